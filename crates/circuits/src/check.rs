@@ -2,15 +2,15 @@
 //! What files say, put together and compared.
 
 use crate::codes::{DEEP, HOURS, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
+use crate::files::located::{FileSpan, Mistakes};
+use crate::files::network::{DOWN, UP};
+use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit, RawPlan, RawSite};
 use crate::hash::Known;
-use crate::key::Key;
-use crate::located::{FileSpan, Mistakes};
+use crate::keys::Key;
 use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
-use crate::network::{DOWN, UP};
-use crate::raw::{Collected, PlacedKey, RATES, RawCircuit, RawPlan, RawSite};
-use crate::rows::Direction;
 use std::collections::hash_map::Entry;
 use weirgate_document::did_you_mean;
+use weirgate_units::Direction;
 use weirgate_units::{Arrange as _, Rate};
 
 /// The most circuits and sites of a list.

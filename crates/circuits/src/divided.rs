@@ -3,13 +3,14 @@
 //! a common one that is below its sites.
 
 use crate::codes::{ELSEWHERE, NOWHERE, TWICE, UNKNOWN, UNUSED};
-use crate::file::File;
+use crate::files::File;
+use crate::files::collect::collected;
+use crate::files::located::{FileSpan, Located, Mistakes};
+use crate::files::raw::Collected;
 use crate::hash::Known;
-use crate::key::Key;
-use crate::located::{FileSpan, Located, Mistakes};
+use crate::keys::Key;
 use crate::model::{Circuit, List, Site};
-use crate::raw::Collected;
-use crate::{any_wrong, check, collected};
+use crate::{any_wrong, check};
 use std::collections::BTreeMap;
 use weirgate_document::{SourceSpan, did_you_mean};
 use weirgate_units::Inserted as _;

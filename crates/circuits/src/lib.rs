@@ -33,56 +33,34 @@
 //! assert!(reports[2].starts_with("ShapedDevices.csv:3:48: error[L006]"), "{reports:?}");
 //! ```
 
-mod address;
 mod check;
 mod codes;
-mod csv;
-mod devices;
 mod divided;
-mod file;
+mod files;
 mod hash;
-mod joined;
-mod json;
 pub mod kept;
-mod key;
+mod keys;
 mod label;
-mod located;
-mod mac;
 mod model;
-mod network;
-mod number;
 mod one;
-mod overrides;
-mod plans;
 pub mod queues;
-mod rate;
-mod raw;
 mod request;
 pub mod rows;
-mod session;
-mod table;
 mod terms;
-mod vlan;
 
-pub use address::Prefix;
 pub use codes::CODES;
 pub use divided::{Listed, Several, Share, read_several};
-pub use file::File;
+pub use files::{File, Located};
 pub use hash::{Known, Mixed};
-pub use key::{Key, KeyKind};
-pub use located::Located;
-pub use mac::Mac;
+pub use keys::{Key, KeyKind, Mac, Prefix, Session, Vlan};
 pub use model::{Circuit, List, Pair, Plan, Quota, SUSPENDED, Site, Terms, Times};
 pub use one::{Asked, One};
 pub use request::{Named, Request, Switch, Wanted};
-pub use session::Session;
 pub use terms::{Moment, Month, holds};
-pub use vlan::Vlan;
+pub use weirgate_units::Direction;
 
-use json::Json;
-use located::Mistakes;
-use overrides::Overrides;
-use raw::Collected;
+use files::collect::collected;
+use files::located::Mistakes;
 use weirgate_document::Severity;
 
 /// What was read.
@@ -109,50 +87,4 @@ pub fn read(files: &[File<'_>]) -> Reading {
 fn any_wrong(problems: &[Located]) -> bool {
     let mut severities = problems.iter().map(|one| one.problem.severity);
     severities.any(|severity| severity == Severity::Error)
-}
-
-/// What those files say whose numbers are given.
-fn collected<'t>(files: &[File<'t>], of: &[usize], mistakes: &Mistakes<'_>) -> Collected<'t> {
-    let (mut collected, mut overrides) = (Collected::default(), Overrides::default());
-    let all = || {
-        of.iter()
-            .filter_map(|number| Some((*number, files.get(*number)?)))
-    };
-    // What lines of devices are to be is known before they are read.
-    let mut networks = Vec::new();
-    for (number, file) in all() {
-        if !json::is_json(file.text) {
-            continue;
-        }
-        let mistakes = mistakes.of(number);
-        match json::object(file.text, &mistakes) {
-            Some(object) if overrides::is_overrides(&object) => {
-                let json = Json::new(file.text, &mistakes);
-                overrides::read(&json, &object, &mut overrides);
-            }
-            object => {
-                networks.push((number, object));
-                collected.has_network = true;
-            }
-        }
-    }
-    for (number, object) in networks {
-        let mistakes = mistakes.of(number);
-        if let Some((object, file)) = object.zip(files.get(number)) {
-            let json = Json::new(file.text, &mistakes);
-            network::sites(&json, &object, None, 1, &mut collected.sites);
-        }
-    }
-    for (number, file) in all() {
-        if !json::is_json(file.text) {
-            csv::read(
-                file.text,
-                &mistakes.of(number),
-                &mut overrides,
-                &mut collected,
-            );
-        }
-    }
-    overrides::finish(overrides, mistakes, &mut collected);
-    collected
 }

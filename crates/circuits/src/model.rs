@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A checked list of circuits.
 
-use crate::key::{Key, KeyKind};
+use crate::keys::{Key, KeyKind};
 use weirgate_schedule::Schedule;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
 /// A rate, or something else, in either direction.
@@ -14,21 +15,12 @@ pub struct Pair<T = Rate> {
     pub up: T,
 }
 
-/// Which way the packets go that a device sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// To subscribers, whom the destination tells.
-    Down,
-    /// From subscribers, whom the source tells.
-    Up,
-}
-
-impl Direction {
-    /// What a pair has in this direction.
-    pub fn of<T>(self, pair: Pair<T>) -> T {
-        match self {
-            Self::Down => pair.down,
-            Self::Up => pair.up,
+impl<T> Pair<T> {
+    /// Returns the value of a direction.
+    pub fn of(self, direction: Direction) -> T {
+        match direction {
+            Direction::Down => self.down,
+            Direction::Up => self.up,
         }
     }
 }
@@ -121,7 +113,7 @@ pub const SUSPENDED: Rate = Rate::kbit(64);
 impl Circuit {
     /// What it is guaranteed in a direction, and what it never exceeds there.
     pub fn rates(&self, direction: Direction) -> [Rate; 2] {
-        let [least, most] = [self.least, self.most].map(|pair| direction.of(pair));
+        let [least, most] = [self.least, self.most].map(|pair| pair.of(direction));
         if self.suspended {
             return [Rate::default(), most.min(SUSPENDED)];
         }
@@ -133,7 +125,7 @@ impl Circuit {
         if self.suspended {
             return Size::default();
         }
-        direction.of(self.burst)
+        self.burst.of(direction)
     }
 }
 

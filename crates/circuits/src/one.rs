@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One circuit by itself: what is asked to be changed of it, and what it is then.
 
-use crate::key::{Key, KeyKind};
+use crate::files::{rate, raw};
+use crate::keys::{Key, KeyKind};
 use crate::model::{Circuit, Pair, Plan};
-use crate::{rate, raw};
 use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 

@@ -3,8 +3,9 @@
 //! it, and keeps it as long as lists name it.
 
 use crate::hash::Known;
-use crate::model::{Direction, List};
+use crate::model::List;
 use crate::rows::{Held, LabelText};
+use weirgate_units::Direction;
 use weirgate_units::{Arrange as _, fnv1a_32};
 
 /// The queue of each site, and then of each circuit, in their order.
@@ -75,7 +76,7 @@ fn sizes(list: &List, direction: Direction) -> Vec<u64> {
     }
     for (number, site) in list.sites.iter().enumerate().rev() {
         if let Some(most) = site.most {
-            sizes[number] = sizes[number].min(direction.of(most).as_bytes_per_second());
+            sizes[number] = sizes[number].min(most.of(direction).as_bytes_per_second());
         }
         let own = sizes[number];
         if let Some(above) = site.parent.and_then(|parent| sizes.get_mut(parent)) {

@@ -2,7 +2,7 @@
 //! A request for one circuit of a device: the options of a command, or a line of JSON with
 //! the same names.
 
-use crate::key::KeyKind;
+use crate::keys::KeyKind;
 use crate::one::Asked;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};

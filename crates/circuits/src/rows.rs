@@ -5,15 +5,15 @@
 //! name it. So its counters go on, and what it has queued stays.
 
 use crate::hash::Known;
-use crate::key::Key;
+use crate::keys::Key;
 pub use crate::label::{Label, LabelText};
-pub use crate::model::Direction;
 use crate::model::{Circuit, List};
 use crate::queues;
 use std::cell::LazyCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 use weirgate_aqm::{NodeRow, NodeRule};
+use weirgate_units::Direction;
 use weirgate_units::Rate;
 
 /// Bytes of a full Ethernet frame: a turn among equals.
@@ -196,7 +196,7 @@ pub fn rows(
     };
     for ((site, sum), (label, queue)) in list.sites.iter().zip(guaranteed).zip(labels.by_ref()) {
         let id = numbers.take(true, queue)?;
-        let most = site.most.map(|most| direction.of(most));
+        let most = site.most.map(|most| most.of(direction));
         let rule = rule(most, sum);
         let row = inner(id, of(site.parent, queue, &sites), rule);
         rows.push(Row {

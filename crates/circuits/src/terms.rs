@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a plan gives at a time, and to a circuit that has used up its quota.
 
-use crate::model::{Circuit, Direction, List, Pair, Plan, SUSPENDED, Terms, Times};
+use crate::model::{Circuit, List, Pair, Plan, SUSPENDED, Terms, Times};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use weirgate_units::Direction;
 use weirgate_units::Inserted as _;
 use weirgate_units::Rate;
 
@@ -33,13 +34,13 @@ impl Plan {
 
     /// Whether it has a quota in a direction.
     pub fn has_quota(&self, direction: Direction) -> bool {
-        direction.of(self.quota.most).as_bytes() > 0
+        self.quota.most.of(direction).as_bytes() > 0
     }
 
     /// What it gives to a circuit.
     fn of(&self, plans: &BTreeMap<&str, &Self>, moment: &Moment<'_>, id: &str) -> Terms {
         let own = self.at(moment.at);
-        let quota = moment.direction.of(self.quota.most).as_bytes();
+        let quota = self.quota.most.of(moment.direction).as_bytes();
         if quota == 0 || (moment.used)(id) < quota {
             return own;
         }

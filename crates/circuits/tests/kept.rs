@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, gone, put};
-use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{
     Asked, Circuit, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Quota, Session, Site,
     Terms, Times, Vlan, read,

@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_circuits::rows::{self, Direction, Held, LabelText, Room, Table};
+use weirgate_circuits::Direction;
+use weirgate_circuits::rows::{self, Held, LabelText, Room, Table};
 use weirgate_circuits::{
     CODES, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan, read,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What plans give: bursts, hours, quotas.
 
-use weirgate_circuits::rows::Direction;
+use weirgate_circuits::Direction;
 use weirgate_circuits::{File, List, Moment, Month, holds, read};
 use weirgate_units::{Rate, Size};
 

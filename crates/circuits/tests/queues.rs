@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which queue of a device has which part of a list.
 
-use weirgate_circuits::rows::{self, Direction, Held, LabelText, Room};
+use weirgate_circuits::Direction;
+use weirgate_circuits::rows::{self, Held, LabelText, Room};
 use weirgate_circuits::{File, read};
 
 /// The first line of ShapedDevices.csv.

@@ -51,7 +51,8 @@ pub use parse::{CODES, TABLES, parse};
 pub use part::{Kit, Part};
 pub use random::{Random, ShortFlow, ShortFlowSchedule};
 pub use recording::{
-    Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, IdleSample, LinePacket,
-    NumberSample, ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample,
-    TcpSegment, Tracked, Transcript, Written,
+    Capture, Changed, Connection, Delivered, Fate, FlowName, IdleSample, LinePacket, NumberSample,
+    ProbeReply, QueueSample, Recording, RecordingError, Sojourn, TcpSample, TcpSegment, Tracked,
+    Transcript, Written,
 };
+pub use weirgate_units::Direction;

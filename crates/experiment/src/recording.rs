@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use weirgate_units::Direction;
 
 /// Version of the encoding; another is refused.
 const VERSION: u16 = 6;
@@ -109,15 +110,6 @@ pub struct FlowName {
     pub name: String,
     /// From 0.
     pub instance: u16,
-}
-
-/// A direction on the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Direction {
-    /// From the gateway.
-    Up,
-    /// To the gateway.
-    Down,
 }
 
 /// One probe.

@@ -6,12 +6,12 @@
 //! in a file can do more.
 
 use crate::packet::{IPV4, IPV6, PPP_IPV4, PPP_IPV6, Packet, number, short};
-use crate::text::Direction;
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use weirgate_state::{PPPOE_SESSION, SESSION_HEADER};
+use weirgate_units::Direction;
 
 /// The most packets that are read of a file.
 pub const MOST_CAPTURED: usize = 1_000_000;

@@ -47,8 +47,9 @@ pub use packet::{GivenConnection, GivenState, Headers, IPV4, IPV6, Packet};
 pub use run::{Pass, Tried, Unknown};
 pub use sender::SenderValue;
 pub use simulator::{Devices, Fate, Simulator, Summary};
-pub use text::{Direction, MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};
+pub use text::{MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
+pub use weirgate_units::Direction;
 
 /// Nanoseconds in a second: times are nanoseconds since any moment.
 pub const SECOND: u64 = 1_000_000_000;

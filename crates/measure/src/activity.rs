@@ -17,14 +17,6 @@ pub(crate) fn data_direction(from: Node, to: Node) -> Option<Direction> {
     }
 }
 
-/// The other direction.
-pub(crate) fn reverse(direction: Direction) -> Direction {
-    match direction {
-        Direction::Up => Direction::Down,
-        Direction::Down => Direction::Up,
-    }
-}
-
 /// When one member of a traffic entry was active. `delivered` are its own
 /// records in order of time.
 pub(crate) fn of_member(traffic: &Traffic, instance: u16, delivered: &[&Delivered]) -> Stretches {

@@ -61,7 +61,7 @@ pub use field::{Field, FieldKind, Rows, Table};
 pub use file::include::Sources;
 pub use link::*;
 pub use marks::Marks;
-pub use model::{Direction, Directions, Rule, Ruleset, ServiceMatch, in_kbit};
+pub use model::{Directions, Rule, Ruleset, ServiceMatch, in_kbit};
 pub use named::group::Group;
 pub use named::member::{Mac, Ports, Prefix};
 pub use named::service::{LIBRARY, described as described_services};
@@ -73,6 +73,7 @@ pub use receive::{Algorithm, Announced, Asked, Meters, REFUSE_MARK, Receive, Rec
 pub use rule::treatment::DscpTreatment;
 pub use tables::TABLES;
 pub use weirgate_schedule::{Schedule, Season, TimeSpan};
+pub use weirgate_units::Direction;
 
 use file::include;
 use weirgate_document::{Problem, Problems, Severity};

@@ -6,43 +6,10 @@ use crate::condition::facts::{Conditions, Kind};
 use crate::condition::meter::{Count, Meter, Per};
 use crate::field::words;
 use crate::named::member::Prefix;
-use std::fmt;
 use weirgate_document::{SourceSpan, Value};
 use weirgate_schedule::Schedule;
+use weirgate_units::Direction;
 use weirgate_units::{Dscp, Rate};
-
-/// One way through the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// From the inside to the outside.
-    Up,
-    /// From the outside to the inside.
-    Down,
-}
-
-impl Direction {
-    /// Both, upstream first.
-    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
-
-    /// `upstream` or `downstream`.
-    #[must_use]
-    pub const fn stream(self) -> &'static str {
-        match self {
-            Self::Up => "upstream",
-            Self::Down => "downstream",
-        }
-    }
-}
-
-/// `up` or `down`, as in policies.
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        })
-    }
-}
 
 /// The directions something is for; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_probe::{
-    COOKIE, Client, DatagramReport, Doing, Irtt, Load, Manner, Message, Play, ProbeDirection, Seen,
+    COOKIE, Client, DatagramReport, Direction, Doing, Irtt, Load, Manner, Message, Play, Seen,
     Sequence, Stop, Stream, granted, measure, play, remote,
 };
 
@@ -52,7 +52,7 @@ fn a_packet_that_is_none_of_the_train_is_named() {
             _ => None,
         });
         let mut client = Client::greet(server).unwrap();
-        let error = client.train(ProbeDirection::Down, 100, 40, Duration::ZERO);
+        let error = client.train(Direction::Down, 100, 40, Duration::ZERO);
         let error = error.unwrap_err().to_string();
         let expected = format!(
             "{server} sends a number that is out of range: `index` is {index}, but has to be 0 to 39"
@@ -77,7 +77,7 @@ fn a_gap_that_would_take_minutes_ends_a_measurement() {
         });
         let mut client = Client::greet(server).unwrap();
         let begin = Instant::now();
-        let error = measure(&mut client, ProbeDirection::Up, &mut |_| ()).unwrap_err();
+        let error = measure(&mut client, Direction::Up, &mut |_| ()).unwrap_err();
         assert!(begin.elapsed() < Duration::from_mins(1));
         let error = error.to_string();
         assert!(error.starts_with(&server.to_string()), "{error}");
@@ -243,7 +243,7 @@ fn sequence(doing: Doing) -> Sequence {
 fn more_bytes_than_were_sent_to_a_serving_end_are_named() {
     let server = bulk_server("18446744073709551615\n");
     let upload = sequence(Doing::Transfer {
-        direction: ProbeDirection::Up,
+        direction: Direction::Up,
         bytes: Some(1000),
     });
     let played = play(&upload, server, &Stop::default(), &mut |_, _| ()).unwrap();

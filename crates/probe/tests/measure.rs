@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weirgate_probe::{COOKIE, Client, Datagrams, Message, ProbeDirection, Seen, Train, measure};
+use weirgate_probe::{COOKIE, Client, Datagrams, Direction, Message, Seen, Train, measure};
 
 /// IPv4 and UDP.
 const HEADERS: u64 = 28;
@@ -75,7 +75,7 @@ proptest! {
         let line = Line { bits_per_second, state: Mutex::default() };
         let server = ([192, 0, 2, 1], 7887).into();
         let mut client = Client::over(Box::new(line), server).expect("it answers");
-        let found = measure(&mut client, ProbeDirection::Up, &mut |_| ());
+        let found = measure(&mut client, Direction::Up, &mut |_| ());
         let found = found.expect("a line");
         let rate = found.ip_rate.as_bits_per_second() as f64;
         let part = rate / bits_per_second;

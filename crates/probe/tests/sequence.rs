@@ -9,8 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use weirgate_probe::{
-    BulkServer, Doing, Manner, Ping, Play, ProbeDirection, Sequence, Short, Stop, Stream, Wanted,
-    play,
+    BulkServer, Direction, Doing, Manner, Ping, Play, Sequence, Short, Stop, Stream, Wanted, play,
 };
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -44,11 +43,11 @@ fn sequence(plays: Vec<Play>, length: u64) -> Sequence {
 #[test]
 fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     let down = |bytes| Doing::Transfer {
-        direction: ProbeDirection::Down,
+        direction: Direction::Down,
         bytes,
     };
     let up = Doing::Transfer {
-        direction: ProbeDirection::Up,
+        direction: Direction::Up,
         bytes: Some(3_000_000),
     };
     let ask = Doing::Requests {
@@ -62,7 +61,7 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     group.manner.dscp = 10;
     // It ends with the sequence, and what arrived is known.
     let last = Doing::Transfer {
-        direction: ProbeDirection::Up,
+        direction: Direction::Up,
         bytes: None,
     };
     let mut twice = flow("twice", down(Some(1_000_000)), (0, 900));
@@ -129,17 +128,17 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
         bytes,
     };
     let flows = vec![vec![short(100, 30_000), short(110, 1), short(900, 5000)]];
-    let direction = ProbeDirection::Down;
+    let direction = Direction::Down;
     let plays = vec![
         voice,
         flow(
             "down",
-            datagrams(Some(ProbeDirection::Down), stream(5, Some(100))),
+            datagrams(Some(Direction::Down), stream(5, Some(100))),
             (500, 2500),
         ),
         flow(
             "up",
-            datagrams(Some(ProbeDirection::Up), stream(1, None)),
+            datagrams(Some(Direction::Up), stream(1, None)),
             (1000, 2000),
         ),
         flow("web", Doing::Short { direction, flows }, (0, 2500)),
@@ -165,8 +164,8 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     let of = |play| played.transfers.iter().filter(move |one| one.play == play);
     let counted = |play| of(play).flat_map(|one| one.counted.iter());
     // Each way of a conversation: one each 20 ms for 2 s.
-    let directions: Vec<ProbeDirection> = counted(0).map(|one| one.direction).collect();
-    assert_eq!(directions, [ProbeDirection::Up, ProbeDirection::Down]);
+    let directions: Vec<Direction> = counted(0).map(|one| one.direction).collect();
+    assert_eq!(directions, [Direction::Up, Direction::Down]);
     for one in counted(0).chain(counted(1)).chain(counted(2)) {
         let received = one.received.unwrap();
         assert_eq!(received.count, one.sent, "{one:?}");
@@ -178,7 +177,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     assert!(
         counted(1)
             .map(|one| (one.direction, one.sent))
-            .eq([(ProbeDirection::Down, 100)])
+            .eq([(Direction::Down, 100)])
     );
     let up = counted(2).next().unwrap();
     assert!((800..=1005).contains(&up.sent), "{up:?}");
@@ -235,7 +234,7 @@ fn datagrams_wait_for_the_word() {
 #[test]
 fn what_is_wrong_shows_before_anything_begins() {
     let up = Doing::Transfer {
-        direction: ProbeDirection::Up,
+        direction: Direction::Up,
         bytes: None,
     };
     let mut odd = flow("odd", up.clone(), (0, 1000));
@@ -289,7 +288,7 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     let stop = Stop::default();
     stop.stop();
     let down = Doing::Transfer {
-        direction: ProbeDirection::Down,
+        direction: Direction::Down,
         bytes: None,
     };
     let long = sequence(vec![flow("down", down, (0, 60_000))], 60_000);

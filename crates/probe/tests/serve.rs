@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-use weirgate_probe::{COOKIE, Client, Message, ProbeDirection, Server, Train};
+use weirgate_probe::{COOKIE, Client, Direction, Message, Server, Train};
 
 fn server() -> SocketAddr {
     let server = Server::bind("127.0.0.1:0".parse().expect("a socket")).expect("a socket");
@@ -52,7 +52,7 @@ const LONG: Train = Train {
 fn trains_go_both_ways() {
     let mut client = Client::greet(server()).expect("a socket");
     assert!(client.round_trip().expect("a socket") < Duration::from_mins(1));
-    for direction in [ProbeDirection::Up, ProbeDirection::Down] {
+    for direction in [Direction::Up, Direction::Down] {
         let seen = client
             .train(direction, 200, 500, Duration::from_micros(100))
             .expect("a socket");

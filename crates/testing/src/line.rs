@@ -461,10 +461,7 @@ impl<'a> Model<'a> {
         let bytes = (flow.expected - before) * MSS;
         flow.unacked += 1;
         let in_order = flow.above.is_empty() && flow.expected == before + 1;
-        let reverse = match flow.direction {
-            Direction::Up => Direction::Down,
-            Direction::Down => Direction::Up,
-        };
+        let reverse = flow.direction.reversed();
         let sack = flow.above.contains(&seq).then(|| {
             let (mut from, mut to) = (seq, seq + 1);
             while flow.above.contains(&(from - 1)) {

@@ -2,8 +2,9 @@
 //! Combines the answers of the reflectors with the counters of the line.
 
 use crate::direction::{Change, Doubt, LineState, Shows};
-use crate::model::{Decided, Decision, Input, LineDirection, Reason, Settings};
+use crate::model::{Decided, Decision, Input, Reason, Settings};
 use crate::votes::{QueueDelay, Votes};
+use weirgate_units::Direction;
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
@@ -32,7 +33,7 @@ impl Controller {
         let line = |direction| Some(LineState::new(direction, *settings.limits(direction)?));
         Ok(Self {
             votes: Votes::new(settings.reflectors),
-            lines: LineDirection::BOTH.map(line),
+            lines: Direction::BOTH.map(line),
             settings,
             blind: false,
             idle: None,
@@ -51,7 +52,7 @@ impl Controller {
     /// A direction's rate now, in bits per second on the wire; `None` where it is not
     /// followed.
     #[must_use]
-    pub fn rate(&self, direction: LineDirection) -> Option<u64> {
+    pub fn rate(&self, direction: Direction) -> Option<u64> {
         self.lines[direction.index()].as_ref().map(|line| line.rate)
     }
 
@@ -98,7 +99,7 @@ impl Controller {
         self.now = at;
         if !self.begun {
             self.begun = true;
-            for direction in LineDirection::BOTH {
+            for direction in Direction::BOTH {
                 if let Some(rate) = self.rate(direction) {
                     let reason = Reason::Start;
                     let what = Decided::Rate {
@@ -161,7 +162,7 @@ impl Controller {
         self.votes.look(at, threshold, tell);
         if self.votes.blind != self.blind {
             self.blind = self.votes.blind;
-            for (direction, line) in LineDirection::BOTH.into_iter().zip(&mut self.lines) {
+            for (direction, line) in Direction::BOTH.into_iter().zip(&mut self.lines) {
                 if let Some(line) = line {
                     let change = if self.blind {
                         line.blind(at)
@@ -180,14 +181,14 @@ impl Controller {
         };
         let late = self.late(at, &delay, threshold);
         let helpless = delay.delta > threshold
-            && LineDirection::BOTH.into_iter().all(|direction| {
+            && Direction::BOTH.into_iter().all(|direction| {
                 let line = self.lines[direction.index()].as_ref();
                 !late[direction.index()] || line.is_none_or(LineState::at_floor)
             });
         self.votes.helpless(at, helpless);
         let shows = self.shows(threshold);
-        let up_late = late[LineDirection::Up.index()];
-        for direction in LineDirection::BOTH {
+        let up_late = late[Direction::Up.index()];
+        for direction in Direction::BOTH {
             let own = self.own_threshold(direction);
             let (delta, least) = match delay.one_way {
                 Some(both) => (
@@ -247,7 +248,7 @@ impl Controller {
         if delay.delta > shows.threshold / 2 || self.busy() {
             return;
         }
-        for direction in LineDirection::BOTH {
+        for direction in Direction::BOTH {
             let Some(line) = &mut self.lines[direction.index()] else {
                 continue;
             };
@@ -303,7 +304,7 @@ impl Controller {
     }
 
     /// The same of one direction.
-    fn own_threshold(&self, direction: LineDirection) -> u64 {
+    fn own_threshold(&self, direction: Direction) -> u64 {
         let line = self.lines[direction.index()].as_ref();
         let packet = line.map_or(0, |line| line.packet_ns(2 * self.settings.packet));
         self.settings.delay_ns.saturating_add(packet)
@@ -324,7 +325,7 @@ impl Controller {
     }
 }
 
-fn decision(at: u64, direction: LineDirection, (rate, reason): Change) -> Decision {
+fn decision(at: u64, direction: Direction, (rate, reason): Change) -> Decision {
     let what = Decided::Rate {
         direction,
         rate,

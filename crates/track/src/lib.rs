@@ -17,7 +17,7 @@
 //! shaper is full; otherwise it would show nothing.
 //!
 //! ```
-//! use weirgate_track::{Input, Limits, Record, Settings, LineDirection, replay};
+//! use weirgate_track::{Input, Limits, Record, Settings, Direction, replay};
 //!
 //! let settings = Settings {
 //!     up: None,
@@ -37,7 +37,7 @@
 //! let decisions = record.take(&Input::Sent { at, reflector: 0, id: 7 });
 //! // The first decision is the rate to begin with.
 //! assert_eq!(decisions[0].to_string(), "d 1000000 down 8000000 start");
-//! assert_eq!(record.controller().rate(LineDirection::Down), Some(8_000_000));
+//! assert_eq!(record.controller().rate(Direction::Down), Some(8_000_000));
 //! // The record leads to the same decisions again.
 //! let replayed = replay(&record.written()).expect("it was just written");
 //! assert_eq!(replayed.decisions, decisions);
@@ -54,6 +54,7 @@ mod setup;
 mod votes;
 
 pub use controller::Controller;
-pub use model::{Decided, Decision, Input, Limits, LineDirection, Reason, Settings, Trouble};
+pub use model::{Decided, Decision, Input, Limits, Reason, Settings, Trouble};
 pub use record::{HEAD, Record, Replayed, Wrong, replay};
 pub use setup::{Cost, Setup};
+pub use weirgate_units::Direction;

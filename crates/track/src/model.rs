@@ -2,37 +2,7 @@
 //! The inputs of a controller, and its decisions.
 
 use std::fmt;
-
-/// One direction of the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LineDirection {
-    /// Towards the outside.
-    Up,
-    /// From the outside.
-    Down,
-}
-
-impl LineDirection {
-    /// Both, upstream first.
-    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
-
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Self::Up => 0,
-            Self::Down => 1,
-        }
-    }
-}
-
-/// `up` or `down`.
-impl fmt::Display for LineDirection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        })
-    }
-}
+use weirgate_units::Direction;
 
 /// The limits of the rate of one direction, in bits per second on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +38,10 @@ pub struct Settings {
 impl Settings {
     /// The limits of a direction.
     #[must_use]
-    pub const fn limits(&self, direction: LineDirection) -> Option<&Limits> {
+    pub const fn limits(&self, direction: Direction) -> Option<&Limits> {
         match direction {
-            LineDirection::Up => self.up.as_ref(),
-            LineDirection::Down => self.down.as_ref(),
+            Direction::Up => self.up.as_ref(),
+            Direction::Down => self.down.as_ref(),
         }
     }
 
@@ -88,7 +58,7 @@ impl Settings {
         if self.up.is_none() && self.down.is_none() {
             return Some("no direction is followed");
         }
-        if !LineDirection::BOTH
+        if !Direction::BOTH
             .into_iter()
             .filter_map(|direction| self.limits(direction))
             .all(ordered)
@@ -150,7 +120,7 @@ pub enum Input {
         /// When.
         at: u64,
         /// Which direction.
-        direction: LineDirection,
+        direction: Direction,
         /// Bytes on the wire that crossed the line: downstream, those that arrived before the
         /// shaper; upstream, those that the shaper sent.
         bytes: u64,
@@ -258,7 +228,7 @@ pub enum Decided {
     /// A direction has this rate from now on.
     Rate {
         /// Which direction.
-        direction: LineDirection,
+        direction: Direction,
         /// The line's rate in bits per second on the wire; the shaper stays below it by its
         /// margin.
         rate: u64,

@@ -25,8 +25,9 @@
 //! Lines that begin with `#` are remarks.
 
 use crate::controller::Controller;
-use crate::model::{Decided, Decision, Input, Limits, LineDirection, Reason, Settings, Trouble};
+use crate::model::{Decided, Decision, Input, Limits, Reason, Settings, Trouble};
 use std::fmt::{self, Write as _};
+use weirgate_units::Direction;
 
 /// The first line of a record.
 pub const HEAD: &str = "weirgate-track 1";
@@ -186,7 +187,7 @@ fn head(settings: &Settings) -> String {
         "{HEAD}\nset reflectors={} probe-ns={} delay-ns={} packet={}\n",
         settings.reflectors, settings.probe_ns, settings.delay_ns, settings.packet
     );
-    for direction in LineDirection::BOTH {
+    for direction in Direction::BOTH {
         if let Some(limits) = settings.limits(direction) {
             // Writing to a string cannot fail.
             let _ = writeln!(
@@ -300,10 +301,10 @@ impl<'a> Words<'a> {
         Ok(at)
     }
 
-    fn direction(&mut self) -> Result<LineDirection, Wrong> {
+    fn direction(&mut self) -> Result<Direction, Wrong> {
         let right = "write `up` or `down`";
         let word = self.text(right)?;
-        let found = LineDirection::BOTH
+        let found = Direction::BOTH
             .into_iter()
             .find(|direction| direction.to_string() == word);
         found.ok_or_else(|| self.wrong(format!("`{word}` is no direction"), right))

@@ -18,6 +18,7 @@
 //! ```
 
 mod arrange;
+mod direction;
 mod dscp;
 mod fnv;
 mod handle;
@@ -30,6 +31,7 @@ mod size;
 mod span;
 
 pub use arrange::{Arrange, Inserted};
+pub use direction::Direction;
 pub use dscp::Dscp;
 pub use fnv::{fnv1a_32, fnv1a_64, fnv1a_64_more};
 pub use handle::Handle;

@@ -15,8 +15,9 @@ use crate::qdisc::load;
 use libbpf_rs::MapHandle;
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link};
+use weirgate_circuits::Direction;
 use weirgate_circuits::Key;
-use weirgate_circuits::rows::{Direction, Full, Label, QUEUE_SHIFT, Room, Table, row_of};
+use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, Table, row_of};
 use zerocopy::FromZeros as _;
 
 mod index;

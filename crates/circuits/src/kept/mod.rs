@@ -15,20 +15,21 @@ mod sent;
 pub use compared::compared;
 pub use sent::{Port, Ports, Sent};
 
-use crate::address::Prefix;
-use crate::file::File;
+use crate::files::File;
+use crate::files::plans::{GB, MB, MORE, Unit};
+use crate::files::rate;
+use crate::files::raw::RATES;
+use crate::files::table::{Lines, Row};
 use crate::hash::Known;
-use crate::key::{Key, KeyKind};
+use crate::keys::Prefix;
+use crate::keys::{Key, KeyKind};
 use crate::model::{Circuit, List, Pair, Plan, Site, Terms};
 use crate::one::One;
-use crate::plans::{GB, MB, MORE, Unit};
-use crate::raw::RATES;
-use crate::rows::Direction;
-use crate::table::{Lines, Row};
-use crate::{rate, read as read_files};
+use crate::read as read_files;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use weirgate_document::Severity;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, fnv1a_32};
 
 /// The first word, and the version of the text.
@@ -166,13 +167,9 @@ fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
 
 /// The first line.
 fn head(direction: Direction, link: Option<Rate>, queues: Option<u32>) -> String {
-    let way = match direction {
-        Direction::Down => "down",
-        Direction::Up => "up",
-    };
     let link = link.map_or(0, Rate::as_bits_per_second);
     let queues = queues.unwrap_or(0);
-    format!("{FORMAT} {way} {link} {queues}")
+    format!("{FORMAT} {direction} {link} {queues}")
 }
 
 /// What follows it.

@@ -6,7 +6,8 @@
 //! it stands alone where none at all is.
 
 use super::{DIVIDES, Kept, Parts, files, head};
-use crate::model::{Direction, List};
+use crate::model::List;
+use weirgate_units::Direction;
 use weirgate_units::Rate;
 
 /// The most devices of one text: each has the whole list in memory.

@@ -12,7 +12,6 @@ use crate::exit::{Failure, Outcome, Status};
 use crate::output;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
-use weirgate_probe::ProbeDirection;
 
 /// The port of `weirgate probe --serve` that nobody has to name.
 pub const PORT: u16 = 7887;
@@ -53,12 +52,4 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     found
         .next()
         .ok_or_else(|| wrong("the name has no address".to_owned()))
-}
-
-/// A direction as results name it.
-pub fn named(way: ProbeDirection) -> &'static str {
-    match way {
-        ProbeDirection::Up => "up",
-        ProbeDirection::Down => "down",
-    }
 }

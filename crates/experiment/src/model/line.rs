@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The access line: its rates, its queues, and what happens to packets on it.
 
-use crate::Direction;
 use crate::vary::steps;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, Span};
 
 /// The access line as its emulator sees it.

@@ -15,20 +15,11 @@ use crate::build::Blueprint;
 use crate::packet::Packet;
 use std::net::IpAddr;
 use weirgate_state::{DeviceName, ICMP, ICMPV6, TCP};
-use weirgate_units::Span;
+use weirgate_units::{Direction, Span};
 use words::Word;
 
 /// The most packets that a line may stand for.
 pub const MOST_REPEATED: u32 = 100_000;
-
-/// In which direction a packet goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the inside to the outside.
-    Up,
-    /// From the outside to the inside.
-    Down,
-}
 
 /// When a packet comes, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

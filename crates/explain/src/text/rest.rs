@@ -6,9 +6,10 @@ use crate::build::Blueprint;
 use crate::packet::{GivenConnection, GivenState, Packet};
 use crate::sender::{self, SenderValue};
 use crate::text::words::{self, Word};
-use crate::text::{Direction, MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
+use crate::text::{MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, SenderWord, TCP};
+use weirgate_units::Direction;
 use weirgate_units::{Dscp, Size};
 
 /// What comes after the two ends.

@@ -23,7 +23,7 @@ use weirgate_kernel::{Kernel, Scope, Since};
 use weirgate_plan::{Options, plan_with};
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, State};
-use weirgate_track::{Decided, LineDirection};
+use weirgate_track::{Decided, Direction};
 use weirgate_units::Rate;
 
 /// What is recorded so far; in the transcript when the run is over.
@@ -71,7 +71,7 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
                 for decision in decisions? {
                     if let Decided::Rate { .. } = decision.what {
                         let rate = |way| tracker.controller().rate(way).map(Rate::bits_per_second);
-                        wanted = Some(LineDirection::BOTH.map(rate));
+                        wanted = Some(Direction::BOTH.map(rate));
                     }
                 }
                 written.borrow_mut().push_str(&tracker.written());

@@ -297,7 +297,7 @@ impl Drop for Aside<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_circuits::rows::Direction;
+    use weirgate_circuits::Direction;
 
     fn folders(state: &std::path::Path) -> Folders {
         Folders {

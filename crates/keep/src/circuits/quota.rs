@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use weirgate_bpf::{BpfError, CircuitTree};
+use weirgate_circuits::Direction;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::rows::{Direction, Label};
+use weirgate_circuits::rows::Label;
 use weirgate_circuits::{Circuit, List, Moment, Month, Plan, holds};
 use weirgate_state::DeviceName;
 use weirgate_units::Inserted as _;
@@ -270,7 +271,7 @@ fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
     let has = |plan: &&Plan| plan.has_quota(direction);
     let plans = list.plans.iter().filter(has);
     plans
-        .map(|plan| (&*plan.name, direction.of(plan.quota.most).as_bytes()))
+        .map(|plan| (&*plan.name, plan.quota.most.of(direction).as_bytes()))
         .inserted()
 }
 

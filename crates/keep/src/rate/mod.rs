@@ -24,7 +24,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use weirgate_kernel::Kernel;
 use weirgate_state::{DeviceName, Qdisc, State};
-use weirgate_track::{Decided, Decision, LineDirection, Reason, Setup};
+use weirgate_track::{Decided, Decision, Direction, Reason, Setup};
 
 /// A record has at most so many bytes.
 const LONGEST: usize = 4 << 20;
@@ -175,7 +175,7 @@ impl Rates {
         Ok(other)
     }
 
-    fn now_at(&mut self, direction: LineDirection, rate: u64, reason: Reason) {
+    fn now_at(&mut self, direction: Direction, rate: u64, reason: Reason) {
         let Some(limits) = self.tracker.setup().settings.limits(direction) else {
             return;
         };
@@ -209,7 +209,7 @@ impl Rates {
     /// it decided then is returned.
     pub(crate) async fn put(&mut self, site: &Site) -> Result<Vec<Decision>, KeepError> {
         let controller = self.tracker.controller();
-        let rates = LineDirection::BOTH.map(|direction| controller.rate(direction));
+        let rates = Direction::BOTH.map(|direction| controller.rate(direction));
         let state = (self.at)(rates).map_err(|why| {
             KeepError::Nothing(format!("no state at the rates of the line: {why}"))
         })?;

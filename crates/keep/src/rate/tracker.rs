@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
-use weirgate_track::{Controller, Decision, Input, LineDirection, Record, Setup};
+use weirgate_track::{Controller, Decision, Direction, Input, Record, Setup};
 
 /// Between two looks at the counters.
 const LOOK: u64 = 50_000_000;
@@ -99,7 +99,7 @@ impl Tracker {
             return false;
         }
         let mut settings = self.setup.settings.clone();
-        let now = LineDirection::BOTH.map(|direction| self.controller().rate(direction));
+        let now = Direction::BOTH.map(|direction| self.controller().rate(direction));
         for (limits, rate) in [&mut settings.up, &mut settings.down].into_iter().zip(now) {
             if let (Some(limits), Some(rate)) = (limits, rate) {
                 limits.base = rate;
@@ -201,11 +201,11 @@ impl Tracker {
         for input in passed.into_iter().flatten() {
             decisions.extend(self.record.take(&input));
         }
-        for direction in LineDirection::BOTH {
+        for direction in Direction::BOTH {
             if self.setup.settings.limits(direction).is_none() {
                 continue;
             }
-            let index = usize::from(direction == LineDirection::Down);
+            let index = usize::from(direction == Direction::Down);
             // Counters that were set back have counted nothing.
             let bytes = counted.wire[index].saturating_sub(before.wire[index]);
             decisions.extend(self.record.take(&Input::Load {

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
-use weirgate_console::measurement::named;
 use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
-use weirgate_probe::{Counted, Doing, Played, ProbeDirection, Sequence, Transferred};
+use weirgate_probe::{Counted, Direction, Doing, Played, Sequence, Transferred};
 
 /// What came of it.
 pub struct Ended<'a> {
@@ -56,7 +55,7 @@ fn lost(one: &Counted) -> Option<u64> {
 
 /// What became of datagrams or SYNs, for people.
 fn arrived(one: &Counted) -> String {
-    let (direction, sent) = (named(one.direction), one.sent);
+    let (direction, sent) = (one.direction.name(), one.sent);
     let Some(received) = one.received else {
         return format!("{direction}: {sent} SYNs");
     };
@@ -80,7 +79,7 @@ fn counted(one: &Counted) -> Value {
     let delays = one.received.and_then(|received| received.delays);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     json!({
-        "way": named(one.direction),
+        "way": one.direction.name(),
         "sent": one.sent,
         "received": one.received.map(|received| received.count),
         "lost": lost(one),
@@ -308,8 +307,8 @@ impl Ended<'_> {
                 one.end.as_secs_f64(),
                 one.bytes,
                 one.answers.len(),
-                of(ProbeDirection::Up),
-                of(ProbeDirection::Down),
+                of(Direction::Up),
+                of(Direction::Down),
             );
         }
         text

@@ -10,7 +10,7 @@ use weirgate_experiment::{
     Amount, Experiment, Node, ProbeKind, Random, ShortFlowSchedule, TcpSettings, Traffic,
     TrafficKind,
 };
-use weirgate_probe::{Doing, Manner, Ping, Play, ProbeDirection, Sequence, Short, Stream};
+use weirgate_probe::{Direction, Doing, Manner, Ping, Play, Sequence, Short, Stream};
 use weirgate_units::{Size, Span};
 
 /// The lines of one table of a file and of its fields, from 1.
@@ -154,15 +154,15 @@ fn family(ipv6: bool, v4: bool, lines: &TableLines, refused: &mut Refusals<'_>) 
 }
 
 /// Which way the entry's data goes.
-fn direction(one: &Traffic, lines: &TableLines, refused: &mut Refusals<'_>) -> ProbeDirection {
+fn direction(one: &Traffic, lines: &TableLines, refused: &mut Refusals<'_>) -> Direction {
     match (one.from, one.to) {
-        (from, Node::Server(_) | Node::Provider) if inside(from) => ProbeDirection::Up,
-        (Node::Server(_) | Node::Provider, to) if inside(to) => ProbeDirection::Down,
+        (from, Node::Server(_) | Node::Provider) if inside(from) => Direction::Up,
+        (Node::Server(_) | Node::Provider, to) if inside(to) => Direction::Down,
         _ => {
             let text = "it has to go between a host, which is this machine, and a server, which \
                         is the host of --to";
             refused.add(lines.line("from"), text);
-            ProbeDirection::Down
+            Direction::Down
         }
     }
 }
@@ -204,7 +204,7 @@ fn play(
             think,
             tcp,
         } => {
-            if direction == ProbeDirection::Up {
+            if direction == Direction::Up {
                 let text = "requests are made here and answered there: `from` has to be the server";
                 refused.add(lines.line("from"), text);
             }
@@ -243,7 +243,7 @@ fn play(
             (datagrams(None, v4, (*interval, *packet), None), None)
         }
         TrafficKind::Syns { interval } => {
-            if direction == ProbeDirection::Down {
+            if direction == Direction::Down {
                 let text = "the serving end opens no connections to here: SYNs have to go from a \
                             host to a server";
                 refused.add(lines.line("from"), text);
@@ -273,7 +273,7 @@ fn play(
 
 /// Datagrams in IP packets of a length, which has room for the headers.
 fn datagrams(
-    direction: Option<ProbeDirection>,
+    direction: Option<Direction>,
     v4: bool,
     (interval, packet): (Span, u16),
     count: Option<u64>,
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(sequence.length, Duration::from_secs(10));
         assert_eq!(sequence.plays[0].manner.window, Some(63_712));
         let bytes = Some(1_000_000);
-        let direction = ProbeDirection::Up;
+        let direction = Direction::Up;
         assert_eq!(
             sequence.plays[1].doing,
             Doing::Transfer { direction, bytes }
@@ -377,7 +377,7 @@ mod tests {
             count,
         };
         let down = Doing::Datagrams {
-            direction: Some(ProbeDirection::Down),
+            direction: Some(Direction::Down),
             stream: stream(10, Some(7)),
         };
         assert_eq!(doing(0), &down);
@@ -389,7 +389,7 @@ mod tests {
         let Doing::Short { direction, flows } = doing(2) else {
             panic!("{:?}", doing(2));
         };
-        assert_eq!((*direction, flows.len()), (ProbeDirection::Down, 2));
+        assert_eq!((*direction, flows.len()), (Direction::Down, 2));
         assert_ne!(flows[0], flows[1]);
         let all = || flows.iter().flatten();
         assert!((6..50).contains(&all().count()), "{flows:?}");

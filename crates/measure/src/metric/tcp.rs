@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures of TCP: senders' state, the spacing of ACKs, bursts, recovery.
 
-use crate::activity::reverse;
 use crate::figures::Figures;
 use crate::metric::connection::entry;
 use crate::metric::line::side;
@@ -10,7 +9,7 @@ use crate::stats::{Sorted, mean};
 use crate::window::Window;
 use std::collections::BTreeMap;
 use weirgate_experiment::{
-    Fate, LinePacket, Quantity, Statistic, TcpSample, TcpSegment, TrafficKind,
+    Direction, Fate, LinePacket, Quantity, Statistic, TcpSample, TcpSegment, TrafficKind,
 };
 
 /// The time in which a burst is counted.
@@ -112,7 +111,7 @@ pub(crate) struct Ack<'a> {
 
 /// Pure ACKs of one member's data in order of leaving the line.
 pub(crate) fn pure_acks<'a>(run: &'a Run, subject: &Subject, member: usize) -> Vec<Ack<'a>> {
-    let Some(direction) = subject.direction.map(reverse) else {
+    let Some(direction) = subject.direction.map(Direction::reversed) else {
         return Vec::new();
     };
     let mut acks: Vec<Ack> = run.packets[member]
@@ -215,7 +214,7 @@ fn releases(
     let Some(direction) = subject.direction else {
         return Vec::new();
     };
-    let delay = side(run.experiment, reverse(direction)).delay.as_nanos();
+    let delay = side(run.experiment, direction.reversed()).delay.as_nanos();
     let arrivals: Vec<u64> = data(run, subject, member)
         .map(|packet| packet.arrived_ns)
         .collect();

@@ -5,9 +5,9 @@ use crate::class::ack::ACK;
 use crate::codes;
 use crate::conditioner::Conditioner;
 use crate::link::inbound::Inbound;
-use crate::model::Direction;
 use crate::policy::Policy;
 use weirgate_document::{Problems, SourceSpan, did_you_mean};
+use weirgate_units::Direction;
 
 /// Conditioners of one device and one direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).

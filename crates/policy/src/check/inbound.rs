@@ -3,9 +3,10 @@
 
 use crate::codes;
 use crate::link::inbound::Inbound;
-use crate::model::{Direction, in_kbit};
+use crate::model::in_kbit;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Value};
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
 /// What of `[inbound]` the kind of inbound side has no use for, and a rate that

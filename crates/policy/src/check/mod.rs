@@ -21,11 +21,12 @@ use crate::condition::reach::covers;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
 use crate::marks;
-use crate::model::{Direction, Rule, in_kbit};
+use crate::model::{Rule, in_kbit};
 use crate::policy::Policy;
 use crate::queue::{Queue, check_limit};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, did_you_mean};
+use weirgate_units::Direction;
 
 /// Class numbers stay below 0x1000, sixteen apart.
 const MOST_CLASSES: usize = 200;

@@ -5,9 +5,9 @@ use crate::class::Class;
 use crate::class::ack::ACK;
 use crate::class::part::{HostCap, MOST_CAPPED};
 use crate::codes;
-use crate::model::Direction;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Value, did_you_mean};
+use weirgate_units::Direction;
 use weirgate_units::Share;
 
 /// Classes and their groups together, in a direction.

@@ -4,11 +4,12 @@
 use crate::amount::Amount;
 use crate::codes;
 use crate::link::inbound::Inbound;
-use crate::model::{Direction, in_kbit};
+use crate::model::in_kbit;
 use crate::policy::Policy;
 use crate::policy::rates::HEADERS;
 use crate::receive::{Algorithm, Asked, LEAST_ASKED, REFUSE_MARK, Receive, ReceiveUdp};
 use weirgate_document::{Problems, SourceSpan};
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Share, Span};
 
 /// The round trip at which acknowledgements alone no longer hold a sender to its rate:

@@ -3,11 +3,11 @@
 
 use crate::class::{Class, Guarantee};
 use crate::codes;
-use crate::model::Direction;
 use crate::model::{in_kbit, less};
 use crate::policy::Policy;
 use crate::policy::shares::SharedClass;
 use weirgate_document::{Problems, SourceSpan};
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Share, Size, Span};
 
 /// Below this a class could not send a full packet in ten seconds.

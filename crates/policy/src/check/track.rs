@@ -6,10 +6,10 @@ use crate::check;
 use crate::codes;
 use crate::link::inbound::Inbound;
 use crate::link::track::Track;
-use crate::model::Direction;
 use crate::policy::Policy;
 use std::collections::BTreeSet;
 use weirgate_document::{Problems, Severity, SourceSpan};
+use weirgate_units::Direction;
 
 /// Of more nobody gains anything.
 const MOST_REFLECTORS: usize = 16;

@@ -7,12 +7,12 @@ use crate::class::ack::ACK;
 use crate::class::zero;
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row};
-use crate::model::Direction;
 use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
 use std::net::IpAddr;
 use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Arrange as _;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Share};
 
 /// Hosts that caps may hold together, in a direction.

@@ -5,7 +5,8 @@
 //! The comparison is exact element by element; a rule hidden only by several
 //! earlier ones together is not found.
 
-use crate::model::{Direction, Rule};
+use crate::model::Rule;
+use weirgate_units::Direction;
 
 /// Whether every packet that `later` matches in a direction that it is for is
 /// also matched by `earlier`.

@@ -7,10 +7,11 @@ use crate::check::receive::least_by_windows;
 use crate::class::fair::Fair;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
-use crate::model::{Direction, Rule};
+use crate::model::Rule;
 use crate::policy::Policy;
 use crate::receive::{Receive, Sharing};
 use weirgate_document::Value;
+use weirgate_units::Direction;
 use weirgate_units::Share;
 
 /// What `inbound = "auto"` came to.

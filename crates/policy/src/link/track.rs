@@ -3,9 +3,9 @@
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, row};
-use crate::model::Direction;
 use std::net::IpAddr;
 use weirgate_document::{Reader, SourceSpan, Value};
+use weirgate_units::Direction;
 use weirgate_units::{Dscp, Rate, Span};
 
 /// `[track]`.

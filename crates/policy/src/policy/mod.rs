@@ -15,11 +15,12 @@ use crate::link::Link;
 use crate::link::inbound::{Inbound, Policing};
 use crate::link::track::Track;
 use crate::marks::Marks;
-use crate::model::{Direction, Rule, Ruleset};
+use crate::model::{Rule, Ruleset};
 use crate::named::group::Group;
 use crate::receive::Receive;
 use crate::rule::treatment::DscpTreatment;
 use std::collections::BTreeMap;
+use weirgate_units::Direction;
 use weirgate_units::Rate;
 
 /// A whole policy.

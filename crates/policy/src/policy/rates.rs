@@ -6,10 +6,11 @@
 use crate::amount::Amount;
 use crate::conditioner::Conditioner;
 use crate::link::track::Bounds;
-use crate::model::{Direction, less, whole_bytes};
+use crate::model::{less, whole_bytes};
 use crate::policy::Policy;
 use crate::receive::Asked;
 use weirgate_state::DeviceName;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Share};
 
 /// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).

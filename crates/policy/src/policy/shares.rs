@@ -10,11 +10,12 @@ use crate::class::Guarantee;
 use crate::class::ack::ACK;
 use crate::class::ack::AckRate;
 use crate::link::{Engine, Link};
-use crate::model::{Direction, less, whole_bytes};
+use crate::model::{less, whole_bytes};
 use crate::policy::Policy;
 use crate::{CakeQueue, Class, Fair, Queue};
 use weirgate_document::{SourceSpan, Value};
 use weirgate_linklayer::ack::AckReserve;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
 /// What a direction's link is divided into.

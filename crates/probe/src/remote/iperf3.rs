@@ -6,7 +6,6 @@ use crate::bound::{OutOfRange, within};
 use crate::patient::{Patient, Talk};
 use crate::remote::error::RemoteError;
 use crate::remote::transfer::{Transfer, count};
-use crate::train::client::ProbeDirection;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -15,6 +14,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_units::Direction;
 
 /// The port that iperf3 servers have.
 pub const IPERF3_PORT: u16 = 5201;
@@ -125,7 +125,7 @@ fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
 /// what fails here may not a moment later.
 fn begin(
     server: SocketAddr,
-    direction: ProbeDirection,
+    direction: Direction,
     time: Duration,
 ) -> Result<(Control<Patient>, Vec<TcpStream>), RemoteError> {
     let mut tries = 0;
@@ -144,7 +144,7 @@ fn begin(
 
 fn begun(
     server: SocketAddr,
-    direction: ProbeDirection,
+    direction: Direction,
     time: Duration,
 ) -> Result<(Control<Patient>, Vec<TcpStream>), RemoteError> {
     let cookie = cookie()?;
@@ -167,7 +167,7 @@ fn begun(
 /// Says what the test is to be; the connections of its data come next.
 fn agreed(
     control: &mut Control<impl Talk>,
-    direction: ProbeDirection,
+    direction: Direction,
     time: Duration,
 ) -> Result<(), RemoteError> {
     control.expect(PARAM_EXCHANGE)?;
@@ -183,7 +183,7 @@ fn agreed(
         "pacing_timer": 1000,
         "client_version": "3.12",
     });
-    if direction == ProbeDirection::Down {
+    if direction == Direction::Down {
         // Where it stands at all, it holds, whatever its value (get_parameters).
         asked["reverse"] = true.into();
     }
@@ -201,7 +201,7 @@ fn started(control: &mut Control<impl Talk>) -> Result<(), RemoteError> {
 pub fn converse(
     stream: impl Talk,
     server: SocketAddr,
-    direction: ProbeDirection,
+    direction: Direction,
     (sent, time): (u64, Duration),
 ) -> Result<Option<Transfer>, RemoteError> {
     let mut control = Control { stream, server };
@@ -213,7 +213,7 @@ pub fn converse(
 /// Fills the line one way for a time.
 pub(crate) fn fill(
     server: SocketAddr,
-    direction: ProbeDirection,
+    direction: Direction,
     time: Duration,
 ) -> Result<Transfer, RemoteError> {
     let (mut control, streams) = begin(server, direction, time)?;
@@ -227,7 +227,7 @@ pub(crate) fn fill(
         let begin = Instant::now();
         let transfer = count(time, &counted);
         // What still comes is read, so that the server is not held up.
-        over.store(direction == ProbeDirection::Up, Ordering::Relaxed);
+        over.store(direction == Direction::Up, Ordering::Relaxed);
         let result = ended(&mut control, &counted, begin.elapsed(), direction);
         for stream in &streams {
             let _ = stream.shutdown(Shutdown::Both);
@@ -236,19 +236,19 @@ pub(crate) fn fill(
         let theirs = result?;
         // What was written may still wait here; what counts is what arrived.
         Ok(match direction {
-            ProbeDirection::Down => transfer,
-            ProbeDirection::Up => theirs.unwrap_or(transfer),
+            Direction::Down => transfer,
+            Direction::Up => theirs.unwrap_or(transfer),
         })
     })
 }
 
 /// Reads, or writes until it is over; ends when the connection does.
-fn work(mut stream: &TcpStream, direction: ProbeDirection, counted: &AtomicU64, over: &AtomicBool) {
+fn work(mut stream: &TcpStream, direction: Direction, counted: &AtomicU64, over: &AtomicBool) {
     let mut block = vec![0; BLOCK];
     while !over.load(Ordering::Relaxed) {
         let done = match direction {
-            ProbeDirection::Down => stream.read(&mut block),
-            ProbeDirection::Up => stream.write(&block),
+            Direction::Down => stream.read(&mut block),
+            Direction::Up => stream.write(&block),
         };
         match done {
             Ok(bytes @ 1..) => counted.fetch_add(bytes as u64, Ordering::Relaxed),
@@ -262,7 +262,7 @@ fn ended(
     control: &mut Control<impl Talk>,
     counted: &AtomicU64,
     time: Duration,
-    direction: ProbeDirection,
+    direction: Direction,
 ) -> Result<Option<Transfer>, RemoteError> {
     control.say(TEST_END)?;
     control.expect(EXCHANGE_RESULTS)?;
@@ -286,7 +286,7 @@ fn ended(
     control.say(IPERF_DONE)?;
     // It closes when it is done with this test, and ready for another soon after.
     let _ = control.stream.read(&mut [0]);
-    if direction == ProbeDirection::Down {
+    if direction == Direction::Down {
         return Ok(None);
     }
     // A write that is under way has given the kernel a part of its block.

@@ -18,13 +18,13 @@ use crate::remote::echo::{Answer, Reflector, Sent};
 use crate::remote::error::RemoteError;
 use crate::remote::path::{LEAST_MTU, Mtu, PATIENCE, layer, mtu};
 use crate::remote::transfer::Transfer;
-use crate::train::client::ProbeDirection;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Arrange as _;
+use weirgate_units::Direction;
 use weirgate_units::Size;
 
 /// Echoes on the idle line, and the time between two.
@@ -47,14 +47,14 @@ pub enum Load {
 impl Load {
     /// The directions in which it fills the line.
     #[must_use]
-    pub fn directions(&self) -> &'static [ProbeDirection] {
+    pub fn directions(&self) -> &'static [Direction] {
         match self {
-            Self::Iperf3(_) => &[ProbeDirection::Down, ProbeDirection::Up],
-            Self::Bulk(_) => &[ProbeDirection::Down],
+            Self::Iperf3(_) => &[Direction::Down, Direction::Up],
+            Self::Bulk(_) => &[Direction::Down],
         }
     }
 
-    fn fill(&self, direction: ProbeDirection, time: Duration) -> Result<Transfer, RemoteError> {
+    fn fill(&self, direction: Direction, time: Duration) -> Result<Transfer, RemoteError> {
         match self {
             Self::Iperf3(server) => iperf3::fill(*server, direction, time),
             Self::Bulk(bulk) => bulk.fill(time),
@@ -203,7 +203,7 @@ pub enum Stage {
     /// Round trips by size: how many rounds are done of how many.
     Sizes(usize, usize),
     /// Fills the line.
-    Load(ProbeDirection),
+    Load(Direction),
 }
 
 /// Measures; each load fills the line for `time` each way.
@@ -242,8 +242,8 @@ pub fn remote(
             .map(|load| loaded(reflector, load, *direction, time))
             .transpose()?;
         match direction {
-            ProbeDirection::Up => found.up = loaded,
-            ProbeDirection::Down => found.down = loaded,
+            Direction::Up => found.up = loaded,
+            Direction::Down => found.down = loaded,
         }
     }
     Ok(found)
@@ -258,7 +258,7 @@ fn patience(idle: &Echoes) -> Duration {
 fn loaded(
     reflector: &mut (dyn Reflector + Send),
     load: &Load,
-    direction: ProbeDirection,
+    direction: Direction,
     time: Duration,
 ) -> Result<Loaded, RemoteError> {
     thread::scope(|scope| {

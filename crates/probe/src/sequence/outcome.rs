@@ -2,8 +2,8 @@
 //! What a scripted sequence did.
 
 use crate::sequence::datagram::Received;
-use crate::train::client::ProbeDirection;
 use std::time::Duration;
+use weirgate_units::Direction;
 
 /// A transfer, or the requests of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Transferred {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Which direction.
-    pub direction: ProbeDirection,
+    pub direction: Direction,
     /// How many were sent.
     pub sent: u64,
     /// What arrived; nothing is known of SYNs.

@@ -2,8 +2,8 @@
 //! The plan of a scripted sequence.
 
 use crate::sequence::wanted::{Manner, Stream};
-use crate::train::client::ProbeDirection;
 use std::time::Duration;
+use weirgate_units::Direction;
 
 /// What a flow does while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Doing {
     /// One transfer for each run: of so many bytes, or until the run ends.
     Transfer {
         /// Which direction.
-        direction: ProbeDirection,
+        direction: Direction,
         /// How many.
         bytes: Option<u64>,
     },
@@ -28,14 +28,14 @@ pub enum Doing {
     /// equal flows, in order of time.
     Short {
         /// Which direction.
-        direction: ProbeDirection,
+        direction: Direction,
         /// When each begins and how many bytes it has.
         flows: Vec<Vec<Short>>,
     },
     /// Datagrams.
     Datagrams {
         /// Which direction; both where none is given.
-        direction: Option<ProbeDirection>,
+        direction: Option<Direction>,
         /// What they are.
         stream: Stream,
     },

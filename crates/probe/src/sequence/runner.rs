@@ -12,7 +12,6 @@ use crate::sequence::plan::{Doing, Play};
 use crate::sequence::skip::skip;
 use crate::sequence::stop::{Stop, lock};
 use crate::sequence::wanted::{Exchange, Stream, Wanted};
-use crate::train::client::ProbeDirection;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -21,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weirgate_units::Direction;
 
 const BLOCK: usize = 65_536;
 
@@ -34,10 +34,10 @@ enum Moving {
 }
 
 impl Moving {
-    fn transfer(direction: ProbeDirection, bytes: Option<u64>) -> Self {
+    fn transfer(direction: Direction, bytes: Option<u64>) -> Self {
         match direction {
-            ProbeDirection::Down => Self::Down(bytes),
-            ProbeDirection::Up => Self::Up(bytes),
+            Direction::Down => Self::Down(bytes),
+            Direction::Up => Self::Up(bytes),
         }
     }
 
@@ -82,10 +82,10 @@ pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> 
     }
 }
 
-fn exchange(direction: Option<ProbeDirection>, stream: Stream) -> Exchange {
+fn exchange(direction: Option<Direction>, stream: Stream) -> Exchange {
     match direction {
-        Some(ProbeDirection::Down) => Exchange::Down(stream),
-        Some(ProbeDirection::Up) => Exchange::Up,
+        Some(Direction::Down) => Exchange::Down(stream),
+        Some(Direction::Up) => Exchange::Up,
         None => Exchange::Both(stream),
     }
 }
@@ -170,7 +170,7 @@ impl Runner<'_> {
 
     fn datagrams(
         &self,
-        direction: Option<ProbeDirection>,
+        direction: Option<Direction>,
         stream: Stream,
         end: Instant,
         done: &mut Transferred,
@@ -185,10 +185,10 @@ impl Runner<'_> {
             self.moved.add(bytes);
         };
         thread::scope(|scope| {
-            let sends = direction != Some(ProbeDirection::Down);
+            let sends = direction != Some(Direction::Down);
             let sending =
                 sends.then(|| scope.spawn(|| datagram::send(&socket, &stream, silent, count)));
-            let takes = direction != Some(ProbeDirection::Up);
+            let takes = direction != Some(Direction::Up);
             let listening = takes.then(|| {
                 scope.spawn(|| {
                     datagram::receive(&socket, over, &[], |payload| count(payload.len() as u64))
@@ -209,14 +209,13 @@ impl Runner<'_> {
                 let received = received.map_err(named())?;
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
-                    direction: ProbeDirection::Up,
+                    direction: Direction::Up,
                     sent,
                     received: Some(received),
                 });
             }
             if let Some(received) = received.map_err(joined)? {
-                let (direction, received) =
-                    (ProbeDirection::Down, received?.check().map_err(named())?);
+                let (direction, received) = (Direction::Down, received?.check().map_err(named())?);
                 done.bytes += received.bytes;
                 done.counted.push(Counted {
                     direction,
@@ -244,7 +243,7 @@ impl Runner<'_> {
             due += interval;
         }
         done.counted.push(Counted {
-            direction: ProbeDirection::Up,
+            direction: Direction::Up,
             sent,
             received: None,
         });

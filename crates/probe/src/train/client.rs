@@ -9,6 +9,7 @@ use crate::train::{Arrival, Arrivals};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
+use weirgate_units::Direction;
 
 /// How often something is asked, and how long each answer is waited for: a
 /// modem's full buffer may hold it for seconds.
@@ -20,15 +21,6 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// The longest that a train may take to come: sent for twelve seconds, it passes
 /// the line in twice that time, and what waited before it in some more.
 const LONGEST: Duration = Duration::from_secs(30);
-
-/// Which direction packets go in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProbeDirection {
-    /// To the serving end.
-    Up,
-    /// From it.
-    Down,
-}
 
 /// Why a measurement ended.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +111,7 @@ impl Client {
     /// receiver saw.
     pub fn train(
         &mut self,
-        direction: ProbeDirection,
+        direction: Direction,
         payload: u16,
         count: u32,
         gap: Duration,
@@ -133,8 +125,8 @@ impl Client {
         };
         let train = self.bounded(train.check())?;
         let seen = match direction {
-            ProbeDirection::Up => self.up(&train)?,
-            ProbeDirection::Down => self.down(&train)?,
+            Direction::Up => self.up(&train)?,
+            Direction::Down => self.down(&train)?,
         };
         self.bounded(within("received", seen.received, 0..=count))?;
         self.bounded(seen.check())

@@ -3,9 +3,10 @@
 
 use crate::bound::within;
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
-use crate::train::client::{Client, ProbeDirection, ProbeError};
+use crate::train::client::{Client, ProbeError};
 use crate::train::message::{Seen, most_packets};
 use std::time::Duration;
+use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, Span};
 
 /// Trains of the sweep last so long on the line, in seconds, and have so many
@@ -32,9 +33,9 @@ pub const FULL: u32 = 1400;
 const FILL_S: f64 = 2.0;
 const FILL_MOST_S: f64 = 8.0;
 
-/// What one direction is.
+/// What was measured of one direction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Direction {
+pub struct MeasuredLine {
     /// The rate of IP packets of 1400 bytes.
     pub ip_rate: Rate,
     /// The link layer and the rate on the wire, as far as they show.
@@ -52,19 +53,19 @@ pub struct Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Looks how fast the line is.
-    Look(ProbeDirection),
+    Look(Direction),
     /// Sends trains of one size after the other: how many are done of how many.
-    Sweep(ProbeDirection, usize, usize),
+    Sweep(Direction, usize, usize),
     /// Fills the buffer.
-    Fill(ProbeDirection),
+    Fill(Direction),
 }
 
 /// Measures one direction.
 pub fn measure(
     client: &mut Client,
-    direction: ProbeDirection,
+    direction: Direction,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Direction, ProbeError> {
+) -> Result<MeasuredLine, ProbeError> {
     progress(Progress::Look(direction));
     let headers = client.headers();
     let payload = |size: u32| u16::try_from(size.saturating_sub(headers)).unwrap_or(u16::MAX);
@@ -92,7 +93,7 @@ pub fn measure(
     // The least delay of a train has the time of that packet on the line in it, so the
     // longest is short of what the buffer holds by one packet.
     let held = filled.delay_ns as f64 * 1e-9 + time;
-    Ok(Direction {
+    Ok(MeasuredLine {
         ip_rate: Rate::bits_per_second(bits.round() as u64),
         layer: infer(&times, Timing::Busy),
         queueing: Span::from_nanos(filled.delay_ns),
@@ -102,7 +103,7 @@ pub fn measure(
 }
 
 /// The time of a full packet on the line: of packets sent at once.
-fn look(client: &mut Client, direction: ProbeDirection, payload: u16) -> Result<f64, ProbeError> {
+fn look(client: &mut Client, direction: Direction, payload: u16) -> Result<f64, ProbeError> {
     let mut seen = client.train(direction, payload, FIRST, Duration::ZERO)?;
     if seen.gap_ns == 0.0 {
         // So few came that the line's buffer holds next to nothing: one by one.
@@ -128,7 +129,7 @@ fn timed(size: u32, seen: &Seen) -> Option<Timed> {
 /// Sends full packets until some are lost, for longer and longer.
 fn fill(
     client: &mut Client,
-    direction: ProbeDirection,
+    direction: Direction,
     payload: u16,
     full: f64,
 ) -> Result<(Seen, bool), ProbeError> {

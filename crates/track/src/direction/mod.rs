@@ -5,10 +5,11 @@ mod load;
 mod pace;
 mod rate;
 
-use crate::model::{Limits, LineDirection, Reason};
+use crate::model::{Limits, Reason};
 use load::{ERROR_BYTES, JUST, KEPT, KNOWN, Load};
 use pace::{Known, STEADY};
 use rate::{MILLISECOND, SECOND, part, rate_of};
+use weirgate_units::Direction;
 
 pub(crate) use pace::Shows;
 
@@ -66,7 +67,7 @@ enum Phase {
 /// One direction.
 #[derive(Debug)]
 pub(crate) struct LineState {
-    direction: LineDirection,
+    direction: Direction,
     limits: Limits,
     pub(crate) rate: u64,
     phase: Phase,
@@ -91,7 +92,7 @@ pub(crate) enum Doubt {
 pub(crate) type Change = (u64, Reason);
 
 impl LineState {
-    pub(crate) fn new(direction: LineDirection, limits: Limits) -> Self {
+    pub(crate) fn new(direction: Direction, limits: Limits) -> Self {
         Self {
             direction,
             limits,
@@ -116,7 +117,7 @@ impl LineState {
             return;
         }
         let seen = rate_of(bytes, span);
-        let is_down = self.direction == LineDirection::Down;
+        let is_down = self.direction == Direction::Down;
         let is_deaf = self.is_deaf(at, 0);
         if let Phase::Drain {
             since,
@@ -149,7 +150,7 @@ impl LineState {
 
     /// Whether the answers are delayed by an outage. Upstream, an idle line is no sign of one.
     pub(crate) fn is_deaf(&self, at: u64, answers: u64) -> bool {
-        self.direction == LineDirection::Down && self.load.is_deaf(at, answers)
+        self.direction == Direction::Down && self.load.is_deaf(at, answers)
     }
 
     /// Tests whether the delay is a queue's or the path's. The test begins if answers take as
@@ -190,7 +191,7 @@ impl LineState {
         }
         if delta < *shortest / 5 * 4 {
             (*shortest, *shrunk, *spare) = (delta, at, 0);
-        } else if self.direction == LineDirection::Down
+        } else if self.direction == Direction::Down
             && is_less
             && (*spare >= shortest.saturating_add(20 * MILLISECOND)
                 || at.saturating_sub(*shrunk) >= DOUBTFUL)
@@ -214,8 +215,8 @@ impl LineState {
     /// The recent arriving rate in bits per second; downstream without outages.
     fn came(&self, at: u64, window: u64) -> u64 {
         match self.direction {
-            LineDirection::Down => self.load.came(at, window),
-            LineDirection::Up => self.load.carried(at, window),
+            Direction::Down => self.load.came(at, window),
+            Direction::Up => self.load.carried(at, window),
         }
     }
 
@@ -255,7 +256,7 @@ impl LineState {
     pub(crate) fn late(&mut self, at: u64, delta: u64, news: bool) -> Option<Change> {
         match self.phase {
             Phase::Hold { .. } => {
-                let window = if self.direction == LineDirection::Up {
+                let window = if self.direction == Direction::Up {
                     GROWTH
                 } else {
                     JUST
@@ -277,9 +278,9 @@ impl LineState {
         let seen = self.came(at, window);
         let estimate = match self.direction {
             // While a queue stands there, the arriving rate is what the line carries.
-            LineDirection::Down => seen,
+            Direction::Down => seen,
             // The packets sent in `window` need that time and the delay of the queue to pass.
-            LineDirection::Up => part(seen, window, window + delta.min(window)),
+            Direction::Up => part(seen, window, window + delta.min(window)),
         };
         let estimate = self.within(estimate.min(self.rate));
         self.phase = Phase::Drain {
@@ -320,7 +321,7 @@ impl LineState {
             *answers = answers.saturating_add(1);
             // Before that, the delay is a lower bound, or a mean of times with and without a
             // queue. Its growth would tell nothing.
-            if self.direction == LineDirection::Up && *answers <= ENOUGH {
+            if self.direction == Direction::Up && *answers <= ENOUGH {
                 *first = delta;
                 *standing = (0, 0);
             }
@@ -328,10 +329,10 @@ impl LineState {
         let mut rate = self.rate;
         if standing.1 >= KNOWN {
             let passed = match self.direction {
-                LineDirection::Down => standing.1,
+                Direction::Down => standing.1,
                 // The sent packets pass in the time of sending plus the growth of the queue's
                 // delay.
-                LineDirection::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
+                Direction::Up => (standing.1 + delta).saturating_sub(*first).max(KNOWN / 2),
             };
             *estimate = rate_of(standing.0, passed).min(*most);
             rate = rate.min(drained(*estimate, delta));

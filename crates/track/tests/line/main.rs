@@ -11,7 +11,7 @@ mod model;
 use model::{MS, SECOND, run, run_along, settings, upstream};
 use proptest::prelude::*;
 use weirgate_track::{
-    Controller, HEAD, Input, Limits, LineDirection, Reason, Record, Settings, replay,
+    Controller, Direction, HEAD, Input, Limits, Reason, Record, Settings, replay,
 };
 
 fn mean(steps: &[(u64, u64)]) -> u64 {
@@ -40,7 +40,7 @@ fn without_round_trips_of_the_traffic_the_floor_is_held() {
     assert!(mean(&shown.steps[2_600..]) > 7_000_000);
     let mut idle = Controller::new(settings(8_000_000, 0)).unwrap();
     for at in (0..10 * SECOND).step_by(50 * MS as usize) {
-        let direction = LineDirection::Down;
+        let direction = Direction::Down;
         idle.take(&Input::Load {
             at,
             direction,
@@ -49,7 +49,7 @@ fn without_round_trips_of_the_traffic_the_floor_is_held() {
         });
     }
     assert!(idle.idle() && !idle.blind());
-    assert_eq!(idle.rate(LineDirection::Down), Some(8_000_000));
+    assert_eq!(idle.rate(Direction::Down), Some(8_000_000));
 }
 
 /// After a page was loaded nothing crosses the line from which something could be known.
@@ -58,7 +58,7 @@ fn a_short_download_blinds_nobody() {
     let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
     for look in 0..200_u64 {
         let at = look * 50 * MS;
-        let direction = LineDirection::Down;
+        let direction = Direction::Down;
         let bytes = if (10..13).contains(&look) { 50_000 } else { 0 };
         passive.take(&Input::Load {
             at,
@@ -68,7 +68,7 @@ fn a_short_download_blinds_nobody() {
         });
         assert!(!passive.blind(), "{look}");
     }
-    assert_eq!(passive.rate(LineDirection::Down), Some(8_000_000));
+    assert_eq!(passive.rate(Direction::Down), Some(8_000_000));
     assert!(passive.idle());
 }
 
@@ -77,7 +77,7 @@ fn a_short_download_blinds_nobody() {
 fn counters_may_say_anything_before_an_outage() {
     let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
     for (look, bytes) in [(1, u64::MAX / 2 + 1), (2, u64::MAX / 2 + 1), (3, 0), (4, 1)] {
-        let direction = LineDirection::Down;
+        let direction = Direction::Down;
         passive.take(&Input::Load {
             at: look * 50 * MS,
             direction,
@@ -85,7 +85,7 @@ fn counters_may_say_anything_before_an_outage() {
             backlog: 0,
         });
     }
-    assert!(passive.rate(LineDirection::Down).is_some());
+    assert!(passive.rate(Direction::Down).is_some());
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn times_that_cannot_be_are_named_and_do_no_harm() {
     for at in [0, u64::MAX - 1, u64::MAX, u64::MAX] {
         controller.take(&Input::Load {
             at,
-            direction: LineDirection::Up,
+            direction: Direction::Up,
             bytes: u64::MAX,
             backlog: u64::MAX,
         });
@@ -346,7 +346,7 @@ proptest! {
         let mut at = 0;
         for (kind, later, reflector, id, one, other) in inputs {
             at += later;
-            let direction = if one % 2 == 0 { LineDirection::Up } else { LineDirection::Down };
+            let direction = if one % 2 == 0 { Direction::Up } else { Direction::Down };
             let input = match kind {
                 0 => Input::Sent { at, reflector, id },
                 1 => Input::Reply { at, reflector, id, one_way_us: None },
@@ -355,7 +355,7 @@ proptest! {
                 _ => Input::Load { at, direction, bytes: other.unsigned_abs(), backlog: one.unsigned_abs() % 3 },
             };
             record.take(&input);
-            for direction in LineDirection::BOTH {
+            for direction in Direction::BOTH {
                 let limits = settings.limits(direction);
                 let rate = record.controller().rate(direction);
                 prop_assert_eq!(limits.is_some(), rate.is_some());
@@ -377,6 +377,6 @@ proptest! {
             at += later;
             controller.take(&Input::Reply { at, reflector, id, one_way_us: Some((0, 0)) });
         }
-        prop_assert_eq!(controller.rate(LineDirection::Down), Some(4_000_000));
+        prop_assert_eq!(controller.rate(Direction::Down), Some(4_000_000));
     }
 }

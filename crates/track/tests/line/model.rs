@@ -3,7 +3,7 @@
 //! shaper's and the far end's), a rate that changes. It is no proof of what a real line
 //! does, which the laboratory is for, but runs in a moment.
 
-use weirgate_track::{Decided, Decision, Input, Limits, LineDirection, Reason, Record, Settings};
+use weirgate_track::{Decided, Decision, Direction, Input, Limits, Reason, Record, Settings};
 
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
@@ -110,10 +110,6 @@ fn wait(line: &impl Fn(u64) -> u64, at: u64, mut bits: f64) -> u64 {
 }
 
 /// The same, where the path is `longer` by so many nanoseconds.
-#[expect(
-    clippy::too_many_lines,
-    reason = "a line and both of its ends, step by step"
-)]
 pub fn run_along(
     settings: Settings,
     seconds: u64,
@@ -124,11 +120,7 @@ pub fn run_along(
 ) -> Shown {
     let reflectors = settings.reflectors;
     let up = settings.up.is_some();
-    let direction = if up {
-        LineDirection::Up
-    } else {
-        LineDirection::Down
-    };
+    let direction = if up { Direction::Up } else { Direction::Down };
     let mut record = Record::new(settings).unwrap();
     let mut shown = Shown {
         steps: Vec::new(),

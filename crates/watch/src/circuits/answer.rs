@@ -7,7 +7,7 @@ use super::most::Most;
 use super::query::{CircuitsOrder, CircuitsQuery};
 use serde_json::{Value, json};
 use weirgate_bpf::CircuitsRow;
-use weirgate_circuits::rows::{Direction, Label, Room};
+use weirgate_circuits::rows::{Label, Room};
 use weirgate_circuits::{Key, KeyKind};
 
 /// Rows of each kind in an answer.
@@ -28,10 +28,7 @@ impl CircuitsLook {
     pub(crate) fn summary(&self) -> Value {
         json!({
             "device": self.device,
-            "direction": match self.direction {
-                Direction::Down => "down",
-                Direction::Up => "up",
-            },
+            "direction": self.direction.name(),
             "queues": self.reader.room().queues,
             "sites": self.sites,
             "circuits": self.circuits,

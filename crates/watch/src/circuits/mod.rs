@@ -10,7 +10,8 @@ pub(crate) mod query;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_bpf::{AttachPoint, BpfError, CircuitReader, CircuitsRow};
-use weirgate_circuits::rows::{Direction, Room};
+use weirgate_circuits::Direction;
+use weirgate_circuits::rows::Room;
 
 /// The levels of a tree, with the link and the circuits.
 const LEVELS: usize = 8;

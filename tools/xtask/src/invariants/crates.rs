@@ -115,7 +115,7 @@ fn dependency_findings(name: &str, manifest: &str) -> Vec<String> {
     let mut findings = Vec::new();
     let Some(own) = position(name) else {
         findings.push(format!(
-            "crates/{name}: has no level in tools/xtask/src/invariants.rs"
+            "crates/{name}: has no level in tools/xtask/src/invariants/crates.rs"
         ));
         return findings;
     };

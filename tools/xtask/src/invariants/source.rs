@@ -25,13 +25,16 @@ const IMPURE: [&str; 12] = [
 /// Crates whose source may hold `unsafe`.
 pub const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
 
+/// Builds the network of `domain try`, in the lab's machine alone.
+const TRIED: &[&str] = &["crates/rollout/src/namespaces.rs"];
+
 /// What the source of a crate must not name, beside tests, and the places that
 /// may: how a kernel's network is changed without such a dependency, and what
 /// guest may not use of the one it has.
 const CHANGES: [(&str, &[&str]); 11] = [
-    ("Command::new(\"tc\")", &[]),
+    ("Command::new(\"tc\")", TRIED),
     ("Command::new(\"nft\")", &[]),
-    ("Command::new(\"ip\")", &[]),
+    ("Command::new(\"ip\")", TRIED),
     ("Command::new(\"ethtool\")", &[]),
     ("Command::new(\"iptables\")", &[]),
     ("Command::new(\"sysctl\")", &[]),

@@ -15,8 +15,9 @@ use crate::qdisc::load;
 use crate::qdisc::store::Store;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use weirgate_circuits::Direction;
 use weirgate_circuits::Key;
-use weirgate_circuits::rows::{Direction, LabelText, Room, row_of};
+use weirgate_circuits::rows::{LabelText, Room, row_of};
 
 /// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc in the
 /// kernel, so that a list can be applied again while somebody reads.

@@ -30,7 +30,7 @@ impl Class {
 
 /// The class that a packet leaves with.
 pub fn class_of(policy: &Policy, direction: Direction, fate: &Fate) -> Class {
-    let Some(scheduler) = weirgate_compile::scheduler(policy, of_policy(direction)) else {
+    let Some(scheduler) = weirgate_compile::scheduler(policy, direction) else {
         return Class {
             why: Some("the policy does not shape this direction"),
             ..Class::default()
@@ -71,7 +71,7 @@ pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
 
 /// A class of a direction by its number: `good (2:20)`.
 pub fn class_named(policy: &Policy, direction: Direction, id: Handle) -> String {
-    let scheduler = weirgate_compile::scheduler(policy, of_policy(direction));
+    let scheduler = weirgate_compile::scheduler(policy, direction);
     let members = scheduler
         .map(|scheduler| scheduler.members)
         .unwrap_or_default();
@@ -80,12 +80,4 @@ pub fn class_named(policy: &Policy, direction: Direction, id: Handle) -> String 
         || format!("{id} (not shaped)"),
         |member| format!("{} ({id})", member.class.name),
     )
-}
-
-/// A packet's direction as policies have it.
-const fn of_policy(direction: Direction) -> weirgate_policy::Direction {
-    match direction {
-        Direction::Up => weirgate_policy::Direction::Up,
-        Direction::Down => weirgate_policy::Direction::Down,
-    }
 }

@@ -218,13 +218,6 @@ struct Reading<'a> {
     total: u64,
 }
 
-const fn opposite(direction: Direction) -> Direction {
-    match direction {
-        Direction::Up => Direction::Down,
-        Direction::Down => Direction::Up,
-    }
-}
-
 impl Reading<'_> {
     fn line(&mut self, text: &str, place: &str) {
         match parse_line(text) {
@@ -298,7 +291,7 @@ impl Reading<'_> {
         let mut taken = Vec::new();
         let direction = given
             .or(known)
-            .or(answered.map(opposite))
+            .or(answered.map(Direction::reversed))
             .or_else(|| inside(source).then_some(Direction::Up))
             .or_else(|| inside(destination).then_some(Direction::Down))
             .unwrap_or_else(|| {

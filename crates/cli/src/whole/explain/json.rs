@@ -10,7 +10,6 @@ use crate::whole::explain::rules::{deciding, effects, rule_of, where_in};
 use crate::whole::explain::text::state_text;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use weirgate_explain::Direction;
 use weirgate_units::Inserted as _;
 
 /// Everything as one JSON document.
@@ -78,7 +77,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
     });
     json!({
         "packet": item.title,
-        "direction": match item.direction { Direction::Up => "up", Direction::Down => "down" },
+        "direction": item.direction.name(),
         "time_ns": item.at,
         "class": class.name,
         "class_id": class.id.map(|id| id.to_string()),

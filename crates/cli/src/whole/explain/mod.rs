@@ -302,7 +302,7 @@ fn switch(simulator: &mut Simulator, policy: &Policy, sets: &[String]) -> Result
                 "weirgate: --set {text}: column 1: there is no rule set `{name}`; {right}"
             )));
         }
-        for direction in weirgate_policy::Direction::BOTH {
+        for direction in Direction::BOTH {
             simulator.switch(&weirgate_compile::ruleset_chain(direction, name), on);
         }
     }

@@ -7,7 +7,7 @@ use crate::whole::explain::outcome::{About, Shown};
 use crate::whole::explain::path::kernel_path;
 use crate::whole::explain::rules::{self, Outcome, RuleLine};
 use std::fmt::Write as _;
-use weirgate_explain::{Direction, ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
+use weirgate_explain::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 use weirgate_units::Dscp;
 
 /// Everything as text.
@@ -28,10 +28,7 @@ pub fn text(about: &About<'_>, shown: &[(Item, Shown)]) -> String {
 }
 
 fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
-    let direction = match item.direction {
-        Direction::Up => "up",
-        Direction::Down => "down",
-    };
+    let direction = item.direction;
     let time = weirgate_units::Span::from_nanos(item.at);
     let _ = writeln!(out, "{}", item.title);
     let Some((fate, class)) = &one.last else {

@@ -9,7 +9,7 @@ use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::measurement::{PORT, resolve};
 use weirgate_console::output;
 use weirgate_linklayer::LinkLayer;
-use weirgate_probe::{Doing, Manner, Ping, Play, Played, ProbeDirection, Sequence, Stop, play};
+use weirgate_probe::{Direction, Doing, Manner, Ping, Play, Played, Sequence, Stop, play};
 use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
@@ -132,8 +132,8 @@ fn sequence() -> Sequence {
     };
     Sequence {
         plays: vec![
-            load("down", ProbeDirection::Down, down),
-            load("up", ProbeDirection::Up, up),
+            load("down", Direction::Down, down),
+            load("up", Direction::Up, up),
         ],
         pings: vec![Ping {
             name: "echo".to_owned(),

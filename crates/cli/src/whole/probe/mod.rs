@@ -12,13 +12,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
-use weirgate_console::measurement::{
-    Found, Log, PORT, RunFolder, captured, named, print_found, resolve,
-};
+use weirgate_console::measurement::{Found, Log, PORT, RunFolder, captured, print_found, resolve};
 use weirgate_console::output;
 use weirgate_linklayer::{Framing, LinkLayer, ack};
 use weirgate_probe::{
-    BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, Mtu, ProbeDirection, Progress,
+    BulkServer, Client, Cut, Direction, FULL, Fit, Icmp, Inference, MeasuredLine, Mtu, Progress,
     Server, largest_packet, measure,
 };
 use weirgate_units::Rate;
@@ -120,8 +118,8 @@ struct Measured {
     /// The largest packet, where the host answers ICMP echoes and they are allowed
     /// here.
     mtu: Option<Mtu>,
-    up: Direction,
-    down: Direction,
+    up: MeasuredLine,
+    down: MeasuredLine,
 }
 
 fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure> {
@@ -148,8 +146,8 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
         idle,
         // What cannot be decided this way is left out.
         mtu: mtu.ok().flatten(),
-        up: one(ProbeDirection::Up)?,
-        down: one(ProbeDirection::Down)?,
+        up: one(Direction::Up)?,
+        down: one(Direction::Down)?,
     };
     Ok(Found {
         text: measured.text(),
@@ -160,12 +158,12 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
 
 fn text_of(progress: Progress) -> String {
     match progress {
-        Progress::Look(direction) => format!("{}: how fast is it?", named(direction)),
+        Progress::Look(direction) => format!("{}: how fast is it?", direction.name()),
         Progress::Sweep(direction, done, of) => {
-            format!("{}: size {} of {of}", named(direction), done + 1)
+            format!("{}: size {} of {of}", direction.name(), done + 1)
         }
         Progress::Fill(direction) => {
-            format!("{}: how much does its buffer hold?", named(direction))
+            format!("{}: how much does its buffer hold?", direction.name())
         }
     }
 }
@@ -230,7 +228,7 @@ impl Measured {
             let fit = direction.layer.layers.first()?;
             Some((direction, *fit))
         });
-        let line = |name: &str, direction: &Direction| {
+        let line = |name: &str, direction: &MeasuredLine| {
             let kbit = |rate: Rate| format!("{name} = \"{:.0}kbit\"", rate.as_kbit());
             match (known, direction.layer.rate()) {
                 (None, _) => kbit(direction.ip_rate),
@@ -305,7 +303,7 @@ pub fn framing(framing: Framing) -> &'static str {
     }
 }
 
-fn described(direction: &Direction) -> String {
+fn described(direction: &MeasuredLine) -> String {
     let mut text = String::new();
     let _ = match layer_words(&direction.layer) {
         Some((words, fit)) => writeln!(
@@ -351,7 +349,7 @@ fn layer_words(layer: &Inference) -> Option<(String, Fit)> {
     Some((words, best))
 }
 
-fn values(direction: &Direction) -> Value {
+fn values(direction: &MeasuredLine) -> Value {
     let rate = |rate: Rate| rate.as_bits_per_second();
     json!({
         "ip_rate_bits": rate(direction.ip_rate),
@@ -370,14 +368,14 @@ mod tests {
     use super::*;
     use weirgate_units::{Size, Span};
 
-    fn direction(ip_kbit: u64, layers: &[(i32, u64)]) -> Direction {
+    fn direction(ip_kbit: u64, layers: &[(i32, u64)]) -> MeasuredLine {
         let fit = |(overhead, kbit): &(i32, u64)| Fit {
             framing: Framing::Atm,
             overhead: *overhead,
             rate: Rate::kbit(*kbit),
             chi_squared: 1.0,
         };
-        Direction {
+        MeasuredLine {
             ip_rate: Rate::kbit(ip_kbit),
             layer: Inference {
                 cut: (!layers.is_empty()).then_some(Cut::Cells),
@@ -389,7 +387,7 @@ mod tests {
         }
     }
 
-    fn link(up: Direction, down: Direction) -> String {
+    fn link(up: MeasuredLine, down: MeasuredLine) -> String {
         let measured = Measured {
             host: String::from("there"),
             address: SocketAddr::from(([192, 0, 2, 1], 9)),

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weirgate_console::exit::Failure;
 use weirgate_console::measurement::RunFolder;
-use weirgate_console::measurement::{Found, named, resolve};
+use weirgate_console::measurement::{Found, resolve};
 use weirgate_console::measurement::{Log, captured};
 use weirgate_linklayer::{LinkLayer, ack};
 use weirgate_probe::{
-    Bulk, Cut, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded,
-    ProbeDirection, Reflector, Remote, Stage, remote,
+    Bulk, Cut, Direction, Echoes, Fit, IPERF3_PORT, IRTT_PORT, Icmp, Inference, Irtt, Load, Loaded,
+    Reflector, Remote, Stage, remote,
 };
 use weirgate_units::{ParseError, Rate, Size, Span};
 
@@ -123,7 +123,7 @@ fn text_of(stage: Stage) -> String {
         Stage::Sizes(done, of) => {
             format!("round trips by size: round {} of {of}", done + 1)
         }
-        Stage::Load(direction) => format!("{}: the line is filled", named(direction)),
+        Stage::Load(direction) => format!("{}: the line is filled", direction.name()),
     }
 }
 
@@ -308,11 +308,11 @@ impl Measured {
         };
         add("idle", &self.found.idle);
         for (direction, loaded) in [
-            (ProbeDirection::Down, &self.found.down),
-            (ProbeDirection::Up, &self.found.up),
+            (Direction::Down, &self.found.down),
+            (Direction::Up, &self.found.up),
         ] {
             if let Some(loaded) = loaded {
-                add(named(direction), &loaded.echoes);
+                add(direction.name(), &loaded.echoes);
             }
         }
         text

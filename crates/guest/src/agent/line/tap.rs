@@ -114,10 +114,7 @@ impl Emulation {
             })
         };
         let medium = Medium::new(line, seed).map_err(|direction| {
-            let name = match direction {
-                Direction::Up => "upstream",
-                Direction::Down => "downstream",
-            };
+            let name = direction.stream();
             anyhow!("the {name} rate of the line is 0")
         })?;
         Ok(Self {

@@ -7,11 +7,7 @@ use weirgate_experiment::{Direction, Line, Random};
 /// What a direction's lots are drawn by: the run's seed and the direction's name.
 #[must_use]
 pub fn lots(seed: u64, direction: Direction) -> u64 {
-    let name = match direction {
-        Direction::Up => "line up",
-        Direction::Down => "line down",
-    };
-    Random::of_flow(seed, name, 0).bits()
+    Random::of_flow(seed, &format!("line {direction}"), 0).bits()
 }
 
 /// A line's directions, up and down in this order.

@@ -3,9 +3,9 @@
 //! bounded by the parser.
 
 use crate::codes::{DEEP, JSON, RATE, UNUSED};
-use crate::located::FileMistakes;
-use crate::rate;
-use crate::table::Cell;
+use crate::files::located::FileMistakes;
+use crate::files::rate;
+use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};

@@ -9,9 +9,9 @@ use super::fields::{CIRCUIT, DEVICE, MAY_BE_ZERO, Of, Unused, get, is_empty};
 use super::sites::{self, Named, SiteChange};
 use super::{Change, Overrides, What, devices};
 use crate::codes::JSON;
-use crate::json::Json;
-use crate::raw::SQM;
-use crate::table::Cell;
+use crate::files::json::Json;
+use crate::files::raw::SQM;
+use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, Value};
 use weirgate_document::did_you_mean;
 

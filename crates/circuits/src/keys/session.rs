@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sessions of PPPoE (RFC 2516).
 
-use crate::mac::Mac;
-use crate::number::decimal;
+use super::decimal;
+use crate::keys::Mac;
 use std::fmt;
 
 /// The last session: 65,535 is reserved (RFC 2516, section 4).

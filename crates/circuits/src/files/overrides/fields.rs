@@ -2,10 +2,10 @@
 //! Fields of devices and adjustments.
 
 use crate::codes::{JSON, UNUSED};
-use crate::json::Json;
-use crate::located::FileSpan;
-use crate::raw::identifier;
-use crate::table::Cell;
+use crate::files::json::Json;
+use crate::files::located::FileSpan;
+use crate::files::raw::identifier;
+use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use std::collections::BTreeMap;
 use weirgate_document::SourceSpan;

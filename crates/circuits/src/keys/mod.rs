@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What tells whose a packet is.
 
-use crate::address::Prefix;
-use crate::mac::Mac;
-use crate::session::Session;
-use crate::vlan::Vlan;
+mod address;
+mod mac;
+mod session;
+mod vlan;
+
+pub use address::Prefix;
+pub use mac::Mac;
+pub use session::Session;
 use std::fmt;
+pub use vlan::Vlan;
 
 /// What tells whose a packet is. The order is that in which a packet is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,4 +137,10 @@ impl fmt::Display for Key {
             Self::Mac(own) => own.fmt(f),
         }
     }
+}
+
+/// A number in digits alone, without a sign: of a tag or a session.
+fn decimal(text: &str) -> Option<u16> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file, as it is handed to this crate.
+//! A file, as this crate is given it.
 
 /// A file to read.
 #[derive(Debug, Clone, Copy)]

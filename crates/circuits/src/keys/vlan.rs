@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! VLANs by the tags of a frame (IEEE 802.1Q, 802.1ad).
 
-use crate::number::decimal;
+use super::decimal;
 use std::fmt;
 
 /// The last VLAN: 4,095 is reserved.

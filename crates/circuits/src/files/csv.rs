@@ -2,11 +2,11 @@
 //! Which kind of CSV file it is.
 
 use crate::codes::KIND;
-use crate::located::FileMistakes;
-use crate::overrides::Overrides;
-use crate::raw::Collected;
-use crate::table::{Lines, Row, header, plain, well_formed};
-use crate::{devices, plans};
+use crate::files::located::FileMistakes;
+use crate::files::overrides::Overrides;
+use crate::files::raw::Collected;
+use crate::files::table::{Lines, Row, header, plain, well_formed};
+use crate::files::{devices, plans};
 
 /// Reads a file of devices, which overrides change, or of plans, whichever its first line says.
 pub(crate) fn read<'t>(

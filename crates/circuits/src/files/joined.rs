@@ -2,8 +2,8 @@
 //! Devices of one circuit, put together: they have the same parent, plan and rates.
 
 use crate::codes::DIFFERS;
-use crate::located::{FileSpan, Mistakes};
-use crate::raw::{Collected, PlacedKey, RATES, RawCircuit};
+use crate::files::located::{FileSpan, Mistakes};
+use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit};
 use weirgate_units::Rate;
 
 /// Takes a device's circuit and its keys; `suspended_at` is where it says whether it is suspended.

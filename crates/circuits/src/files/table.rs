@@ -5,7 +5,7 @@
 //! `#`, are left out.
 
 use crate::codes::{COLUMN, FORM};
-use crate::located::FileMistakes;
+use crate::files::located::FileMistakes;
 use std::borrow::Cow;
 use weirgate_document::{SourceSpan, did_you_mean};
 

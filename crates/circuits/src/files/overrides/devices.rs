@@ -3,12 +3,12 @@
 
 use super::Overrides;
 use super::fields::{CIRCUIT, DEVICE, MAY_BE_ZERO, Of, Unused, get, is_empty};
-use crate::address::Prefix;
 use crate::codes::{ADDRESS, JSON, KEY};
-use crate::json::Json;
-use crate::key::{Key, KeyKind, parts};
-use crate::located::FileSpan;
-use crate::raw::{RawCircuit, RawRates, SQM};
+use crate::files::json::Json;
+use crate::files::located::FileSpan;
+use crate::files::raw::{RawCircuit, RawRates, SQM};
+use crate::keys::Prefix;
+use crate::keys::{Key, KeyKind, parts};
 use jsonc_parser::ast::{Object, Value};
 use std::borrow::Cow;
 

@@ -5,10 +5,10 @@
 //! which it gives something else.
 
 use crate::codes::{HOURS, SIZE};
-use crate::located::FileMistakes;
+use crate::files::located::FileMistakes;
+use crate::files::raw::{Collected, RATES, RawPlan, RawRates, identifier};
+use crate::files::table::{Cell, Column, Header, Row};
 use crate::model::Pair;
-use crate::raw::{Collected, RATES, RawPlan, RawRates, identifier};
-use crate::table::{Cell, Column, Header, Row};
 use weirgate_document::did_you_mean;
 use weirgate_schedule::{Clock, Day, Hours, Schedule, hours};
 use weirgate_units::Size;

@@ -15,10 +15,10 @@ mod sites;
 pub(crate) use read::{is_overrides, read};
 
 use crate::codes::{ABSENT, TWICE};
+use crate::files::joined::join;
+use crate::files::located::{FileSpan, Mistakes};
+use crate::files::raw::{Collected, PlacedKey, RawCircuit};
 use crate::hash::Known;
-use crate::joined::join;
-use crate::located::{FileSpan, Mistakes};
-use crate::raw::{Collected, PlacedKey, RawCircuit};
 use fields::{Of, Rates};
 use sites::SiteChange;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Problems of several files, with the line and the column of each.
 
-use crate::file::File;
+use crate::files::file::File;
 use std::cell::OnceCell;
 use std::fmt;
 use weirgate_document::{Problem, Problems, Severity, SourceSpan};

@@ -6,9 +6,9 @@
 //! nothing back.
 
 use crate::codes::{DEEP, JSON};
-use crate::json::Json;
-use crate::raw::{RawSite, identifier};
-use crate::table::Cell;
+use crate::files::json::Json;
+use crate::files::raw::{RawSite, identifier};
+use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, Value};
 
 /// The levels of sites: the engine has eight, with the link and the circuits.

@@ -3,8 +3,8 @@
 
 use super::HINT;
 use crate::codes::{ABSENT, TWICE};
-use crate::located::{FileSpan, Mistakes};
-use crate::raw::RawSite;
+use crate::files::located::{FileSpan, Mistakes};
+use crate::files::raw::RawSite;
 use std::collections::BTreeMap;
 use weirgate_units::Rate;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses and prefixes of circuits.
 
-use crate::table::trimmed;
+use crate::files::table::trimmed;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

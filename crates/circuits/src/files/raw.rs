@@ -2,12 +2,12 @@
 //! What files say, before it is put together.
 
 use crate::codes::{NAME, RATE};
+use crate::files::located::{FileMistakes, FileSpan};
+use crate::files::rate;
+use crate::files::table::{Cell, Header, Row};
 use crate::hash::Known;
-use crate::key::Key;
-use crate::located::{FileMistakes, FileSpan};
+use crate::keys::Key;
 use crate::model::Pair;
-use crate::rate;
-use crate::table::{Cell, Header, Row};
 use std::borrow::Cow;
 use weirgate_document::SourceSpan;
 use weirgate_schedule::Schedule;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `ShapedDevices.csv` of LibreQoS: a line for each device, which names its circuit.
 
-use crate::address::Prefix;
 use crate::codes::{ADDRESS, KEY, NAME, SWITCH, UNUSED};
-use crate::joined::join;
-use crate::key::{Key, KeyKind, parts};
-use crate::located::FileMistakes;
-use crate::overrides::Overrides;
-use crate::raw::{Collected, PlacedKey, RATES, RawCircuit, RawRates, SQM, named};
-use crate::table::{Cell, Column, Header, Row};
+use crate::files::joined::join;
+use crate::files::located::FileMistakes;
+use crate::files::overrides::Overrides;
+use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit, RawRates, SQM, named};
+use crate::files::table::{Cell, Column, Header, Row};
+use crate::keys::Prefix;
+use crate::keys::{Key, KeyKind, parts};
 use weirgate_document::SourceSpan;
 
 /// The columns. LibreQoS does not have the last four.

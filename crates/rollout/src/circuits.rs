@@ -4,8 +4,8 @@
 
 use crate::part::Texts;
 use std::path::{Path, PathBuf};
+use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Port, Ports};
-use weirgate_circuits::rows::Direction;
 use weirgate_circuits::{File, List, Listed, Share, read_several};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;

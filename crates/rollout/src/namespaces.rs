@@ -167,7 +167,7 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
     batches.run()?;
     for router in domain.routers.keys() {
         let words = ["netns", "exec", router, "sysctl", "-q", "-w"];
-        run_with("ip", &[&words[..], &FORWARDING].concat(), "")?;
+        run(Command::new("ip").args(words).args(FORWARDING), "")?;
     }
     Ok(())
 }
@@ -331,25 +331,25 @@ impl Batches {
     }
 
     fn run(&self) -> anyhow::Result<()> {
-        run_with("ip", &["-batch", "-"], &self.whole)?;
+        run(Command::new("ip").args(["-batch", "-"]), &self.whole)?;
         for (space, lines) in &self.within {
-            run_with("ip", &["-n", space, "-batch", "-"], lines)?;
+            run(Command::new("ip").args(["-n", space, "-batch", "-"]), lines)?;
         }
         if !self.delays.is_empty() {
-            run_with("tc", &["-n", WIRES, "-batch", "-"], &self.delays)?;
+            let mut tc = Command::new("tc");
+            run(tc.args(["-n", WIRES, "-batch", "-"]), &self.delays)?;
         }
         Ok(())
     }
 }
 
 /// Runs a program to its end that reads this.
-fn run_with(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
-    let mut child = Command::new(program)
-        .args(words)
+fn run(command: &mut Command, input: &str) -> anyhow::Result<()> {
+    let mut child = command
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .with_context(|| program.to_owned())?;
+        .with_context(|| format!("{command:?}"))?;
     if let Some(mut pipe) = child.stdin.take() {
         // One that ends early says why itself.
         let _ = pipe.write_all(input.as_bytes());
@@ -357,7 +357,7 @@ fn run_with(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
     let output = child.wait_with_output()?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        bail!("{program} {}: {}", words.join(" "), message.trim());
+        bail!("{command:?}: {}", message.trim());
     }
     Ok(())
 }

@@ -4,8 +4,8 @@
 
 use std::fs;
 use std::path::Path;
+use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, Ports, compared};
-use weirgate_circuits::rows::Direction;
 use weirgate_console::exit::Failure;
 use weirgate_domain::Domain;
 use weirgate_rollout::circuits::lists;

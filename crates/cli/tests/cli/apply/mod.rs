@@ -10,6 +10,7 @@ pub(crate) mod kernel;
 pub(crate) mod late;
 pub(crate) mod names;
 pub(crate) mod powerless;
+pub(crate) mod race;
 pub(crate) mod refused;
 pub(crate) mod safe;
 pub(crate) mod track;

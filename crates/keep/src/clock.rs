@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time as this crate needs it: seconds of the calendar for people, and
-//! nanoseconds since the machine started, sleep included, for deadlines.
+//! The clocks of this crate: calendar seconds for people, and nanoseconds since boot, including
+//! suspend, for deadlines.
 
 use crate::error::KeepError;
 use rustix::time::{
@@ -15,31 +15,31 @@ use weirgate_kernel::watch;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds since the machine started (`CLOCK_BOOTTIME`), sleep included:
-/// a laptop that was closed has not gained time.
+/// Returns nanoseconds since boot (`CLOCK_BOOTTIME`). This includes suspend, so that closing a
+/// laptop does not extend a deadline.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// Seconds of Unix time; 0 on a machine whose clock is before 1970.
+/// Returns seconds of Unix time; 0 if the clock is before 1970.
 pub fn unix() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// A timer of the kernel's in the event loop.
+/// A timerfd in the event loop.
 pub(crate) struct Timer {
     fd: AsyncFd<OwnedFd>,
-    /// When it ends; [`NEVER`] unless it is set.
+    /// When it expires; [`NEVER`] unless it is set.
     at: Cell<u64>,
 }
 
-/// A time that does not come.
+/// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 impl Timer {
-    /// A timer that never ends unless it is set.
+    /// Creates a timer that never expires unless it is set.
     pub(crate) fn new() -> Result<Self, KeepError> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = || -> std::io::Result<AsyncFd<OwnedFd>> {
@@ -51,8 +51,7 @@ impl Timer {
         })
     }
 
-    /// Sets the time, as of [`now`], at which it ends; one that is over ends
-    /// at once.
+    /// Sets the time, as of [`now`], at which it expires; a time in the past expires at once.
     pub(crate) fn set(&self, at: u64) -> Result<(), KeepError> {
         let none = Timespec {
             tv_sec: 0,
@@ -72,12 +71,12 @@ impl Timer {
             .map_err(|error| KeepError::file("timerfd")(error.into()))
     }
 
-    /// Makes it one that never ends, until it is set again.
+    /// Disarms the timer until it is set again.
     pub(crate) fn stop(&self) -> Result<(), KeepError> {
         self.set(NEVER)
     }
 
-    /// Waits for the end. It stays over until it is set again.
+    /// Waits until it expires. It stays expired until it is set again.
     pub(crate) async fn over(&self) -> Result<(), KeepError> {
         while now() < self.at.get() {
             let mut ready = self
@@ -85,8 +84,8 @@ impl Timer {
                 .readable()
                 .await
                 .map_err(KeepError::file("timerfd"))?;
-            // What is read is the number of times that it ended, which nobody
-            // needs; a timer that was set anew meanwhile has none.
+            // The read returns the number of expirations, which is not needed. It fails if the
+            // timer was set again since.
             let _ = rustix::io::read(self.fd.get_ref(), &mut [0; 8]);
             ready.clear_ready();
         }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use weirgate_kernel::{ApplyError, KernelError};
 use weirgate_plan::Problem;
 
-/// When a change that nobody has confirmed is taken back, by the whole seconds
-/// that are left; as what it does.
+/// Says when a change that nobody has confirmed is undone, from the whole seconds that are left.
+/// The text is a predicate for a sentence about the change.
 #[must_use]
 pub fn returns(seconds: u64) -> String {
     match seconds {
@@ -16,7 +16,7 @@ pub fn returns(seconds: u64) -> String {
     }
 }
 
-/// Occurs when something that weirgate keeps cannot be read, written or used.
+/// Occurs when a stored state or file cannot be read, written or used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// Occurs when a file or folder cannot be read or written.
@@ -28,17 +28,17 @@ pub enum KeepError {
         #[source]
         source: io::Error,
     },
-    /// Occurs when a file is not what was written: cut off, or changed.
+    /// Occurs when a file was cut off or changed after it was written.
     #[error("{} is damaged ({why}); {hint}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
-        /// What to do.
+        /// The advice to the user.
         hint: &'static str,
     },
-    /// Occurs when a file is whole, and this version cannot read what it says.
+    /// Occurs when a file is whole, but this version cannot interpret it.
     #[error(
         "{} is whole, but of another version of weirgate, which this one cannot read ({why}); \
          {hint}",
@@ -49,23 +49,23 @@ pub enum KeepError {
         path: PathBuf,
         /// What cannot be read.
         why: String,
-        /// What to do.
+        /// The advice to the user.
         hint: &'static str,
     },
-    /// Occurs when somebody else may change a file, a folder, or a folder above it.
+    /// Occurs when another user may change a file, a folder, or a folder above it.
     #[error("{} {wrong}, so its content is not trusted: {right}", path.display())]
     Untrusted {
         /// The file or folder.
         path: PathBuf,
         /// What is wrong with it.
         wrong: String,
-        /// What would be right.
+        /// The command that corrects it.
         right: String,
     },
-    /// Occurs when another weirgate is changing this kernel.
+    /// Occurs when another weirgate process is changing this kernel.
     #[error("another weirgate is changing this kernel")]
     Busy,
-    /// Occurs when a service holds the like in this network namespace: `links` or `pods`.
+    /// Occurs when another service already runs `links` or `pods` in this network namespace.
     #[error("another `weirgate {0}` already runs in this network namespace; end it first")]
     Held(&'static str),
     /// Occurs when a change has to be confirmed or taken back first.
@@ -77,21 +77,21 @@ pub enum KeepError {
     Unconfirmed {
         /// The number of its entry.
         number: u64,
-        /// Whole seconds that are left.
+        /// The seconds that are left for confirmation.
         seconds: u64,
     },
-    /// Occurs when a newer change was begun while this one was under way, which
-    /// the lock forbids; this one is given up.
+    /// Occurs when a newer change was begun during this one, which the lock should prevent. This
+    /// change is given up.
     #[error(
         "change {0} was begun meanwhile, although this kernel was locked; was something \
          deleted in /run/weirgate?"
     )]
     Fenced(u64),
-    /// Occurs when there is nothing to confirm or to go back to.
+    /// Occurs when there is nothing to confirm or to restore.
     #[error("{0}")]
     Nothing(String),
-    /// Occurs when what routes over several links cannot be stored as it is, so that nobody
-    /// could take a change of it back; nothing has been changed.
+    /// Occurs when the present routing over several links cannot be stored so that it could be
+    /// restored. Nothing has been changed.
     #[error(
         "the present routing over several links cannot be stored so that it can be restored; \
          nothing was changed: look at the priorities 7700 to 7799 of `ip rule`, and remove what \
@@ -104,13 +104,13 @@ pub enum KeepError {
     /// Occurs when no plan can be made; nothing has been changed.
     #[error("{}", lines(.0))]
     NoPlan(Vec<Problem>),
-    /// Occurs when the kernel cannot be asked.
+    /// Occurs when a netlink request fails.
     #[error(transparent)]
     Kernel(Box<KernelError>),
     /// Occurs when a change fails.
     #[error(transparent)]
     Apply(Box<ApplyError>),
-    /// Occurs when circuits cannot be brought into force: whose, and why not.
+    /// Occurs when circuits cannot be brought into force; the text names the device and the reason.
     #[error("{0}")]
     Circuits(String),
 }
@@ -128,12 +128,12 @@ impl From<ApplyError> for KeepError {
 }
 
 impl KeepError {
-    /// Whether what was to be read is lost: it is damaged, or not there.
+    /// Returns whether the content is lost: the file is damaged or missing.
     pub(crate) fn is_loss(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Nothing(_))
     }
 
-    /// For `map_err` on a file operation.
+    /// Makes an error from a failed file operation, for `map_err`.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

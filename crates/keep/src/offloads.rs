@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Offloads of a device whose root is a qdisc made of programs. With them up to 64 kB
-//! of a connection reach it as one packet, which at 512 kbit/s takes a second to leave
-//! and is charged one packet's overhead.
+//! Offloads of a device whose root qdisc is a BPF program. With offloads, up to 64 kB of a
+//! connection reach it as one packet. At 512 kbit/s such a packet takes a second to send, and it is
+//! charged the overhead of one packet.
 
 use crate::error::KeepError;
 use crate::store::folder::folder;
@@ -13,11 +13,11 @@ use weirgate_bpf::AttachPoint;
 use weirgate_kernel::Kernel;
 use weirgate_state::{DeviceName, Offloads};
 
-/// The folder of files that say which were on before.
+/// The folder of files that record which offloads were on before.
 const SAVED: &str = "/run/weirgate/offloads";
 
-/// Switches off what joins packets on their way to the device. What was on is kept for
-/// [`offloads_back`]. Whether anything was switched.
+/// Switches off the offloads that join packets on their way to the device, and stores the former
+/// settings for [`offloads_back`]. Returns whether anything was switched.
 pub async fn offloads_off(
     kernel: &Kernel,
     name: &DeviceName,
@@ -30,7 +30,7 @@ pub async fn offloads_off(
     let joins = before.tso || before.gso || before.segments != Some(1);
     if joins {
         let path = saved(point);
-        // What an earlier load found stays.
+        // Keep the settings that an earlier load found.
         if !path.exists() {
             folder(Path::new(SAVED))?;
             let text = serde_json::to_vec(&before).map_err(|error| KeepError::File {
@@ -51,7 +51,7 @@ pub async fn offloads_off(
     Ok(joins)
 }
 
-/// Switches on again what [`offloads_off`] switched off.
+/// Restores the offloads that [`offloads_off`] switched off.
 pub async fn offloads_back(
     kernel: &Kernel,
     name: &DeviceName,
@@ -69,7 +69,7 @@ pub async fn offloads_back(
     fs::remove_file(&path).map_err(KeepError::file(&path))
 }
 
-/// Forgets what a device had that has gone.
+/// Deletes the stored settings of a device that is gone.
 pub(crate) fn forget(point: AttachPoint) -> Result<(), KeepError> {
     let path = saved(point);
     match fs::remove_file(&path) {
@@ -78,7 +78,7 @@ pub(crate) fn forget(point: AttachPoint) -> Result<(), KeepError> {
     }
 }
 
-/// Other devices that hand on joined packets (GRO).
+/// Returns the other devices that join received packets (GRO).
 pub async fn joining(kernel: &Kernel, name: &DeviceName) -> Result<Vec<DeviceName>, KeepError> {
     let all = kernel.devices().await?;
     let others: Vec<DeviceName> = all.into_keys().filter(|one| one != name).collect();
@@ -89,7 +89,7 @@ pub async fn joining(kernel: &Kernel, name: &DeviceName) -> Result<Vec<DeviceNam
     Ok(joining.map(|(name, _)| name).collect())
 }
 
-/// A device's file, by its network namespace and number.
+/// Returns the path of a device's file, by its network namespace and index.
 fn saved(point: AttachPoint) -> PathBuf {
     let name = format!("{}-{}.json", point.netns, point.ifindex);
     Path::new(SAVED).join(name)

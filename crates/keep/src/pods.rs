@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keeps pods' queues as a folder of files says: the file `veth7` is for the device `veth7`. Only
-//! the kernel holds state; weirgate recognises its own queues by their handle.
+//! Keeps the queues of pods as a folder of files says: the file `veth7` is for the device `veth7`.
+//! Only the kernel holds state; weirgate recognises its own queues by their handle.
 //!
-//! A change is that of one file or one device, and costs the same however many others there
+//! A change concerns one file or one device, and its cost does not depend on how many others there
 //! are.
 
 use crate::error::KeepError;
@@ -19,39 +19,39 @@ use weirgate_plan::{Options, plan_with};
 use weirgate_pods::{Pod, device, is_own, parse};
 use weirgate_state::{Device, State};
 
-/// A file has no more bytes than this.
+/// The most bytes that a file may have.
 const LARGEST: u64 = 64 << 10;
 
-/// What became of a file or a device.
+/// The result for a file or a device.
 #[derive(Debug)]
 pub enum PodReport {
-    /// A device has what its file says.
+    /// A device now has what its file says.
     Set(DeviceName, Pod),
-    /// A device has no file any more, and the kernel's own queue again.
+    /// A device has no file any more, and has the kernel's default queue again.
     Removed(DeviceName),
     /// A file has mistakes; its device stays as it is.
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// The text of the file.
         text: String,
         /// Its mistakes.
         problems: Vec<Problem>,
     },
     /// A file cannot be read; its device stays as it is.
     Unread(PathBuf, io::Error),
-    /// A file has the name of no device that there could be.
+    /// The name of a file cannot be the name of a device.
     NoName(PathBuf),
     /// A device could not be changed.
     Refused(DeviceName, String),
 }
 
-/// Brings all devices to what the folder says; then, unless that is to be done `once`, each
-/// that comes and each whose file changes, until `stop`. `ready` is called between.
+/// Sets up all devices as the folder says. Unless `once` is set, it then sets up each device that
+/// appears and each whose file changes, until `stop` completes. Calls `ready` in between.
 ///
 /// # Errors
-/// [`KeepError::Held`] where another does so in this network namespace: each would take the
-/// queue from a device that has a file in the other's folder alone.
+/// [`KeepError::Held`] if another process does so in this network namespace. Each would remove the
+/// queue of a device whose file is only in the other's folder.
 pub async fn hold_pods(
     folders: &Folders,
     folder: &Path,
@@ -62,7 +62,7 @@ pub async fn hold_pods(
 ) -> Result<(), KeepError> {
     let _lock = folders.lock_held("pods")?;
     let kernel = Kernel::open()?;
-    // Listening begins before looking, so that nothing is missed between.
+    // Subscribe before the first reading, so that no change is missed in between.
     let (files, news) = (watched(folder)?, DeviceNews::open()?);
     settle_all(&kernel, folder, &mut tell).await?;
     ready();
@@ -77,7 +77,8 @@ pub async fn hold_pods(
             came = news.next() => came.map(|names| names.iter().map(ToString::to_string).collect()),
         };
         match changed {
-            // A folder of Kubernetes' changes all files at once, by a link of this kind.
+            // A mounted volume of Kubernetes replaces all files at once, by renaming a symbolic
+            // link with this prefix.
             Some(names) if !names.iter().any(|name| name.starts_with("..")) => {
                 for name in names {
                     settle(&kernel, folder, &name, &mut tell).await;
@@ -98,7 +99,8 @@ fn watched(folder: &Path) -> Result<Inotify, KeepError> {
     Ok(files)
 }
 
-/// Every file, and every device: one whose file went while nobody looked is among them.
+/// Sets up every file and every device. The latter includes devices whose file was removed while
+/// nobody watched.
 async fn settle_all(
     kernel: &Kernel,
     folder: &Path,
@@ -118,9 +120,9 @@ async fn settle_all(
     Ok(())
 }
 
-/// Brings a device to what its file says.
+/// Sets up a device as its file says.
 async fn settle(kernel: &Kernel, folder: &Path, name: &str, tell: &mut impl FnMut(PodReport)) {
-    // What is being written, and what Kubernetes puts beside the files.
+    // Skip temporary files, and the files that Kubernetes puts beside the others.
     if name.starts_with('.') {
         return;
     }
@@ -156,11 +158,11 @@ async fn settle(kernel: &Kernel, folder: &Path, name: &str, tell: &mut impl FnMu
     }
 }
 
-/// What a file has; `None` where there is none.
+/// Reads a file; `None` if it does not exist.
 fn text(path: &Path) -> io::Result<Option<String>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
-        // A pipe would be waited for.
+        // Reading from a pipe would block.
         Ok(_) => return Err(io::Error::new(ErrorKind::InvalidInput, "it is no file")),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -178,10 +180,10 @@ fn text(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Whether something was changed, or why it could not be.
+/// Sets up a device. Returns whether anything was changed, or why it could not be.
 async fn change(kernel: &Kernel, name: &DeviceName, pod: Option<&Pod>) -> Result<bool, String> {
     let asked = |error: KernelError| error.to_string();
-    // A file may be there before its device.
+    // A file may exist before its device.
     let Some(found) = kernel.observe_one(name).await.map_err(asked)? else {
         return Ok(false);
     };

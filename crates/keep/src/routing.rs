@@ -5,9 +5,9 @@ use crate::error::KeepError;
 use weirgate_kernel::Kernel;
 use weirgate_state::Routing;
 
-/// Routes as is wanted as far as the devices are there, and answers the steps that it took.
-/// Connections of a link whose number is gone or another's are forgotten, so that each begins
-/// anew.
+/// Sets up the wanted routing for the devices that are present, and returns the number of steps. If
+/// the mark value of a link is gone or belongs to another device, conntrack entries with it are
+/// deleted, so that these connections choose a link again.
 pub(crate) async fn reroute(kernel: &Kernel, wanted: &Routing) -> Result<usize, KeepError> {
     let (before, devices) = (kernel.routing().await?, kernel.devices().await?);
     let mut wanted = wanted.clone();
@@ -18,7 +18,7 @@ pub(crate) async fn reroute(kernel: &Kernel, wanted: &Routing) -> Result<usize, 
     let now = now.unwrap_or_default();
     for (device, value) in &former.devices {
         if former.mask != now.mask || now.devices.get(device) != Some(value) {
-            // Those that stay are lost as any of a link that dies.
+            // Best effort: remaining connections time out, as after any failure of a link.
             let _ = kernel.drop_connections(former.mask, *value).await;
         }
     }

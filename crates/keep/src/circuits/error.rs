@@ -6,11 +6,11 @@ use weirgate_bpf::{BpfError, CircuitsError};
 use weirgate_kernel::KernelError;
 use weirgate_state::DeviceName;
 
-/// Occurs when circuits are not changed as was asked; those before are in force, but
-/// where the kernel refused in the middle of one circuit's change.
+/// Occurs when circuits are not changed as requested. The former ones stay in force, unless the
+/// kernel refused in the middle of changing one circuit.
 #[derive(Debug, thiserror::Error)]
 pub enum CircuitsRefused {
-    /// Occurs when a device has a root qdisc that somebody made.
+    /// Occurs when a device has a root qdisc that is not weirgate's.
     #[error(
         "{device} has the root qdisc `{kind}` of another program; remove it, or replace it with \
          --adopt"
@@ -18,10 +18,10 @@ pub enum CircuitsRefused {
     Foreign {
         /// The device.
         device: DeviceName,
-        /// The kind of its root.
+        /// The kind of its root qdisc.
         kind: String,
     },
-    /// Occurs when a kernel has no BPF qdiscs.
+    /// Occurs when the kernel has no BPF qdiscs.
     #[error(
         "the kernel {0} has no BPF qdiscs, which circuits need: Linux 6.16 with \
          CONFIG_NET_SCH_BPF and type information (CONFIG_DEBUG_INFO_BTF)"
@@ -30,42 +30,42 @@ pub enum CircuitsRefused {
     /// Occurs when a device has circuits of the other direction.
     #[error("{0} has circuits of the other direction; `weirgate circuits remove {0} --all` first")]
     Direction(DeviceName),
-    /// Occurs when a device has circuits at another number of queues than was asked for.
+    /// Occurs when a device has circuits at another number of queues than requested.
     #[error("{0} has circuits at {1} of its queues; `weirgate circuits remove {0} --all` first")]
     Queues(DeviceName, u32),
     /// Occurs when a device has no circuits.
     #[error("{0} has no circuits")]
     None(DeviceName),
-    /// Occurs when no list is kept of a device whose circuit is to be changed.
+    /// Occurs when no list is stored for a device whose circuit is to be changed.
     #[error("no list is stored for {0}; apply one")]
     NotKept(DeviceName),
-    /// Occurs when circuits are to be taken away until that is confirmed, and could not come
-    /// back.
+    /// Occurs when circuits are to be removed until confirmation, but no list is stored from which
+    /// they could be restored.
     #[error(
         "no list is kept of the circuits of {0}, so they could not come back; `weirgate circuits \
          remove {0} --all` takes them away at once"
     )]
     NoWayBack(DeviceName),
-    /// Occurs when lists wait for confirmation, and others are to be applied.
+    /// Occurs when lists are to be applied while other lists wait for confirmation.
     #[error(
         "a change of circuits waits for confirmation; `weirgate circuits confirm` keeps it, \
          `weirgate circuits rollback` undoes it"
     )]
     Waits,
-    /// Occurs when there is nothing to confirm or to go back to.
+    /// Occurs when there is nothing to confirm or to restore.
     #[error("{0}")]
     Nothing(&'static str),
-    /// Occurs when what is asked for is wrong.
+    /// Occurs when the request is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// Occurs when a list is larger than the first one left room for, or a circuit does
-    /// not fit to those that are there.
+    /// Occurs when a list is larger than the room that the first list left, or a circuit conflicts
+    /// with the present ones.
     #[error("{0}; the previous state is in force. {1}")]
     DoesNotFit(CircuitsError, &'static str),
     /// Occurs when the kernel refuses a program or a map.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// Occurs when the kernel cannot be asked, or refuses.
+    /// Occurs when a netlink request fails.
     #[error(transparent)]
     Kernel(Box<KernelError>),
     /// Occurs when a file cannot be read or written.
@@ -74,7 +74,7 @@ pub enum CircuitsRefused {
 }
 
 impl CircuitsRefused {
-    /// Whether the request is wrong, and not the kernel's or a file's state.
+    /// Returns whether the request is wrong, rather than the state of the kernel or of a file.
     pub fn is_wrong(&self) -> bool {
         match self {
             Self::Kernel(error) => matches!(**error, KernelError::NoDevice(_)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file of a device's list: sealed, and behind the seal a line for each circuit
-//! that was changed since.
+//! The file of a device's list: a sealed list, followed by one line for each circuit that was
+//! changed since.
 //!
-//! A list is written aside and renamed, so that the old one is there or the new one. A
-//! line is appended and flushed; one that was cut off by a crash has no end, and is
-//! none.
+//! A list is written under another name and then renamed, so the file always has either the old
+//! list or the new one. A line is appended and flushed. A line that a crash cut off has no newline,
+//! and is ignored.
 
 use crate::error::KeepError;
 use crate::store::folder::{Folders, folder};
@@ -19,46 +19,46 @@ use weirgate_circuits::kept::Kept;
 use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
 
-/// The folder below that of applied states, and how names of files end.
+/// The folder of the lists, below the state folder.
 pub(super) const FOLDER: &str = "circuits";
 const ENDS: &str = ".list";
 const FORMER: &str = ".former";
 
-/// What to do with a damaged file.
+/// The advice for a damaged file.
 const HINT: &str = "apply the list again, or remove the file";
 
-/// So many bytes of changes are kept apart, and a sixteenth of the list: looking at
-/// them takes each change some time.
+/// The list is written again when the appended changes exceed this many bytes plus a sixteenth of
+/// the list. Every change of a circuit has to search all appended lines.
 const CHANGES: usize = 1 << 16;
 
-/// The file of one device.
+/// The list file of one device.
 #[derive(Debug)]
 pub(super) struct ListFile {
     path: PathBuf,
 }
 
-/// What a file has.
+/// The contents of a list file.
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) list: String,
-    /// Where changes begin in the file.
+    /// The offset in the file at which changes begin.
     pub(super) sealed: usize,
-    /// Whole lines.
+    /// The changes: complete lines only.
     pub(super) changes: String,
 }
 
 impl Text {
-    /// Whether so much was changed that the list is better written anew.
+    /// Returns whether the changes are so long that the whole list should be written again.
     pub(super) fn is_long(&self) -> bool {
         self.changes.len() > CHANGES + self.list.len() / 16
     }
 }
 
-/// What a file was when it was last looked at. As long as this is there, no other file has its
-/// number.
+/// The identity of a file when it was last read. While this exists, its inode number cannot be
+/// given to another file.
 #[derive(Debug)]
 pub(super) struct Stamp {
-    /// Keeps the number from being another's.
+    /// An open descriptor keeps the inode number from being reused.
     _file: File,
     what: [i64; 5],
 }
@@ -75,7 +75,7 @@ impl Stamp {
     }
 }
 
-/// The devices that a list is kept of.
+/// Returns the devices for which a list is stored.
 pub(super) fn devices(folders: &Folders) -> Result<Vec<DeviceName>, KeepError> {
     let path = folders.state.join(FOLDER);
     let entries = match fs::read_dir(&path) {
@@ -99,15 +99,15 @@ impl ListFile {
         }
     }
 
-    /// That of the list before the one that is kept.
+    /// Returns the file of the former list, which `rollback` restores.
     fn former(folders: &Folders, device: &DeviceName) -> Self {
         Self {
             path: Self::beside(folders, device, FORMER),
         }
     }
 
-    /// Keeps the list as the former one, too; whether there is one. Another list is renamed
-    /// over it, so the former one is the file that it is now.
+    /// Keeps the present list as the former one too, by a hard link. Returns whether there is a
+    /// list. A new list is renamed over the old name, so the link keeps the old contents.
     pub(super) fn keep_former(folders: &Folders, device: &DeviceName) -> Result<bool, KeepError> {
         let (own, former) = (Self::of(folders, device), Self::former(folders, device));
         former.remove()?;
@@ -119,7 +119,7 @@ impl ListFile {
         Ok(true)
     }
 
-    /// Whether the list is still the former one.
+    /// Returns whether the present list is still the former one.
     pub(super) fn is_former(folders: &Folders, device: &DeviceName) -> bool {
         let file = |own: Self| {
             fs::metadata(own.path)
@@ -130,7 +130,7 @@ impl ListFile {
         former.is_some() && former == file(Self::of(folders, device))
     }
 
-    /// The former list, where there still is one.
+    /// Reads the former list, if there still is one.
     pub(super) fn read_former(
         folders: &Folders,
         device: &DeviceName,
@@ -141,7 +141,7 @@ impl ListFile {
             .transpose()
     }
 
-    /// Puts the former list in the place of the one that is kept.
+    /// Replaces the present list by the former one.
     pub(super) fn put_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
         sealed::publish(
             &Self::former(folders, device).path,
@@ -149,18 +149,18 @@ impl ListFile {
         )
     }
 
-    /// Keeps no former list any more.
+    /// Deletes the former list.
     pub(super) fn drop_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
         Self::former(folders, device).remove().map(drop)
     }
 
-    /// The path of another file of the device, whose name ends so.
+    /// Returns the path of the device's file with this suffix.
     pub(super) fn beside(folders: &Folders, device: &DeviceName, ends: &str) -> PathBuf {
         folders.state.join(FOLDER).join(format!("{device}{ends}"))
     }
 
-    /// Reads it; `None` where there is none. Without `verify` a damaged list is not
-    /// found, which takes less time.
+    /// Reads the file; `None` if it does not exist. Without `verify`, a damaged list is not
+    /// detected, which takes less time.
     pub(super) fn read(&self, verify: bool) -> Result<Option<Text>, KeepError> {
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -183,12 +183,12 @@ impl ListFile {
         read.map(Some).map_err(|why| self.damaged(why))
     }
 
-    /// The list of such a text.
+    /// Parses a list and the changes that follow it.
     pub(super) fn whole(&self, list: &str, changes: &str) -> Result<Kept, KeepError> {
         Kept::read(list, changes).map_err(|why| self.damaged(why))
     }
 
-    /// What it is now; `None` where it is not there.
+    /// Returns the present identity of the file; `None` if it does not exist.
     pub(super) fn stamp(&self) -> Result<Option<Stamp>, KeepError> {
         let failed = |source| KeepError::file(&self.path)(source);
         let file = match File::open(&self.path) {
@@ -199,13 +199,13 @@ impl ListFile {
         Ok(Some(Stamp { _file: file, what }))
     }
 
-    /// Whether it still is what it was.
+    /// Returns whether the file is still the one that was stamped.
     pub(super) fn is(&self, stamp: &Stamp) -> bool {
         fs::metadata(&self.path).is_ok_and(|file| Stamp::of(&file) == stamp.what)
     }
 
-    /// When it was made, and when it was changed last, in seconds since 1970; as far as its file
-    /// system tells.
+    /// Returns when the file was created and when it was last changed, in seconds since 1970, as
+    /// far as the file system records it.
     pub(super) fn times(&self) -> (Option<u64>, Option<u64>) {
         let file = fs::metadata(&self.path).ok();
         let made = file.as_ref().and_then(|file| file.created().ok());
@@ -214,7 +214,7 @@ impl ListFile {
         (made.map(|time| time.as_secs()), changed)
     }
 
-    /// What is wrong with what it has.
+    /// Returns the error for damaged contents.
     pub(super) fn damaged(&self, why: String) -> KeepError {
         KeepError::Damaged {
             path: self.path.clone(),
@@ -223,7 +223,7 @@ impl ListFile {
         }
     }
 
-    /// Writes a list aside; [`Aside::publish`] puts it in the place of the one before.
+    /// Writes a list under another name; [`Aside::publish`] renames it over the former list.
     pub(super) fn write(&self, list: &str) -> Result<Aside<'_>, KeepError> {
         folder(self.path.parent().unwrap_or(&self.path))?;
         let (aside, length) = sealed::write_aside(&self.path, list.as_bytes(), Sum::Crc32)?;
@@ -234,7 +234,7 @@ impl ListFile {
         })
     }
 
-    /// Adds a line of a change.
+    /// Appends the line of one change.
     pub(super) fn append(&self, text: &Text, line: &str) -> Result<(), KeepError> {
         let added = || -> std::io::Result<()> {
             let mut open = OpenOptions::new();
@@ -243,7 +243,7 @@ impl ListFile {
                 .custom_flags(OFlags::NOFOLLOW.bits() as i32);
             let mut file = open.open(&self.path)?;
             let whole = (text.sealed + text.changes.len()) as u64;
-            // What a crash cut off.
+            // Removes a line that a crash cut off.
             file.set_len(whole)?;
             file.seek(SeekFrom::Start(whole))?;
             file.write_all(line.as_bytes())?;
@@ -252,7 +252,7 @@ impl ListFile {
         added().map_err(KeepError::file(&self.path))
     }
 
-    /// Removes it, if it is there; whether it was.
+    /// Removes the file. Returns whether it existed.
     pub(super) fn remove(&self) -> Result<bool, KeepError> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -266,7 +266,7 @@ impl ListFile {
     }
 }
 
-/// A list that is written and not in its place yet; it goes where it is not put there.
+/// A list that is written but not yet renamed into place. It is deleted when dropped.
 #[derive(Debug)]
 pub(super) struct Aside<'f> {
     file: &'f ListFile,
@@ -275,8 +275,7 @@ pub(super) struct Aside<'f> {
 }
 
 impl Aside<'_> {
-    /// Puts it in its place. Returned is how long it is there: what stands behind that is a
-    /// change.
+    /// Renames it into place. Returns its length: bytes behind it are changes.
     pub(super) fn publish(mut self) -> Result<usize, KeepError> {
         if let Some(aside) = self.path.take() {
             sealed::publish(&aside, &self.file.path)?;
@@ -288,7 +287,7 @@ impl Aside<'_> {
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
         if let Some(aside) = &self.path {
-            // What is left is written over by the next.
+            // Best effort: the next list overwrites a remaining file.
             let _ = fs::remove_file(aside);
         }
     }
@@ -315,7 +314,7 @@ mod tests {
         let file = ListFile::of(&folders, &device);
         assert!(file.read(true).unwrap().is_none());
         assert_eq!(devices(&folders).unwrap(), []);
-        // What is not put in its place is not there.
+        // A list that is not published does not become the file.
         drop(file.write("first").unwrap());
         assert!(file.read(true).unwrap().is_none());
         file.write("first\nlist").unwrap().publish().unwrap();
@@ -326,14 +325,14 @@ mod tests {
         }
         let text = file.read(true).unwrap().unwrap();
         assert_eq!((&*text.list, &*text.changes), ("first\nlist", "one\ntwo\n"));
-        // A line that was cut off is none, and the next takes its place.
+        // A line that was cut off is ignored, and the next one takes its place.
         let whole = fs::read(&file.path).unwrap();
         fs::write(&file.path, [&*whole, b"thr"].concat()).unwrap();
         let text = file.read(true).unwrap().unwrap();
         assert_eq!(text.changes, "one\ntwo\n");
         file.append(&text, "3\n").unwrap();
         assert_eq!(fs::read(&file.path).unwrap(), [&*whole, b"3\n"].concat());
-        // Another list begins without changes; a damaged one is found.
+        // A new list begins without changes; a damaged one is detected.
         file.write("second").unwrap().publish().unwrap();
         assert_eq!(file.read(true).unwrap().unwrap().changes, "");
         let text = String::from_utf8(fs::read(&file.path).unwrap()).unwrap();
@@ -371,7 +370,7 @@ mod tests {
         ListFile::put_former(&folders, &device).unwrap();
         assert!(former().is_none());
         assert_eq!(file.read(true).unwrap().unwrap().list, list(down));
-        // Two names of one file are one again.
+        // Both names are one file again.
         ListFile::keep_former(&folders, &device).unwrap();
         ListFile::put_former(&folders, &device).unwrap();
         ListFile::drop_former(&folders, &device).unwrap();

@@ -8,33 +8,34 @@ use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Room;
 
-/// Leaves that may have packets at a time, packets, and their bytes: 65,536 of them
-/// took 40 MiB when they were measured (docs/measurements/engine.md).
+/// Limits: leaves that may have packets at a time, queued packets, and their bytes. 65,536 packets
+/// took 40 MiB when measured (docs/measurements/engine.md).
 const QUEUES: u32 = 65_536;
 const PACKETS: u32 = 262_144;
 const BYTES: u64 = 256 << 20;
 
-/// What was done.
+/// What was done to bring circuits into force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CircuitsDone {
-    /// What differed.
+    /// What differed from the list.
     pub change: CircuitsChange,
-    /// The qdisc was put at the root, or at these queues.
+    /// The queues of the device at which the qdisc was put, if it was missing.
     pub put: Option<Queues>,
     /// Programs that another program had detached were attached again.
     pub reattached: bool,
-    /// What joins packets was switched off.
+    /// Offloads that join packets were switched off.
     pub switched: bool,
 }
 
 impl CircuitsDone {
-    /// Whether all was as it is to be.
+    /// Returns whether everything was in force already.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Room for a list, for its successor at the same time, and for growth.
+/// Returns the sizes of the maps: room for a list, for its successor at the same time, and for
+/// growth.
 fn size(list: &List, queues: u32) -> CircuitsSize {
     let keys = list.circuits.iter().flat_map(|one| &one.keys);
     let prefixes = keys.clone().filter(|key| key.prefix().is_some()).count();
@@ -45,7 +46,7 @@ fn size(list: &List, queues: u32) -> CircuitsSize {
         room: rows,
         addresses: room(others).next_power_of_two(),
         prefixes: room(prefixes).next_power_of_two(),
-        // A site may have all circuits, and has one queue of the device.
+        // One site may have all circuits, and one site uses one queue of the device.
         queues: rows.leaves.saturating_mul(queues).min(QUEUES),
         packets: PACKETS,
         bytes: BYTES,
@@ -53,8 +54,8 @@ fn size(list: &List, queues: u32) -> CircuitsSize {
 }
 
 impl Circuits<'_> {
-    /// Brings a list into force on a device, with what its plans give now. What is kept is
-    /// the caller's to say.
+    /// Brings a list into force on a device, with the values that its plans give now. The caller
+    /// stores the list.
     pub(super) async fn force(
         &self,
         target: &Target<'_>,
@@ -90,7 +91,7 @@ impl Circuits<'_> {
             if !able.kit {
                 return Err(CircuitsRefused::Unable(able.release));
             }
-            // What a process left that died before the end.
+            // Remove what a process left that died while it set up circuits.
             store.remove_circuits(point)?;
             CircuitTree::load(point, kept.direction, &size(&kept.list, queues.count))?
         };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of circuits that outlive a command: applied, stored, and applied again.
+//! Lists of circuits that outlive a command: they are applied, stored, and applied again.
 //!
-//! The kernel has a list, and a file has the same. What comes into force is written
-//! aside before, and put in its place after; a word in the kernel says that both may
-//! differ meanwhile ([`weirgate_bpf::CircuitTree::settle`]). Where that word is found,
-//! the whole list of the file is brought into force.
+//! The list is in the kernel and in a file. A new list is written under another name before it
+//! comes into force, and renamed into place after that. A flag in the kernel says that both may
+//! differ during this time ([`weirgate_bpf::CircuitTree::settle`]). If a process finds that flag,
+//! it brings the whole list of the file into force.
 
 mod error;
 mod file;
@@ -38,31 +38,31 @@ use weirgate_circuits::{Circuit, One, Plan};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 
-/// The circuits of this network namespace, which one process changes at a time.
+/// The circuits of this network namespace. One process at a time may change them.
 pub struct Circuits<'k> {
     folders: &'k Folders,
     kernel: &'k Kernel,
     store: Store,
 }
 
-/// A device that has circuits, or is to have them.
+/// A device that has circuits, or will get them.
 struct Target<'n> {
     name: &'n DeviceName,
     index: DeviceIndex,
     point: AttachPoint,
 }
 
-/// What became of one device.
+/// The result of bringing circuits into force on one device.
 #[derive(Debug)]
 pub struct Held {
     /// The device.
     pub device: DeviceName,
-    /// What was done; what stood in the way.
+    /// What was done, or why it failed.
     pub outcome: Result<CircuitsDone, CircuitsRefused>,
 }
 
 impl<'k> Circuits<'k> {
-    /// Waits for another process that changes circuits. Needs root.
+    /// Opens the circuits; waits while another process changes them. Needs root.
     pub fn open(folders: &'k Folders, kernel: &'k Kernel) -> Result<Self, CircuitsRefused> {
         Ok(Self {
             folders,
@@ -71,13 +71,14 @@ impl<'k> Circuits<'k> {
         })
     }
 
-    /// Whether circuits are kept of any device, or in force, as far as this process may see.
+    /// Returns whether any device has stored circuits, or circuits in force as far as this process
+    /// may see.
     pub fn are_there(folders: &Folders) -> bool {
         let pinned = Store::circuits_points();
         Self::are_kept(folders) || pinned.is_ok_and(|points| !points.is_empty())
     }
 
-    /// Devices that circuits are kept of, or that have some in force, but for these.
+    /// Returns the devices outside `named` that have stored circuits, or circuits in force.
     pub async fn beside(&self, named: &[&DeviceName]) -> Result<Vec<DeviceName>, CircuitsRefused> {
         let mut all = file::devices(self.folders)?;
         let pinned = Store::circuits_points()?;
@@ -93,7 +94,7 @@ impl<'k> Circuits<'k> {
         Ok(all)
     }
 
-    /// The list that is kept of a device, if there is one.
+    /// Returns the stored list of a device, if there is one.
     pub fn kept(&self, name: &DeviceName) -> Result<Option<Kept>, CircuitsRefused> {
         let file = ListFile::of(self.folders, name);
         let text = file.read(true)?;
@@ -101,15 +102,15 @@ impl<'k> Circuits<'k> {
         Ok(kept.transpose()?)
     }
 
-    /// The programs and maps of a device.
+    /// Returns the programs and maps of a device.
     pub async fn tree(&self, name: &DeviceName) -> Result<CircuitTree, CircuitsRefused> {
         let target = self.target(name).await?;
         let tree = self.store.circuits(target.point)?;
         tree.ok_or_else(|| CircuitsRefused::None(name.clone()))
     }
 
-    /// Applies and stores a list: all of it, or the former one stays in force and stored. `adopt`
-    /// replaces a root qdisc of another program.
+    /// Applies and stores a list. Either the whole list comes into force and is stored, or the
+    /// former one stays. `adopt` replaces a root qdisc of another program.
     pub async fn apply(
         &self,
         name: &DeviceName,
@@ -118,12 +119,13 @@ impl<'k> Circuits<'k> {
     ) -> Result<CircuitsDone, CircuitsRefused> {
         self.nothing_waits().await?;
         let done = self.bring(name, kept, adopt).await?;
-        // What was before the change that was confirmed last is not what was before this.
+        // The former list precedes the last confirmed change, and not this one, so it is of no use
+        // now.
         self.drop_former(name)?;
         Ok(done)
     }
 
-    /// The same, whatever waits.
+    /// Applies and stores a list, even if a change waits for confirmation.
     async fn bring(
         &self,
         name: &DeviceName,
@@ -149,7 +151,8 @@ impl<'k> Circuits<'k> {
     }
 
     /// Changes one circuit to what `wanted` returns for its present state and the plans; `None`
-    /// stands for a circuit that does not exist. A circuit that is already equal is left alone.
+    /// stands for a circuit that does not exist. A circuit that already has these values is left
+    /// alone.
     pub async fn change(
         &self,
         name: &DeviceName,
@@ -168,7 +171,7 @@ impl<'k> Circuits<'k> {
         Ok(done)
     }
 
-    /// Takes the circuits off a device, which need not be there, and keeps none.
+    /// Removes the circuits of a device, which may be missing, and its stored list.
     pub async fn remove(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
         self.nothing_waits().await?;
         self.take_off(name).await?;
@@ -186,7 +189,7 @@ impl<'k> Circuits<'k> {
             other => other?,
         };
         let kind = CircuitTree::kind(target.point);
-        // What an earlier version pinned cannot be read, and had one queue.
+        // The pins of an earlier version cannot be read; that version used one queue.
         let pinned = self.store.circuits(target.point);
         let is_pinned = !matches!(pinned, Ok(None));
         let pinned = pinned.ok().flatten();
@@ -203,8 +206,8 @@ impl<'k> Circuits<'k> {
         Ok(())
     }
 
-    /// Brings what is kept into force where it is not, on the devices that are there,
-    /// and takes away what those left that have gone.
+    /// Brings the stored lists into force on the present devices where they are not, and removes
+    /// the pins of devices that are gone.
     pub async fn hold(&self, meters: &mut Meters) -> Result<Vec<Held>, CircuitsRefused> {
         self.forget_gone().await?;
         let mut all = self.hold_waiting().await;
@@ -225,7 +228,7 @@ impl<'k> Circuits<'k> {
         Ok(all)
     }
 
-    /// The same of one device. Its quotas are looked at, and come into force.
+    /// Does so for one device, and applies changes of its quotas.
     async fn metered(
         &self,
         target: &Target<'_>,
@@ -241,12 +244,12 @@ impl<'k> Circuits<'k> {
         Ok(if more.is_nothing() { done } else { more })
     }
 
-    /// What circuits have used of their quotas.
+    /// Returns what the circuits of a device have used of their quotas.
     pub fn used(&self, name: &DeviceName) -> Used {
         Used::known(self.folders, name)
     }
 
-    /// The device's circuits, brought into force first where anything is missing.
+    /// Returns the device's circuits, and first brings them into force if anything is missing.
     async fn standing(
         &self,
         target: &Target<'_>,
@@ -264,7 +267,7 @@ impl<'k> Circuits<'k> {
         Ok((tree, done))
     }
 
-    /// Brings into force what is kept.
+    /// Brings the stored list into force.
     async fn force_kept(
         &self,
         target: &Target<'_>,
@@ -286,13 +289,13 @@ impl<'k> Circuits<'k> {
         })
     }
 
-    /// Whether so many queues of the device have the qdisc of its circuits.
+    /// Returns whether that many queues of the device have the qdisc of its circuits.
     async fn has_root(&self, target: &Target<'_>, queues: u32) -> Result<bool, CircuitsRefused> {
         let kind = CircuitTree::kind(target.point);
         Ok(self.root(target, &kind, queues).await?.is_whole(queues))
     }
 
-    /// Takes away what devices left that have gone.
+    /// Removes what is left of devices that are gone.
     async fn forget_gone(&self) -> Result<(), CircuitsRefused> {
         let pinned = Store::circuits_points()?;
         if pinned.is_empty() {
@@ -310,9 +313,9 @@ impl<'k> Circuits<'k> {
     }
 }
 
-/// Makes one circuit what `wanted` says, in the kernel and in the file, which has this text; and
-/// the text what the file has then. In the kernel it has what `follow` says that its plan
-/// gives now.
+/// Changes one circuit to what `wanted` returns, in the kernel and in the file, and updates `text`
+/// to the new contents of the file. In the kernel, the circuit gets the values that its plan gives
+/// now, according to `follow`.
 fn put_one(
     tree: &mut CircuitTree,
     file: &ListFile,

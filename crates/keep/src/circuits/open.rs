@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Circuits that stay open between changes, for who makes many of them.
+//! Circuits that stay open between changes, for a process that makes many changes.
 //!
-//! What takes a command its time is opened once: maps, where nodes are among the rows, and the
-//! text that is kept. Each change takes the lock that commands take, and then looks whether
-//! somebody else has changed anything: the device, the pins, the number of changes in the
-//! kernel, or the file. What is not as it was left is opened anew.
+//! The maps, the rows of nodes and the text of the list take a command most of its time; here they
+//! are opened once. Each change takes the same lock as the commands do. Then it checks whether
+//! another process has changed anything: the device, the pins, the number of changes in the kernel,
+//! or the file. If so, everything is opened again.
 
 use super::file::{ListFile, Stamp, Text};
 use super::{Circuits, CircuitsDone, CircuitsRefused, Target, put_one, quota};
@@ -20,34 +20,34 @@ use weirgate_circuits::{Circuit, One, Plan};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
-/// The circuits of devices of this network namespace.
+/// The open circuits of devices of this network namespace.
 pub struct OpenCircuits {
     folders: Folders,
     kernel: Kernel,
     devices: BTreeMap<DeviceName, Open>,
 }
 
-/// Those of one device.
+/// The open circuits of one device.
 struct Open {
     point: AttachPoint,
     tree: CircuitTree,
-    /// The number of changes at which this was left.
+    /// The kernel's count of changes after the last one made here.
     changes: u32,
     text: Text,
     stamp: Stamp,
 }
 
-/// A circuit, with its node.
+/// A circuit with its node in the tree.
 #[derive(Debug)]
 pub struct CircuitShown {
-    /// What it has and has had.
+    /// Its node, with rates and counters.
     pub node: CircuitsNode,
-    /// What it is, as it is kept.
+    /// Its stored values.
     pub one: One,
 }
 
 impl OpenCircuits {
-    /// Nothing is open yet.
+    /// Creates it without any open device.
     pub fn new(folders: Folders, kernel: Kernel) -> Self {
         Self {
             folders,
@@ -56,7 +56,7 @@ impl OpenCircuits {
         }
     }
 
-    /// Makes one circuit what `wanted` says, as [`Circuits::change`] does. Needs a tokio
+    /// Changes one circuit to what `wanted` returns, as [`Circuits::change`] does. Needs a tokio
     /// runtime.
     pub async fn change(
         &mut self,
@@ -81,7 +81,7 @@ impl OpenCircuits {
         Ok(CircuitsDone { change, ..done })
     }
 
-    /// Shows one circuit; `None` where it is not there. Needs a tokio runtime.
+    /// Returns one circuit; `None` if it does not exist. Needs a tokio runtime.
     pub async fn show(
         &mut self,
         name: &DeviceName,
@@ -100,30 +100,30 @@ impl OpenCircuits {
         shown.await.map(|(shown, _)| shown)
     }
 
-    /// Closes what is open.
+    /// Closes all devices.
     pub fn close(&mut self) {
         self.devices.clear();
     }
 
-    /// Whether anything is open.
+    /// Returns whether any device is open.
     pub fn is_open(&self) -> bool {
         !self.devices.is_empty()
     }
 
-    /// Does something with a device's circuits, which are in force, under the lock. They stay
-    /// open if they are then as that says that it left them.
+    /// Runs `work` under the lock on a device's circuits, which are in force by then. They stay
+    /// open only if the kernel's count of changes is what `work` recorded.
     async fn with<T>(
         &mut self,
         name: &DeviceName,
         work: impl FnOnce(&mut Open) -> Result<T, CircuitsRefused>,
     ) -> Result<(T, CircuitsDone), CircuitsRefused> {
-        // Whoever has the lock may take a while, and others are to be answered meanwhile.
+        // Another process may hold the lock for a while, so wait for it outside the event loop.
         let locked = tokio::task::spawn_blocking(Store::open).await;
         let store = locked.map_err(|error| KeepError::File {
             path: "/sys/fs/bpf".into(),
             source: io::Error::other(error),
         })??;
-        // Maps of circuits that are gone, or were made anew, only take memory.
+        // Close maps of circuits that are gone or were created again: they only take memory.
         let is_there = |open: &Open| store.are_circuits(open.point, &open.tree);
         self.devices
             .retain(|_, open| is_there(open).unwrap_or(false));
@@ -152,7 +152,7 @@ impl OpenCircuits {
 }
 
 impl Circuits<'_> {
-    /// The device's circuits, in force, with what is kept of them.
+    /// Opens the device's circuits, after bringing them into force.
     async fn opened(&self, target: &Target<'_>) -> Result<(Open, CircuitsDone), CircuitsRefused> {
         let (mut tree, done) = self.standing(target).await?;
         let file = ListFile::of(self.folders, target.name);
@@ -160,7 +160,7 @@ impl Circuits<'_> {
         let kept = stamp.zip(file.read(false)?);
         let (stamp, text) = kept.ok_or_else(|| CircuitsRefused::NotKept(target.name.clone()))?;
         tree.remember()?;
-        // Another process may take the circuits off the device, and put them there anew.
+        // Do not hold the programs: another process may remove the circuits and create them again.
         tree.let_go();
         let open = Open {
             point: target.point,
@@ -172,7 +172,7 @@ impl Circuits<'_> {
         Ok((open, done))
     }
 
-    /// Whether what was opened before is as it was left, and in force.
+    /// Returns whether the open circuits are unchanged since the last use, and in force.
     async fn is_current(&self, target: &Target<'_>, open: &Open) -> Result<bool, CircuitsRefused> {
         let is_same = || -> Result<bool, BpfError> {
             Ok(open.point == target.point

@@ -8,8 +8,8 @@ use weirgate_circuits::kept::{Kept, compared};
 use weirgate_state::DeviceName;
 
 impl Circuits<'_> {
-    /// A sentence for each kind of thing that would change; none where the list is kept and
-    /// in force.
+    /// Returns a sentence for each kind of thing that would change; none if the list is already
+    /// stored and in force.
     pub async fn plan(
         &self,
         name: &DeviceName,
@@ -32,7 +32,7 @@ impl Circuits<'_> {
         let is_whole =
             !is_open && root.is_whole(queues) && self.store.circuits_are_on(target.point);
         if kept.is_some() && !is_whole {
-            told.push("what is kept comes into force again".to_owned());
+            told.push("the stored list comes into force again".to_owned());
         }
         Ok(told)
     }

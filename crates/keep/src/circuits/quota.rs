@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What circuits have used of their quotas in this month.
 //!
-//! The engine counts what a circuit sends for as long as it is loaded. A file beside the
-//! list has what was counted in the month, and where the engine's counter stood then.
-//! `weirgate keep` looks at the counters, and writes the file when somebody's quota is used
-//! up, and every [`WRITE`]. So a machine that loses its power forgets that much at most.
+//! The engine counts the bytes of each circuit as long as it is loaded. A file beside the list
+//! stores the bytes of the month, and the value of the engine's counter at that time. `weirgate
+//! keep` reads the counters. It writes the file every [`WRITE`] seconds, and when a quota is used
+//! up. So a power failure loses at most that much time.
 
 use super::error::CircuitsRefused;
 use super::file::{ListFile, Stamp};
@@ -25,35 +25,36 @@ use weirgate_circuits::{Circuit, List, Moment, Month, Plan, holds};
 use weirgate_state::DeviceName;
 use weirgate_units::Inserted as _;
 
-/// How often what was counted is written, in seconds.
+/// The interval at which the file is written, in seconds.
 const WRITE: u64 = 300;
 
-/// How names of files end.
+/// The suffix of these files.
 const ENDS: &str = ".used";
 
-/// What one circuit has had.
+/// What one circuit has used.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Had {
-    /// Bytes of this month.
+    /// Bytes in this month.
     bytes: u64,
-    /// What the counter of the engine was then.
+    /// The value of the engine's counter when `bytes` was updated.
     counter: u64,
 }
 
-/// What circuits of a device have had in a month.
+/// What the circuits of a device have used in a month.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Used {
     /// The month ([`Month`]).
     month: u32,
-    /// This boot, and the engine's number in it: others count from 0.
+    /// The boot in which the counters were read, and the engine's number in that boot. Counters of
+    /// other engines begin at 0.
     boot: String,
     engine: u32,
     circuits: BTreeMap<String, Had>,
 }
 
 impl Used {
-    /// What is known of a device. Nothing is, where the file is damaged: lists have to come
-    /// into force all the same, and the next look at quotas reports it.
+    /// Returns what is known of a device; nothing if the file is damaged. Lists have to come into
+    /// force all the same, and the next look at quotas reports the damage.
     pub(super) fn known(folders: &Folders, device: &DeviceName) -> Self {
         Self::read(folders, device).unwrap_or_default()
     }
@@ -64,22 +65,22 @@ impl Used {
         Ok(read.unwrap_or_default())
     }
 
-    /// What a circuit has had in the month of a time, in seconds since 1970.
+    /// Returns the bytes of a circuit in the month of the time `at`, in seconds since 1970.
     fn bytes(&self, id: &str, at: u64) -> u64 {
         let own = self.circuits.get(id);
         let own = own.filter(|_| Month(self.month) == Month::of(at));
         own.map_or(0, |own| own.bytes)
     }
 
-    /// What a circuit with a quota has had in this month, in bytes, as far as it was
-    /// written; `None` for one without.
+    /// Returns the bytes that a circuit with a quota has used in this month, as far as they were
+    /// written; `None` for a circuit without quota.
     pub fn bytes_now(&self, id: &str) -> Option<u64> {
         let at = clock::unix();
         self.circuits.get(id).map(|_| self.bytes(id, at))
     }
 
-    /// How many circuits of a list have a quota in its direction, and how many have used it up
-    /// in the month of a time.
+    /// Counts the circuits of a list that have a quota in its direction, and those that have used
+    /// it up in the month of `at`.
     pub(super) fn used_up(&self, kept: &Kept, at: u64) -> [usize; 2] {
         let quotas = quotas(&kept.list, kept.direction);
         let mut counts = [0; 2];
@@ -104,7 +105,8 @@ fn path(folders: &Folders, device: &DeviceName) -> PathBuf {
     ListFile::beside(folders, device, ENDS)
 }
 
-/// Gives the circuits of a list what their plans give now; from when until when that is so.
+/// Gives the circuits of a list the values of their plans at this time. Returns the time span
+/// during which these values hold.
 pub(super) fn follow(kept: &mut Kept, used: &Used) -> Range<u64> {
     let at = clock::unix();
     kept.list.follow(&Moment {
@@ -115,7 +117,8 @@ pub(super) fn follow(kept: &mut Kept, used: &Used) -> Range<u64> {
     holds(&kept.list.plans, at)
 }
 
-/// The same of one circuit of a device. The file is read where its plan has a quota.
+/// Gives one circuit the values of its plan at this time. Reads the file only if its plan has a
+/// quota.
 pub(super) fn follow_one(
     (folders, device): (&Folders, &DeviceName),
     circuit: &mut Circuit,
@@ -136,7 +139,7 @@ pub(super) fn follow_one(
     circuit.follow(plans, &moment);
 }
 
-/// What is known between two looks at the counters of circuits.
+/// What is remembered between two readings of the circuits' counters.
 #[derive(Debug, Default)]
 pub struct Meters {
     devices: BTreeMap<DeviceName, Meter>,
@@ -148,7 +151,7 @@ struct Meter {
     list: Option<Stamp>,
     circuits: Vec<Metered>,
     used: Used,
-    /// When that was written, in seconds since 1970.
+    /// When `used` was last written, in seconds since 1970.
     written: u64,
 }
 
@@ -161,8 +164,8 @@ struct Metered {
 }
 
 impl Meters {
-    /// Counts what the circuits of a device have sent since the last look; whether a
-    /// quota was used up since, or the month ended of one that was.
+    /// Counts what the circuits of a device have sent since the last look. Returns whether a quota
+    /// was used up since, or a used-up quota was renewed by a new month.
     pub(super) fn look(
         &mut self,
         folders: &Folders,
@@ -197,7 +200,7 @@ impl Meters {
         Ok(changed)
     }
 
-    /// Writes what was counted since it was written last: nobody looks any more.
+    /// Writes the counts at the end of the service, because nobody reads the counters any more.
     pub(crate) fn end(&self, folders: &Folders) -> Result<(), KeepError> {
         let metered = self.devices.iter();
         for (device, meter) in metered.filter(|(_, meter)| !meter.circuits.is_empty()) {
@@ -208,7 +211,8 @@ impl Meters {
 }
 
 impl Meter {
-    /// Counts by counters of bytes, which begin at 0 in another boot or engine.
+    /// Counts the bytes since the last look. Counters begin at 0 after a reboot or in a new engine.
+    /// Returns whether any circuit crossed its quota.
     fn count(
         &mut self,
         month: Month,
@@ -244,7 +248,7 @@ impl Meter {
     }
 }
 
-/// The circuits whose plans have a quota in the direction of a list, and their rows.
+/// Returns the circuits whose plans have a quota in the direction of a list, with their rows.
 fn metered(kept: &Kept, tree: &CircuitTree) -> Result<Vec<Metered>, BpfError> {
     let quotas = quotas(&kept.list, kept.direction);
     if quotas.is_empty() {
@@ -266,7 +270,7 @@ fn metered(kept: &Kept, tree: &CircuitTree) -> Result<Vec<Metered>, BpfError> {
     Ok(rows.collect())
 }
 
-/// The plans that have a quota, in bytes.
+/// Returns the quotas of all plans that have one, in bytes.
 fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
     let has = |plan: &&Plan| plan.has_quota(direction);
     let plans = list.plans.iter().filter(has);
@@ -297,15 +301,15 @@ mod tests {
         };
         assert_eq!(count(november, ("a", 1), Some(400)), (false, 400));
         assert_eq!(count(november, ("a", 1), Some(900)), (false, 900));
-        // A row that is not the circuit's now counts nothing.
+        // A row that now belongs to another circuit counts nothing.
         assert_eq!(count(november, ("a", 1), None), (false, 900));
-        // The circuit went and came, so that its counter began again.
+        // The circuit was removed and added again, so its counter began again.
         assert_eq!(count(november, ("a", 1), Some(50)), (false, 950));
         // Another engine of this boot, whose counter is beyond the former one.
         assert_eq!(count(november, ("a", 2), Some(60)), (true, 1_010));
         assert_eq!(count(november, ("a", 2), Some(70)), (false, 1_020));
         assert_eq!(count(november, ("b", 2), Some(80)), (false, 1_100));
-        // Of the first look of a month, all counts for it.
+        // At the first look of a month, everything since the last look counts for it.
         let december = Month(november.0 + 1);
         assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
         assert_eq!(meter.used.bytes("1", at), 0);

@@ -9,27 +9,29 @@ use std::thread::available_parallelism;
 use weirgate_bpf::MOST_QUEUES;
 use weirgate_circuits::kept::Kept;
 
-/// A queue for each so much of the rate: a packet takes a processor a microsecond or two
-/// (docs/measurements/engine.md), and one of full packets at this rate six.
+/// The rate for which one queue is used, in bits per second. A packet takes a processor one or two
+/// microseconds (docs/measurements/engine.md); a full-size packet takes six on the wire at this
+/// rate.
 const EACH: u64 = 2_000_000_000;
 
-/// What a device has at its root.
+/// The root qdisc of a device.
 pub(super) enum Root {
     /// The kernel's default.
     Default,
-    /// The qdisc of circuits, at these queues; at the root itself it has the first.
+    /// The qdisc of circuits, at these queues. If it is the root qdisc itself, it counts as queue
+    /// 0.
     Own {
         /// The handle of mq, if that is the root.
         mq: Option<u32>,
-        /// The queues.
+        /// The queues that have the qdisc of circuits.
         queues: Vec<u32>,
     },
-    /// What somebody made, of this kind.
+    /// A qdisc that another program created, of this kind.
     Foreign(String),
 }
 
 impl Root {
-    /// Whether all of so many queues have the qdisc.
+    /// Returns whether each of the first `count` queues has the qdisc.
     pub(super) fn is_whole(&self, count: u32) -> bool {
         match self {
             Self::Own { mq, queues } => {
@@ -43,26 +45,26 @@ impl Root {
 /// Why a device has circuits at one queue, though more were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OneQueue {
-    /// It has no more.
+    /// The device has only one queue.
     HasOne,
-    /// The kernel chooses among its queues by the processor (XPS).
+    /// The kernel chooses the queue by the sending processor (XPS).
     ByProcessor,
-    /// The list has one site below the link, and a site has one queue.
+    /// The list has only one site directly below the link, and a site uses one queue.
     OneSite,
 }
 
-/// Queues that circuits are to have.
+/// The queues that circuits will use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
     /// How many.
     pub count: u32,
-    /// Why there is but one.
+    /// Why only one is used.
     pub one: Option<OneQueue>,
 }
 
 impl Circuits<'_> {
-    /// What the device has at its root. Where circuits have more than one queue, `count` of
-    /// them, mq is theirs, whatever is below it: a process that was ended may have left it so.
+    /// Returns what the device has at its root. If circuits have more than one queue, an mq belongs
+    /// to them whatever is below it, because a killed process may have left it incomplete.
     pub(super) async fn root(
         &self,
         target: &Target<'_>,
@@ -91,8 +93,9 @@ impl Circuits<'_> {
         Ok(Root::Foreign(root))
     }
 
-    /// How many queues a list gets on a device: as many as were asked for, or as the rate
-    /// needs and there are processors; and no more than there are, or sites for them.
+    /// Returns how many queues a list gets on a device. That is the requested number, or what the
+    /// rate needs, limited by the processors. It never exceeds the queues of the device or the
+    /// sites below the link.
     pub(super) fn queues(&self, target: &Target<'_>, kept: &Kept) -> Queues {
         let processors = available_parallelism().map_or(1, NonZero::get);
         let wanted = kept.queues.unwrap_or_else(|| {
@@ -121,8 +124,8 @@ impl Circuits<'_> {
         }
     }
 
-    /// Puts the qdisc at so many queues, where it is not, and reads them back; undone where
-    /// that fails. Whether offloads were switched.
+    /// Puts the qdisc at that many queues, where it is missing, and reads the result back. Undoes
+    /// everything if that fails. Returns whether offloads were switched off.
     pub(super) async fn put(
         &self,
         target: &Target<'_>,
@@ -130,7 +133,7 @@ impl Circuits<'_> {
         count: u32,
     ) -> Result<bool, CircuitsRefused> {
         let (kernel, name, device) = (self.kernel, target.name, target.index);
-        // One packet of the device is to be one on the wire.
+        // Each packet that the device gets must be one packet on the wire.
         let switched = offloads_off(kernel, name, target.point).await?;
         let put = self.put_at(target, kind, count).await;
         let found = match put {

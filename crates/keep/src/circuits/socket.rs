@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket at which a service takes changes of single circuits.
+//! The Unix socket at which a service accepts changes of single circuits.
 
 use crate::error::KeepError;
 use crate::store::folder::{Folders, Lock};
@@ -10,20 +10,20 @@ use std::os::unix::net::UnixStream as Blocking;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
-/// A socket, at which root connects, and perhaps a group. It goes when this is dropped.
+/// A listening socket to which root may connect, and optionally a group. Removed when dropped.
 pub struct CircuitsSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Of one service in a network namespace.
+    /// Held by the one service of a network namespace.
     _lock: Lock,
 }
 
 impl CircuitsSocket {
-    /// Where it is, unless the caller says otherwise.
+    /// The default path.
     pub const PATH: &'static str = "/run/weirgate/circuits.sock";
 
-    /// Listens at this path, and replaces a socket at which nobody listens. A group, by its number,
-    /// may connect as root may. Needs a tokio runtime.
+    /// Listens at this path, and replaces a socket at which no process listens. Members of the
+    /// group with this number may connect too. Needs a tokio runtime.
     pub async fn open(
         folders: &Folders,
         path: &Path,
@@ -58,7 +58,7 @@ impl CircuitsSocket {
         })
     }
 
-    /// The next connection. Loses nothing when dropped.
+    /// Waits for the next connection. Cancel-safe.
     pub async fn accept(&self) -> Result<UnixStream, KeepError> {
         let accepted = self.listener.accept().await;
         let (stream, _) = accepted.map_err(KeepError::file(&self.path))?;
@@ -68,7 +68,7 @@ impl CircuitsSocket {
 
 impl Drop for CircuitsSocket {
     fn drop(&mut self) {
-        // Nobody listens there any more.
+        // Remove the socket file: nobody listens there any more.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of circuits: the lists that are kept, what the kernel has of them, and what
-//! waits for confirmation. Nothing is changed.
+//! The state of circuits: the stored lists, how the kernel differs from them, and what waits for
+//! confirmation. Changes nothing.
 
 use super::file::ListFile;
 use super::waiting::Waiting;
@@ -15,47 +15,48 @@ use weirgate_circuits::kept::Kept;
 use weirgate_kernel::KernelError;
 use weirgate_state::DeviceName;
 
-/// The list that is kept of a device.
+/// The stored list of a device.
 #[derive(Debug)]
 pub struct ListNow {
-    /// It, with what its plans give now.
+    /// The list, with the values that its plans give now.
     pub kept: Kept,
-    /// The beginning of its SHA-256, in which device, direction and rate do not count.
+    /// The first 16 hexadecimal digits of its SHA-256. Device, direction and rate do not enter it.
     pub digest: String,
-    /// When it was applied, in seconds since 1970, where the file system tells.
+    /// When it was applied, in seconds since 1970, if the file system records it.
     pub applied: Option<u64>,
-    /// When a circuit was changed by itself since, and how many of these changes are kept apart.
+    /// When the last single circuit was changed since, and how many changes of single circuits are
+    /// appended.
     pub changed: Option<(u64, usize)>,
-    /// Until when plans give what they give now, in seconds since 1970; `u64::MAX` for ever.
+    /// Until when plans give what they give now, in seconds since 1970; `u64::MAX` without end.
     pub until: u64,
     /// How many circuits have a quota in this direction, and how many of them have used it up.
     pub quotas: [usize; 2],
 }
 
-/// What the kernel has of a device's circuits.
+/// How the kernel's circuits of a device compare with its list.
 #[derive(Debug)]
 pub enum InForce {
-    /// The device is not there.
+    /// The device does not exist.
     NoDevice,
-    /// A part is missing, which the next look of `weirgate keep` puts back.
+    /// A part is missing; the next check of `weirgate keep` restores it.
     Missing(&'static str),
-    /// No list is kept, and there are circuits.
+    /// There are circuits in force, but no list is stored.
     NotKept,
-    /// This differs from what the list says.
+    /// The differences from the list.
     Rows(CircuitsChange),
 }
 
-/// What is known of one device.
+/// The state of one device.
 #[derive(Debug)]
 pub struct CircuitsNow {
-    /// What is kept.
+    /// The stored list.
     pub list: Option<ListNow>,
     /// What is in force.
     pub in_force: InForce,
 }
 
 impl CircuitsNow {
-    /// Whether a list is kept, and in force as it is.
+    /// Returns whether a list is stored, and in force exactly as stored.
     pub fn is_whole(&self) -> bool {
         matches!(&self.in_force, InForce::Rows(change) if *change == CircuitsChange::default())
     }
@@ -72,7 +73,7 @@ pub struct WaitingNow {
 }
 
 impl Circuits<'_> {
-    /// What is known of a device.
+    /// Returns the state of a device.
     pub async fn status(&self, name: &DeviceName) -> Result<CircuitsNow, CircuitsRefused> {
         let list = self.list_now(name)?;
         let in_force = self.in_force(name, list.as_ref()).await?;
@@ -135,7 +136,8 @@ impl Circuits<'_> {
         Ok(InForce::Rows(tree.differs(&kept.list, kept.link)?))
     }
 
-    /// What waits for confirmation, or can be taken back though it is confirmed.
+    /// Returns the change that waits for confirmation, or the confirmed one that can still be taken
+    /// back.
     pub fn waiting(&self) -> Result<Option<WaitingNow>, CircuitsRefused> {
         let waiting = Waiting::read(self.folders)?;
         Ok(waiting.map(|waiting| WaitingNow {
@@ -144,13 +146,14 @@ impl Circuits<'_> {
         }))
     }
 
-    /// Whether a service brings lists back: `weirgate keep` runs in this network namespace.
+    /// Returns whether `weirgate keep` runs in this network namespace, and so restores lists.
     pub fn are_held(folders: &Folders) -> bool {
         matches!(folders.lock_held("keep"), Err(KeepError::Held(_)))
     }
 }
 
-/// The hours whose line of a plan holds now, as they are written; `None` where no hours do.
+/// Returns the hours, days and zone of the plan's line that applies now, as written; `None` if no
+/// hours apply.
 pub fn hours_now(plan: &Plan) -> Option<String> {
     let [hours, days, zone] = &plan.now(clock::unix())?.written;
     let all = [hours, days, zone].into_iter();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists that are taken back unless they are confirmed, and the former lists that come back.
+//! Lists that are taken back unless they are confirmed, and the former lists that are then
+//! restored.
 //!
-//! One file says of which devices, and until when; it stays when they are confirmed, for who
-//! goes back later. It is written before anything changes, so whoever finds it, whatever
-//! became of the command, can put all former lists in their places again: a process that is
-//! started with the change, [`Circuits::hold`], or the next command. All is done under the
-//! lock of circuits.
+//! One file names the devices and the deadline. It stays after confirmation, for a later rollback.
+//! It is written before anything changes, so any process that finds it can restore all former
+//! lists, whatever happened to the command. That is the guard process that is started with the
+//! change, [`Circuits::hold`], or the next command. All of them hold the lock of circuits.
 
 use super::file::{self, FOLDER, ListFile};
 use super::{Circuits, CircuitsDone, CircuitsRefused, Held};
@@ -24,29 +24,29 @@ use weirgate_circuits::kept::Kept;
 use weirgate_kernel::{Kernel, KernelError};
 use weirgate_state::DeviceName;
 
-/// No device's file is called so: each has an end.
+/// Cannot collide with a device's file, because those have suffixes.
 const NAME: &str = "waiting";
 
-/// What to do with a damaged file.
+/// The advice for a damaged file.
 const HINT: &str = "remove the file, and apply the lists again";
 
 /// How lists are guarded until they are confirmed.
 #[derive(Debug, Clone, Copy)]
 pub struct Guarded<'p> {
-    /// This program, which takes them back when it is run as [`Circuits::guard`].
+    /// This program; it runs [`Circuits::guard`] to take the lists back.
     pub program: &'p Path,
     /// The folder for its `--state-dir`.
     pub state: &'p Path,
-    /// When they are taken back.
+    /// How long to wait for confirmation.
     pub after: Duration,
 }
 
 /// Lists that can be taken back.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// When they are, in nanoseconds of the boot clock; 0 for lists that are confirmed.
+    /// The deadline in nanoseconds of the boot clock; 0 for confirmed lists.
     deadline: u64,
-    /// The run of the kernel of that clock.
+    /// The boot to which the deadline belongs.
     boot: String,
     /// The devices, and whether each had a list before.
     pub(super) devices: Vec<(DeviceName, bool)>,
@@ -90,7 +90,7 @@ impl Waiting {
         sealed::write_body(&path, text.as_bytes())
     }
 
-    /// Forgets it, and the former lists.
+    /// Removes the file and the former lists.
     fn end(&self, folders: &Folders) -> Result<(), KeepError> {
         let path = Self::path(folders);
         fs::remove_file(&path).map_err(KeepError::file(&path))?;
@@ -105,12 +105,12 @@ impl Waiting {
         self.deadline == 0
     }
 
-    /// Whether it should have been confirmed before now.
+    /// Returns whether the deadline has passed without confirmation.
     fn is_over(&self, folders: &Folders) -> bool {
         !self.is_confirmed() && (self.boot != folders.boot || self.deadline <= clock::now())
     }
 
-    /// For how many seconds it is waited for yet; `None` where it is confirmed.
+    /// Returns the seconds that are left for confirmation; `None` if it is confirmed.
     pub(super) fn seconds(&self, folders: &Folders) -> Option<u64> {
         if self.is_confirmed() {
             return None;
@@ -128,15 +128,15 @@ impl Waiting {
 }
 
 impl Circuits<'_> {
-    /// Whether a list is kept of any device, or waits for confirmation.
+    /// Returns whether any device has a stored list, or lists wait for confirmation.
     pub fn are_kept(folders: &Folders) -> bool {
         file::devices(folders).is_ok_and(|devices| !devices.is_empty())
             || Waiting::path(folders).exists()
     }
 
-    /// Brings lists into force and keeps them, and takes those of other devices away, until
-    /// that is confirmed or taken back: all of it, or the lists before are in force. Whether
-    /// the process that takes it back ends with this session.
+    /// Applies lists and removes those of other devices, until that is confirmed or taken back. If
+    /// any part fails, all former lists are in force again. The returned flag says whether the
+    /// guard process ends with this session.
     pub async fn apply_until(
         &self,
         (lists, gone): (Vec<(DeviceName, Kept)>, &[DeviceName]),
@@ -179,9 +179,9 @@ impl Circuits<'_> {
         match self.follow((lists, gone), adopt).await {
             Ok(all) => Ok((all, in_session)),
             Err(refused) => {
-                // What cannot be taken back now is tried again when its time is over.
+                // If this fails too, it is retried at the deadline.
                 self.back(&waiting).await?;
-                // It has nothing to do any more; one that ended is no matter.
+                // The guard is not needed any more; it may have ended already.
                 let _ = guard.kill();
                 let _ = guard.wait();
                 Err(refused)
@@ -205,7 +205,7 @@ impl Circuits<'_> {
         Ok(all)
     }
 
-    /// The process that takes back lists that nobody has confirmed by then.
+    /// Runs the guard process: takes the lists back at the deadline if nobody has confirmed them.
     pub async fn guard(
         folders: &Folders,
         kernel: &Kernel,
@@ -219,7 +219,7 @@ impl Circuits<'_> {
         Ok(())
     }
 
-    /// Keeps the lists that wait for it; their devices.
+    /// Confirms the waiting lists. Returns their devices.
     pub async fn confirm(&self) -> Result<Vec<DeviceName>, CircuitsRefused> {
         if self.end_what_is_over().await? {
             return Err(CircuitsRefused::Nothing(
@@ -236,8 +236,8 @@ impl Circuits<'_> {
         }
     }
 
-    /// Puts the lists in force that were before those that wait for confirmation, and with
-    /// `confirmed` also those before the ones that were confirmed last; the devices.
+    /// Restores the lists that preceded those that wait for confirmation; with `confirmed`, also
+    /// those that preceded the last confirmed ones. Returns the devices.
     pub async fn take_back(&self, confirmed: bool) -> Result<Vec<DeviceName>, CircuitsRefused> {
         match Waiting::read(self.folders)? {
             Some(waiting) if confirmed || !waiting.is_confirmed() => {
@@ -248,7 +248,7 @@ impl Circuits<'_> {
         }
     }
 
-    /// Refuses where lists wait for confirmation whose time is not over.
+    /// Fails if lists wait for confirmation. Takes them back first if their deadline has passed.
     pub(super) async fn nothing_waits(&self) -> Result<(), CircuitsRefused> {
         self.end_what_is_over().await?;
         match Waiting::read(self.folders)? {
@@ -257,7 +257,7 @@ impl Circuits<'_> {
         }
     }
 
-    /// Keeps no former list where this device is one of those that have one.
+    /// Forgets the former lists if this device has one of them.
     pub(super) fn drop_former(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
         if let Some(waiting) = Waiting::read(self.folders)?
             && waiting.devices.iter().any(|(other, _)| other == name)
@@ -267,8 +267,8 @@ impl Circuits<'_> {
         Ok(())
     }
 
-    /// What [`Circuits::hold`] does of lists that nobody confirmed. A damaged file is told by
-    /// commands, and keeps no list from being held.
+    /// Takes back lists whose deadline has passed, for [`Circuits::hold`]. Commands report a
+    /// damaged file; here it is ignored, so that the other lists still come into force.
     pub(super) async fn hold_waiting(&self) -> Vec<Held> {
         let Ok(Some(waiting)) = Waiting::read(self.folders) else {
             return Vec::new();
@@ -279,7 +279,7 @@ impl Circuits<'_> {
         let mut names = waiting.names();
         let mut outcome = self.back(&waiting).await.map(|()| CircuitsDone::default());
         if outcome.is_err() {
-            // All are tried again at the next look; what stands in the way is told once.
+            // All devices are retried at the next look; the error is reported once.
             names.truncate(1);
         }
         let of = |device| Held {
@@ -289,7 +289,7 @@ impl Circuits<'_> {
         names.into_iter().map(of).collect()
     }
 
-    /// Takes back lists that nobody confirmed in time; whether there were any.
+    /// Takes back lists whose deadline has passed. Returns whether there were any.
     async fn end_what_is_over(&self) -> Result<bool, CircuitsRefused> {
         match Waiting::read(self.folders)? {
             Some(waiting) if waiting.is_over(self.folders) => {
@@ -300,8 +300,8 @@ impl Circuits<'_> {
         }
     }
 
-    /// Puts all former lists in force. What was done of it is found done, where it has to be
-    /// tried again.
+    /// Restores all former lists. It may run again after a failure: steps that are already done are
+    /// detected.
     async fn back(&self, waiting: &Waiting) -> Result<(), CircuitsRefused> {
         for (name, had) in &waiting.devices {
             let target = match self.target(name).await {
@@ -325,7 +325,7 @@ impl Circuits<'_> {
                 && let Some(tree) = self.store.circuits(target.point)?
                 && !tree.is_open()?
             {
-                // It was refused, or its turn did not come.
+                // The former list is still in force: applying the new one failed, or had not begun.
                 continue;
             }
             let former = ListFile::read_former(self.folders, name)?;
@@ -380,7 +380,7 @@ mod tests {
         let read = Waiting::read(&folders).unwrap().unwrap();
         assert_eq!(read.devices, written.devices);
         assert!(Circuits::are_kept(&folders) && !read.is_over(&folders));
-        // In another run of the kernel nobody confirms it any more.
+        // After a reboot nobody can confirm it any more.
         assert!(read.is_over(&self::folders(state.path(), "net-7-b")));
         assert!(waiting(1).is_over(&folders));
         assert!(!waiting(0).is_over(&self::folders(state.path(), "net-7-b")));

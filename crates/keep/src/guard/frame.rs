@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words between weirgate's processes: a length of four bytes and JSON.
+//! Messages between weirgate's processes: a length of four bytes, then JSON.
 
 use crate::error::KeepError;
 use serde::Serialize;
@@ -7,14 +7,15 @@ use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// More than any state: what claims to be larger is no word of ours.
+/// The largest accepted length, more than any state needs. A larger one is not a message of
+/// weirgate.
 const LARGEST: u32 = 1 << 30;
 
 fn failed(what: impl std::fmt::Display) -> KeepError {
     KeepError::Guard(what.to_string())
 }
 
-/// A word as bytes.
+/// Returns a message as bytes.
 pub(crate) fn bytes(word: &impl Serialize) -> Result<Vec<u8>, KeepError> {
     let body = serde_json::to_vec(word).map_err(failed)?;
     let mut bytes = (body.len() as u32).to_ne_bytes().to_vec();
@@ -22,19 +23,19 @@ pub(crate) fn bytes(word: &impl Serialize) -> Result<Vec<u8>, KeepError> {
     Ok(bytes)
 }
 
-/// Sends a word.
+/// Sends a message.
 pub(crate) fn send(stream: &mut impl Write, word: &impl Serialize) -> Result<(), KeepError> {
     stream.write_all(&bytes(word)?).map_err(failed)
 }
 
-/// Sends bytes as they are; none is a word too.
+/// Sends bytes as one message; it may be empty.
 pub(crate) fn send_raw(stream: &mut impl Write, bytes: &[u8]) -> Result<(), KeepError> {
     let length = (bytes.len() as u32).to_ne_bytes();
     let sent = stream.write_all(&length);
     sent.and_then(|()| stream.write_all(bytes)).map_err(failed)
 }
 
-/// Receives a word.
+/// Receives a message.
 pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, KeepError> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).map_err(failed)?;
@@ -43,7 +44,7 @@ pub(crate) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, 
     serde_json::from_slice(&body).map_err(failed)
 }
 
-/// Receives a word in the event loop; `None` where the other side is gone.
+/// Receives a message in the event loop; `None` if the peer is gone.
 pub(crate) async fn next<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<Option<T>, KeepError> {
@@ -52,7 +53,7 @@ pub(crate) async fn next<T: DeserializeOwned>(
         .transpose()
 }
 
-/// Receives bytes in the event loop; `None` where the other side is gone.
+/// Receives bytes in the event loop; `None` if the peer is gone.
 pub(crate) async fn next_raw(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<Option<Vec<u8>>, KeepError> {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process that takes a change back when its author dies before the change
-//! is complete, or when nobody confirms it in time.
+//! The process that takes a change back when its author dies before the change is complete, or when
+//! nobody confirms it in time.
 //!
-//! It is started before anything changes, in a session of its own. It has all
-//! that it needs: the state before the change, and netlink sockets. Where it waits
-//! for long, its memory is locked. From then on it needs no file, no other process
-//! and no terminal. The author of the change speaks to it over a socket pair; end
-//! of file means that the author died. Others use a socket with a name.
+//! It is started before anything changes, in a session of its own. It has everything that it needs:
+//! the state before the change, and netlink sockets. While it waits for confirmation, its memory is
+//! locked. From then on it needs no file, no other process and no terminal. The author of the
+//! change talks to it over a socket pair; end of file means that the author died. Others use a
+//! named socket.
 //!
-//! It writes only under the lock, and only while its change is the pending one
-//! (`store::head`). Whoever confirms or takes back its change may thus do so
-//! without it, and only tells it to look.
+//! It writes only under the lock, and only while its change is the pending one (`store::head`). So
+//! another process may confirm or take back the change without the guard, and only tells it to look
+//! at the head.
 
 mod frame;
 mod unit;
@@ -42,19 +42,19 @@ use tokio::net::{UnixListener, UnixStream};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_state::{Routing, State, Table};
 
-/// How long a new guard may take to say that it is ready.
+/// How long a new guard may take to report that it is ready.
 const READY: Duration = Duration::from_secs(10);
-/// How long a guard whose work is done waits for its parent to go first.
+/// How long a finished guard waits for its parent to exit first.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long a guard may take to take its change back when it is asked to.
+/// How long a guard may take to take its change back on request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a visitor of a guard may take to say something.
+/// How long a client of the guard's socket may take to send its message.
 const VISIT: Duration = Duration::from_millis(100);
 
-/// What a guard is started with.
+/// What a guard receives at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Charge {
-    /// Where the head and the memory are.
+    /// The folders of the head and the memory.
     pub folders: Folders,
     /// What the kernel holds before the change.
     pub before: State,
@@ -72,12 +72,12 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// The fencing number of the change.
+    /// Returns the fencing number of the change.
     pub(crate) fn number(&self) -> u64 {
         self.head.generation
     }
 
-    /// What routed over several links before the change, where it changes that.
+    /// Returns the former routing over several links, if the change replaces it.
     pub(crate) fn routing(&self) -> Result<Option<Routing>, KeepError> {
         let pending = self.head.pending.as_ref();
         pending.map_or(Ok(None), Pending::former_routing)
@@ -97,12 +97,12 @@ enum Word {
     Return,
 }
 
-/// What a guard says.
+/// An answer of a guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Answer {
-    /// It is on guard, or has done as it was asked.
+    /// It is ready, or has done what was requested.
     Done,
-    /// It could not.
+    /// It failed, for this reason.
     Failed(String),
 }
 
@@ -120,9 +120,8 @@ impl Answer {
 pub struct Guard(Stream);
 
 impl Guard {
-    /// Starts one. `program` is run with the argument `guard`, which must call
-    /// [`serve`] with its standard input. One that `lasts` stays when its parent
-    /// and the session of that end.
+    /// Starts a guard. `program` is run with the argument `guard`, which must call [`serve`] with
+    /// its standard input. With `lasts`, the guard outlives its parent and the parent's session.
     pub fn start(program: &Path, lasts: bool) -> Result<Starting, KeepError> {
         let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
         let (own, its) = Stream::pair().map_err(failed)?;
@@ -135,23 +134,23 @@ impl Guard {
         })
     }
 
-    /// The change is whole. With a deadline the guard stays and takes it back
-    /// then, unless it is confirmed.
+    /// Reports that the change is complete. With a deadline, the guard stays, and takes the change
+    /// back at that time unless it is confirmed.
     pub fn applied(mut self, deadline: Option<u64>) -> Result<Left, KeepError> {
         frame::send(&mut self.0, &Word::Applied { deadline })?;
         frame::receive::<Answer>(&mut self.0)?.into_result()?;
         Ok(Left(self.0))
     }
 
-    /// Nothing was changed, or it is undone already.
+    /// Dismisses the guard: nothing was changed, or everything is undone already.
     pub fn dismiss(mut self) {
-        // One that is gone needs no dismissal.
+        // Ignore errors: a guard that has exited needs no dismissal.
         let _ = frame::send(&mut self.0, &Word::Dismissed);
     }
 }
 
-/// Starts this program with these words. Nobody waits for it: it outlives its parent, or
-/// exits by itself. Whether one that `lasts` could not be moved out of its parent's session.
+/// Starts `program` with these arguments. Nobody waits for it: it outlives its parent, or exits by
+/// itself. The flag says whether a `lasts` process could not be moved out of its parent's session.
 pub(crate) fn spawn(
     program: &Path,
     words: &[&OsStr],
@@ -170,7 +169,7 @@ pub(crate) fn spawn(
     Ok((guard, in_session))
 }
 
-/// Makes this process one that stays.
+/// Detaches this process, so that it survives its parent's session and low memory.
 pub(crate) fn stay() {
     // It fails only for the leader of a process group, which a new process is not.
     let _ = rustix::process::setsid();
@@ -178,8 +177,8 @@ pub(crate) fn stay() {
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
 }
 
-/// A guard that knows that the change is whole, and waits for its parent to
-/// go, for [`LINGER`] at most.
+/// A guard that knows that the change is complete. It waits for its parent to exit, for [`LINGER`]
+/// at most.
 #[derive(Debug)]
 pub struct Left(Stream);
 
@@ -198,15 +197,15 @@ impl Left {
     }
 }
 
-/// A guard that was started and knows nothing yet. Dropping it ends it.
+/// A guard that was started and has received nothing yet. Dropping this ends it.
 pub struct Starting {
     stream: Stream,
-    /// Whether it could not be moved out of the session of who started it.
+    /// Whether it could not be moved out of the session of its parent.
     pub(crate) in_session: bool,
 }
 
 impl Starting {
-    /// Says what it is to guard.
+    /// Sends the guard what it has to guard.
     pub fn charge(mut self, charge: &Charge) -> Result<Charged, KeepError> {
         frame::send(&mut self.stream, charge)?;
         frame::send_raw(
@@ -217,11 +216,11 @@ impl Starting {
     }
 }
 
-/// A guard that knows what it is to guard.
+/// A guard that has received what it has to guard.
 pub struct Charged(Stream);
 
 impl Charged {
-    /// Waits until it is at its post.
+    /// Waits until the guard is ready.
     pub fn ready(mut self) -> Result<Guard, KeepError> {
         frame::receive::<Answer>(&mut self.0)?.into_result()?;
         Ok(Guard(self.0))
@@ -237,18 +236,17 @@ fn tell(folders: &Folders, number: u64, word: Word) -> std::io::Result<Stream> {
     Ok(stream)
 }
 
-/// Tells the guard of a change that is settled to go. One that does not listen now
-/// hears it before it does anything else.
+/// Tells the guard of a settled change to exit. A guard that is stopped now reads this before it
+/// does anything else.
 pub(crate) fn relieve(folders: &Folders, number: u64) {
     if tell(folders, number, Word::Settled).is_err() {
-        // One that was killed leaves its name behind.
+        // A guard that was killed leaves its socket file behind.
         let _ = fs::remove_file(folders.guard(number));
     }
 }
 
-/// Asks the guard of a change to take it back; the error is what kept it from
-/// doing so. It is `Ok` even if there is no guard, or no answer in time: the head
-/// has the outcome.
+/// Asks the guard of a change to take it back, and returns the error that prevented it. Returns
+/// `Ok` also if there is no guard, or no answer in time: the head has the outcome.
 pub(crate) fn give_back(folders: &Folders, number: u64) -> Result<(), KeepError> {
     let answer = tell(folders, number, Word::Return)
         .ok()
@@ -256,7 +254,7 @@ pub(crate) fn give_back(folders: &Folders, number: u64) -> Result<(), KeepError>
     answer.map_or(Ok(()), Answer::into_result)
 }
 
-/// The guard's life; `input` is the socket that [`Guard::start`] gave it.
+/// Runs the guard process; `input` is the socket that [`Guard::start`] gave it.
 pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
     let failed = |error: std::io::Error| KeepError::Guard(error.to_string());
     stay();
@@ -282,13 +280,13 @@ pub async fn serve(input: OwnedFd) -> Result<(), KeepError> {
 }
 
 async fn answer(stream: &mut UnixStream, answer: &Answer) {
-    // Who asked may be gone; what was done is done.
+    // Ignore errors: the client may be gone, and the work is done.
     if let Ok(bytes) = frame::bytes(answer) {
         let _ = stream.write_all(&bytes).await;
     }
 }
 
-/// A guard at its post.
+/// A guard that is ready.
 struct Post {
     charge: Charge,
     kernel: Kernel,
@@ -306,7 +304,7 @@ impl Drop for Post {
 impl Post {
     fn take(charge: Charge) -> Result<Self, KeepError> {
         let path = charge.folders.guard(charge.number());
-        // A stale socket may be there: numbers begin anew where the history was deleted.
+        // Remove a stale socket: numbers start again if the history was deleted.
         let _ = fs::remove_file(&path);
         Ok(Self {
             kernel: Kernel::open()?,
@@ -321,8 +319,8 @@ impl Post {
             Some(Word::Applied {
                 deadline: Some(deadline),
             }) => {
-                // Whoever made the change may go now, and much may happen until
-                // then: nothing is left to be fetched from a disk or to fail.
+                // Lock all memory. The author may exit now, and the deadline may be far away: by
+                // then nothing must depend on reading from a disk.
                 let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
                 self.before()?;
                 self.timer.set(deadline)?;
@@ -341,7 +339,8 @@ impl Post {
         }
         drop(parent);
         loop {
-            // A guard that was stopped hears what it missed before it acts.
+            // Listen before the timer: a guard that was stopped reads waiting messages before it
+            // acts.
             let mut visitor = tokio::select! {
                 biased;
                 Ok((stream, _)) = self.listener.accept() => stream,
@@ -354,7 +353,7 @@ impl Post {
                     stream
                 }
             };
-            // A visitor who says nothing must not keep the guard from its duty.
+            // A client that sends nothing must not delay the guard.
             let word = frame::next::<Word>(&mut visitor);
             match tokio::time::timeout(VISIT, word).await {
                 Ok(Ok(Some(Word::Settled))) if self.may_go() => return Ok(()),
@@ -371,8 +370,8 @@ impl Post {
         }
     }
 
-    /// A visitor whom the kernel has and the event loop has not heard of: one that came
-    /// while the guard was stopped, before it waited for the first time.
+    /// Returns a client that has connected without the event loop knowing it yet: it came while the
+    /// guard was stopped, before the first wait.
     async fn waiting(&self) -> Option<UnixStream> {
         let mut watched = [PollFd::new(&self.listener, PollFlags::IN)];
         if poll(&mut watched, Some(&Timespec::default())) != Ok(1) {
@@ -382,16 +381,16 @@ impl Post {
         visitor.ok()?.ok().map(|(stream, _)| stream)
     }
 
-    /// Waits until the parent is gone. What it sent meanwhile is not read: the
-    /// sockets in it are closed with the stream, by this process.
+    /// Waits until the parent is gone. The message with the sockets is never read; they are closed
+    /// with the stream, by this process.
     async fn linger(self, parent: &UnixStream) {
-        // The name is free for the next guard.
+        // Drop the listener, so that the next guard can use its path.
         drop(self);
         let gone = async {
             while let Ok(ready) = parent.ready(Interest::READABLE).await
                 && !ready.is_read_closed()
             {
-                // Readiness is cleared, or this loop would spin on the unread byte.
+                // Clear the readiness; else this loop would spin on the unread byte.
                 let _ = parent.try_io(Interest::READABLE, || -> std::io::Result<()> {
                     Err(std::io::ErrorKind::WouldBlock.into())
                 });
@@ -400,8 +399,8 @@ impl Post {
         let _ = tokio::time::timeout(LINGER, gone).await;
     }
 
-    /// Goes back to the state before, whatever is there now, unless the change is
-    /// settled already. Records `outcome`, or that the time of the change is over.
+    /// Restores the state before the change, whatever the present state is, unless the change is
+    /// settled already. Records `outcome`, or by default that the deadline has passed.
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
         let charge = &self.charge;
         let lock = charge.folders.lock_when_free().await?;
@@ -431,7 +430,7 @@ impl Post {
         gone
     }
 
-    /// The head as it is on disk; `None` if it is damaged.
+    /// Returns the head as it is on disk; `None` if it is damaged.
     fn found(&self) -> Option<Head> {
         History::of(&self.charge.folders).head().ok()
     }
@@ -440,7 +439,7 @@ impl Post {
         Head::let_go(self.found().as_ref(), self.charge.number())
     }
 
-    /// What the kernel held before the change.
+    /// Returns what the kernel held before the change.
     fn before(&self) -> Result<State, KeepError> {
         let mut before = self.charge.before.clone();
         if let Some(text) = self
@@ -457,7 +456,7 @@ impl Post {
     }
 }
 
-/// A state with empty tables, which names all that it is about.
+/// Returns the state with emptied tables: it still names everything that a guard has to observe.
 pub(crate) fn outline(state: &State) -> State {
     State {
         devices: state.devices.clone(),
@@ -466,7 +465,7 @@ pub(crate) fn outline(state: &State) -> State {
     }
 }
 
-/// When a change that is made now is taken back, unless it is confirmed.
+/// Returns the deadline for a change that is made now.
 pub(crate) fn deadline(confirm: Duration) -> u64 {
     let nanos = u64::try_from(confirm.as_nanos()).unwrap_or(u64::MAX);
     clock::now().saturating_add(nanos)

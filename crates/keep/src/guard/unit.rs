@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit of its own for a guard that outlives its session.
+//! A systemd scope for a guard that has to outlive its session.
 //!
-//! Where `KillUserProcesses=yes` is set (logind.conf(5)), systemd-logind ends
-//! all processes of a session that is closed, also one that leads a session of
-//! its own (setsid(2)): it goes by the control group. So the guard is moved
-//! into a scope of the system manager, by `StartTransientUnit` of
+//! With `KillUserProcesses=yes` (logind.conf(5)), systemd-logind kills all processes of a session
+//! that is closed. It goes by the control group, so setsid(2) does not help. The guard is therefore
+//! moved into a scope of the system manager, by `StartTransientUnit` of
 //! org.freedesktop.systemd1(5).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What is there where systemd is the service manager (sd_booted(3)).
+/// This directory exists if systemd is the service manager (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
-/// Moves a process into a scope of its own, where systemd runs; whether it is out of the
-/// session then. Where that fails, it stays where it is: it does the same, and `weirgate
-/// keep` stands behind it.
+/// Moves a process into a scope of its own if systemd runs. Returns whether it cannot end with the
+/// session any more. If the move fails, the guard works all the same, and `weirgate keep` acts if
+/// the guard was killed.
 pub(super) fn own(process: u32) -> bool {
     if !Path::new(BOOTED).is_dir() {
         return true;
@@ -44,7 +43,7 @@ pub(super) fn own(process: u32) -> bool {
     let called = Command::new("busctl")
         .args(call)
         .args(properties.concat())
-        // No further units.
+        // No auxiliary units.
         .arg("0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

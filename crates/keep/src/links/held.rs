@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The links that `weirgate links run` watches: what is known of each, and the routing that
-//! follows.
+//! The links that `weirgate links run` watches: the state of each, and the routing that follows
+//! from it.
 
 use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, paths};
 use crate::clock;
@@ -16,37 +16,38 @@ use weirgate_kernel::Kernel;
 use weirgate_links::{Counted, Health, Links, Sign, Traffic, Use, routing};
 use weirgate_state::{LinkPath, Routing};
 
-/// All that is held.
+/// The state of all watched links.
 pub(super) struct Held<'a> {
     links: &'a Links,
-    /// What was applied when it began, and whether that is another now.
+    /// The applied links at the beginning, and whether they have changed since.
     applied: AppliedLinks,
     other: bool,
     folders: &'a Folders,
     kernel: &'a Kernel,
     health: Vec<Health>,
-    /// What the device of each link counted, its questions sent, and what speaks against it.
+    /// For each link: the counters of its device, how many probes were sent, and the reason for a
+    /// suspicion.
     traffic: Vec<Traffic>,
     questions: Vec<u64>,
     signs: Vec<&'static str>,
     paths: Vec<LinkPath>,
-    /// Sockets to the hosts of each link, and links whose sockets are to be made.
+    /// For each link: sockets to its probed hosts, and whether they have to be opened again.
     probes: Vec<Vec<Asked>>,
     unopened: Vec<bool>,
-    /// Whether each link is used by what is in force.
+    /// For each link: whether the present routing uses it.
     used: Vec<bool>,
     now: LinksNow,
-    /// When the hosts of each link are asked next; the number of that question.
+    /// For each link: when its hosts are probed next. Then the number of the last probe.
     ask: Vec<u64>,
     question: u16,
-    /// When the kernel is to be looked at; when it was last.
+    /// When the kernel's state has to be read next, and when it was last read.
     look: Option<u64>,
     looked: u64,
 }
 
 impl<'a> Held<'a> {
-    /// Begins with what routes now: a link that was given up by a service before
-    /// is not tried at once.
+    /// Begins with the present routing: a link that an earlier service gave up is not tried at
+    /// once.
     pub(super) async fn begin(
         links: &'a Links,
         applied: AppliedLinks,
@@ -62,7 +63,7 @@ impl<'a> Held<'a> {
         let health = health
             .map(|(link, used)| Health::new(links.timing, !link.probe.is_empty(), *used, now));
         let since = clock::unix();
-        // Of the links that were held until now.
+        // The links that were watched until now.
         let before = LinksNow::read(folders).ok().flatten();
         let before = before.map_or_else(Vec::new, |now| now.links);
         let balanced = links.usage == Use::Balance;
@@ -105,25 +106,26 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// The next time at which something is to be done.
+    /// Returns the next time at which something has to be done.
     pub(super) fn next(&self) -> Option<u64> {
         let health = self.health.iter().filter_map(Health::next);
         let asks = self.asking().map(|number| self.ask[number]);
         health.chain(asks).chain(self.look).min()
     }
 
-    /// The kernel reported a change.
+    /// Schedules a reading of the kernel's state, after it reported a change.
     pub(super) fn kernel_changed(&mut self) {
         let at = clock::now().max(self.looked.saturating_add(PAUSE));
         self.look = Some(self.look.map_or(at, |look| look.min(at)));
     }
 
-    /// A time is over.
+    /// Handles the expiry of a timer.
     pub(super) async fn time(&mut self) {
         let now = clock::now();
         let asking: Vec<usize> = self.asking().collect();
         for number in &asking {
-            // A link that receives again is not given up by what was counted before.
+            // Read the counters first: a link that receives again must not be given up for old
+            // counts.
             if self.ask[*number] <= now || self.health[*number].is_suspected() {
                 self.count(*number, now).await;
             }
@@ -144,7 +146,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Looks at what a device counted: nobody tells of that, so it is done when hosts are asked.
+    /// Reads the counters of a device. The kernel sends no notification of these, so this is done
+    /// when hosts are probed.
     async fn count(&mut self, number: usize, now: u64) {
         let device = &self.links.links[number].device;
         // Counters that cannot be read say nothing.
@@ -166,23 +169,23 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Something speaks against a link: its hosts are asked at once.
+    /// Suspects a link for the reason `why`, and probes its hosts at once.
     fn suspect(&mut self, number: usize, now: u64, why: &'static str) {
         let health = &mut self.health[number];
         if !health.is_suspected() {
             health.suspect(now, true);
-            // Only what is received from now on speaks for the link.
+            // Only packets that arrive from now on count in favour of the link.
             self.traffic[number].forget();
             self.signs[number] = why;
             self.ask[number] = now;
         }
     }
 
-    /// Neighbours that do not answer any more.
+    /// Suspects the links whose next hops do not answer any more.
     pub(super) fn neighbours_lost(&mut self, lost: &BTreeSet<(u32, IpAddr)>) {
         for number in 0..self.paths.len() {
             let path = &self.paths[number];
-            // Next hops of two links may have one address.
+            // Next hops of two links may have the same address.
             let is_lost = |hop: &IpAddr| path.index.is_some_and(|one| lost.contains(&(one, *hop)));
             if path.hops.values().flatten().any(is_lost) {
                 self.suspect(number, clock::now(), "its next hop does not answer");
@@ -190,7 +193,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The links that have hosts to ask.
+    /// Returns the links that have hosts to probe.
     fn asking(&self) -> impl Iterator<Item = usize> {
         let links = self.links.links.iter().enumerate();
         links
@@ -198,7 +201,7 @@ impl<'a> Held<'a> {
             .map(|(number, _)| number)
     }
 
-    /// Waits for an answer, and says of which link. Loses nothing when dropped.
+    /// Waits for an answer, and returns the link that it belongs to. Cancel-safe.
     pub(super) async fn answer(&mut self) -> usize {
         poll_fn(|cx| {
             for (number, probes) in self.probes.iter_mut().enumerate() {
@@ -209,7 +212,7 @@ impl<'a> Held<'a> {
                         answered = true;
                         true
                     }
-                    // The socket is gone: another is made.
+                    // The socket failed; a new one is opened.
                     Poll::Ready(Err(_)) => false,
                     Poll::Pending => true,
                 });
@@ -223,12 +226,12 @@ impl<'a> Held<'a> {
         .await
     }
 
-    /// A host of the link answered.
+    /// Notes that a host of the link answered.
     pub(super) fn heard(&mut self, number: usize) {
         self.health[number].answer(clock::now());
     }
 
-    /// Looks at the kernel where that is due, and routes by what is up.
+    /// Reads the kernel's state if that is due, and routes over the links that are up.
     pub(super) async fn settle(&mut self, report: &mut impl FnMut(LinkReport)) {
         let due = self.look.is_some_and(|look| look <= clock::now());
         let done = if due || self.up() != self.used {
@@ -242,24 +245,25 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Which links are up.
+    /// Returns which links are up.
     fn up(&self) -> Vec<bool> {
         self.health.iter().map(Health::is_up).collect()
     }
 
-    /// Whether other links are applied than are held.
+    /// Returns whether other links have been applied since.
     pub(super) const fn is_other(&self) -> bool {
         self.other
     }
 
     async fn route(&mut self, report: &mut impl FnMut(LinkReport)) -> Result<(), KeepError> {
-        // Whoever changes what is applied has the lock. One who keeps it for long keeps no link
-        // from being left: what is to be applied stands in the head before anything routes by it.
+        // A command that changes the applied links holds the lock. If it holds it for long, a dead
+        // link is left without the lock. That is safe, because the head names the new links before
+        // anything uses them.
         let _lock = match self.folders.soon(PATIENCE).await {
             Err(KeepError::Busy) if self.up() != self.used => None,
             lock => Some(lock?),
         };
-        // What cannot be read keeps no link from being left.
+        // An unreadable head must not delay leaving a dead link.
         self.other |= self.applied.look(self.folders).unwrap_or_default();
         self.look = None;
         if self.other {
@@ -275,7 +279,7 @@ impl<'a> Held<'a> {
         }
         for (number, up) in up.into_iter().enumerate() {
             if self.used[number] && !up {
-                // Each connection begins anew, by a link that is up.
+                // Drop its connections, so that they start again over a link that is up.
                 let value = self.links.mark(number);
                 let mask = self.links.marks;
                 self.kernel.drop_connections(mask, value).await?;
@@ -290,7 +294,7 @@ impl<'a> Held<'a> {
         sealed::write(&LinksNow::file(self.folders), &self.now)
     }
 
-    /// Writes which links are suspected, if that are others than before.
+    /// Writes which links are suspected, if that has changed.
     fn note(&mut self) -> Result<(), KeepError> {
         let mut any = false;
         for (number, health) in self.health.iter().enumerate() {
@@ -319,7 +323,7 @@ impl<'a> Held<'a> {
         why.clone_into(&mut now.why);
     }
 
-    /// Takes note of how devices lead to the internet now.
+    /// Notes the present paths of the links.
     fn see(&mut self, paths: Vec<LinkPath>) {
         let now = clock::now();
         for (number, path) in paths.iter().enumerate() {
@@ -337,7 +341,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Makes sockets where there are none for the path that a link has now.
+    /// Opens sockets for links whose path has changed.
     fn open(&mut self, report: &mut impl FnMut(LinkReport)) {
         for (number, link) in self.links.links.iter().enumerate() {
             if !std::mem::take(&mut self.unopened[number]) || !self.paths[number].up {
@@ -345,7 +349,7 @@ impl<'a> Held<'a> {
             }
             self.probes[number].clear();
             for address in &link.probe {
-                // Any number that other links' questions do not have.
+                // An identifier that differs from those of the other links.
                 let own = (std::process::id() as u16).wrapping_add(number as u16);
                 match Asked::open(*address, 0, own, Some(&link.device)) {
                     Ok(asked) => self.probes[number].push(asked),
@@ -359,7 +363,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Whether a link is used by what routes now; all are where nothing does.
+/// Returns whether the present routing uses a link. Without any routing, all links count as used.
 fn was_used(routing: &Routing, links: &Links, number: usize) -> bool {
     let value = (links.mark(number), links.marks);
     routing.rules.is_empty() || routing.rules.iter().any(|rule| rule.mark == Some(value))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs several links: probes the named hosts, follows the devices, and routes over the links that
+//! Runs several links: probes the named hosts, watches the devices, and routes over the links that
 //! are up.
 //!
-//! It sleeps until an answer comes, the kernel tells of a device or route, other links are
-//! applied, or a time is over. What it put in force stays when it ends; a change to no links
-//! takes all of it away, whoever made it, since it is known by its numbers.
+//! It sleeps until an answer arrives, the kernel reports a change of a device or route, other links
+//! are applied, or a timer expires. The routing stays when the service ends. A change to no links
+//! removes all of it, whichever process set it up, because weirgate's routes and rules have
+//! reserved numbers.
 
 mod held;
 
@@ -23,35 +24,35 @@ use weirgate_links::{Links, parse};
 use weirgate_state::{DeviceName, LinkPath};
 
 const MILLISECOND: u64 = 1_000_000;
-/// The kernel is looked at once in so long, at most: routes may change by the
-/// thousand. The first change after a quiet time is looked at at once.
+/// The kernel's state is read at most once in this time, in nanoseconds, because routes may change
+/// by the thousand. The first change after a quiet period is handled at once.
 const PAUSE: u64 = 100 * MILLISECOND;
-/// After so long what failed is tried again.
+/// A failed attempt is retried after this time.
 const AGAIN: u64 = 1_000 * MILLISECOND;
-/// What to do with a damaged file.
+/// The advice for a damaged file.
 const HINT: &str = "remove it; `weirgate links run` writes it anew";
 
 /// Events of links, for a log.
 #[derive(Debug)]
 pub enum LinkReport {
-    /// The links of another file are held from now on.
+    /// The links of another file are watched from now on.
     Others(String),
     /// A link is used from now on, or no longer.
     Changed(LinkNow),
-    /// The routing was put right, in so many steps.
+    /// The routing was corrected, in this many steps.
     Routed(usize),
-    /// A host cannot be asked.
+    /// A host cannot be probed.
     NotAsked {
         /// The link's name.
         link: String,
-        /// Why not.
+        /// The reason.
         error: std::io::Error,
     },
-    /// It could not be done, and is tried again.
+    /// An attempt failed, and is retried.
     Failed(KeepError),
 }
 
-/// A link as it is now.
+/// The present state of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkNow {
     /// Its name.
@@ -60,22 +61,22 @@ pub struct LinkNow {
     pub device: String,
     /// Whether connections use it.
     pub up: bool,
-    /// What speaks against it, as long as it is up and that is not settled.
+    /// The reason why it is suspected while it is up; `None` if it is not.
     pub suspected: Option<String>,
-    /// Since when, in seconds of Unix time.
+    /// When `up` last changed, in seconds of Unix time.
     pub since: u64,
-    /// Why.
+    /// Why `up` changed.
     pub why: String,
-    /// Its part of new connections, where they are balanced.
+    /// Its share of new connections, if links are balanced.
     pub weight: Option<u32>,
-    /// What the file's rules say of it.
+    /// The rules of the file that name it, in words.
     pub rules: Vec<String>,
 }
 
 /// All links, as written below `/run` after every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinksNow {
-    /// The links in their order.
+    /// The links, in the order of the file.
     pub links: Vec<LinkNow>,
 }
 
@@ -84,13 +85,13 @@ impl LinksNow {
         folders.run.with_extension("links")
     }
 
-    /// The report that was written last; `None` where no `links run` runs.
+    /// Returns the last written report; `None` if `links run` does not run.
     pub fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
         sealed::read(&Self::file(folders), HINT)
     }
 }
 
-/// How the devices of the links lead to the internet now.
+/// Returns how the devices of the links lead to the internet now.
 async fn paths(links: &Links, kernel: &Kernel) -> Result<Vec<LinkPath>, KeepError> {
     let devices: Vec<_> = links
         .links
@@ -100,15 +101,15 @@ async fn paths(links: &Links, kernel: &Kernel) -> Result<Vec<LinkPath>, KeepErro
     Ok(kernel.link_paths(&devices).await?)
 }
 
-/// Which links can be used as far as is known, and how their devices lead to the internet:
-/// those that have a device and a carrier, and that no service found dead.
+/// Returns which links can be used, and how their devices lead to the internet. A link can be used
+/// if its device has a carrier, and no running service found it dead.
 pub(crate) async fn usable(
     links: &Links,
     folders: &Folders,
     kernel: &Kernel,
 ) -> Result<(Vec<bool>, Vec<LinkPath>), KeepError> {
     let paths = paths(links, kernel).await?;
-    // What cannot be read says nothing, nor what a service that was killed left.
+    // Ignore a report that cannot be read, and one that a killed service left.
     let is_held = matches!(folders.lock_held("links"), Err(KeepError::Held(_)));
     let known = LinksNow::read(folders).ok().flatten();
     let known = known.filter(|_| is_held);
@@ -122,7 +123,7 @@ pub(crate) async fn usable(
     Ok((up.collect(), paths))
 }
 
-/// Reads the file of links of an entry, which was sound when it was applied.
+/// Parses the file of links of an entry, which had no mistakes when it was applied.
 pub(crate) fn read(source: &Source) -> Result<Links, KeepError> {
     let (links, problems) = parse(&source.text);
     links.ok_or_else(|| {
@@ -132,20 +133,19 @@ pub(crate) fn read(source: &Source) -> Result<Links, KeepError> {
     })
 }
 
-/// The links that are applied: those of the change that waits for confirmation, else those
-/// that are confirmed.
+/// The applied links: those of the change that waits for confirmation, or the confirmed ones.
 #[derive(Debug, Default)]
 pub struct AppliedLinks {
-    /// The entry that they are of.
+    /// The number of the entry to which they belong.
     number: Option<u64>,
     /// Their file.
     pub file: Option<Source>,
-    /// Why it is not known which they are, where what says so is damaged.
+    /// Why they are not known, if the entry or the head is damaged.
     pub lost: Option<KeepError>,
 }
 
 impl AppliedLinks {
-    /// Those that are applied now; none where what says so is damaged.
+    /// Reads the links that are applied now; none if the entry or the head is damaged.
     pub fn read(folders: &Folders) -> Result<Self, KeepError> {
         let mut applied = Self::default();
         match applied.look(folders) {
@@ -157,7 +157,7 @@ impl AppliedLinks {
         Ok(applied)
     }
 
-    /// Looks again, and answers whether it is another file. An error changes nothing.
+    /// Reads them again. Returns whether the file has changed. An error changes nothing.
     fn look(&mut self, folders: &Folders) -> Result<bool, KeepError> {
         let history = History::of(folders);
         let head = history.head()?;
@@ -172,12 +172,11 @@ impl AppliedLinks {
     }
 }
 
-/// Holds links until `stop` ends: those that it is `begun` with, as long as `first` is what is
-/// applied, else those that are applied. `ready` is called once they are routed
-/// for the first time.
+/// Runs links until `stop` completes: the links of `begun` as long as `first` is what is applied,
+/// and after that the applied ones. Calls `ready` once they are routed for the first time.
 ///
 /// # Errors
-/// [`KeepError::Held`] where another holds links; what is not permitted.
+/// [`KeepError::Held`] if another process runs links; an error if this process lacks a permission.
 pub async fn hold_links(
     (begun, first): (&Links, &AppliedLinks),
     folders: &Folders,
@@ -188,7 +187,7 @@ pub async fn hold_links(
 ) -> Result<(), KeepError> {
     kernel.permitted().await?;
     let _lock = folders.lock_held_soon("links").await?;
-    // Listening begins before looking, so that nothing is missed in between.
+    // Subscribe before the first reading, so that no change is missed in between.
     let events = Events::open(Topic::Routes)?;
     let stored = stored(folders)?;
     let neighbours = LostNeighbours::open()?;
@@ -196,14 +195,14 @@ pub async fn hold_links(
     let mut stop = std::pin::pin!(stop);
     let mut ready = Some(ready);
     loop {
-        // A change that is half made says nothing of which links were used.
+        // Take the lock: a half-made change would not show which links were in use.
         let lock = folders.lock_when_free().await?;
         let applied = AppliedLinks::read(folders)?;
         let other = match &applied.file {
-            // Where it is not known which are applied, these are better than none.
+            // If the applied links are not known, the given ones are better than none.
             file if *file == first.file || applied.lost.is_some() => None,
             Some(file) => Some(read(file)?),
-            // They were taken away: others may come.
+            // The links were removed; wait for others.
             None => {
                 let _ = fs::remove_file(LinksNow::file(folders));
                 drop(lock);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate keep` does for a policy that follows the line's rate: runs the tracker, changes
-//! rates in place, writes records and reports the status.
+//! Follows the line's rate for a policy that says so: runs the tracker, changes rates in place,
+//! writes records and reports the status.
 //!
-//! The record lies beside the memory, below `/run`: `rate.record`, and the one
-//! before as `rate.record.old`, together at most [`LONGEST`] twice. Where one
-//! is full a new controller begins at the rates of then, so that every record
-//! is whole and can be replayed.
+//! The record is beside the memory, below `/run`: `rate.record`, and the one before as
+//! `rate.record.old`, each of at most about [`LONGEST`] bytes. When a record is full, a new
+//! controller begins at the present rates. So every record is complete, and can be replayed.
 
 pub(crate) mod reflector;
 mod round_trips;
@@ -26,38 +25,38 @@ use weirgate_kernel::Kernel;
 use weirgate_state::{DeviceName, Qdisc, State};
 use weirgate_track::{Decided, Decision, Direction, Reason, Setup};
 
-/// A record has at most so many bytes.
+/// The size in bytes beyond which a new record begins.
 const LONGEST: usize = 4 << 20;
 const HINT: &str = "`weirgate keep` writes it again";
 
-/// The policy's state at these rates of the line, upstream and downstream, in bits per second; or
-/// why there is none.
+/// Computes the policy's state at these rates of the line, upstream and downstream, in bits per
+/// second. Returns an error if there is none.
 pub type At = Box<dyn Fn([Option<u64>; 2]) -> Result<State, String>>;
 
 /// What is followed; a caller that knows policies makes it from an entry.
 pub struct Following {
-    /// Whom to ask and what to count.
+    /// Which reflectors to probe and which devices to count.
     pub setup: Setup,
-    /// The state at other rates.
+    /// Computes the state at other rates.
     pub at: At,
 }
 
-/// How one direction is, for those who look on.
+/// The state of one direction, for observers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionRate {
     /// `up` or `down`.
     pub way: String,
-    /// The line's rate now, bits per second on the wire.
+    /// The present rate of the line, in bits per second on the wire.
     pub rate: u64,
-    /// Never below.
+    /// The lowest rate that it may get.
     pub floor: u64,
-    /// Never above.
+    /// The highest rate that it may get.
     pub ceiling: u64,
-    /// Why it is what it is, one word; see `weirgate_track::Reason`.
+    /// The reason for the rate, in one word; see `weirgate_track::Reason`.
     pub reason: String,
 }
 
-/// How the rate is followed, as written below `/run` after every decision.
+/// The state of rate following, as written below `/run` after every decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RatesNow {
     /// The entry whose policy is followed.
@@ -66,12 +65,12 @@ pub struct RatesNow {
     pub time: u64,
     /// Whether no reflector replies, so that the rate is the floor.
     pub blind: bool,
-    /// Whether nothing crosses the line from which something could be known.
+    /// Whether too little traffic crosses the line to estimate anything.
     #[serde(default)]
     pub idle: bool,
     /// The directions that are followed.
     pub ways: Vec<DirectionRate>,
-    /// Reflectors that have no vote, and why.
+    /// Reflectors that are ignored, with the reasons.
     pub troubled: Vec<(String, String)>,
 }
 
@@ -80,13 +79,13 @@ impl RatesNow {
         folders.run.join("rate.json")
     }
 
-    /// What was written last; `None` where no rate is followed.
+    /// Returns the last written state; `None` if no rate is followed.
     pub fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
         sealed::read(&Self::file(folders), HINT)
     }
 }
 
-/// Where the record of the tracker is.
+/// Returns the path of the tracker's record.
 #[must_use]
 pub fn record_file(folders: &Folders) -> PathBuf {
     folders.run.join("rate.record")
@@ -102,7 +101,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Begins to follow what an entry's policy says.
+    /// Begins to follow the rate for an entry's policy.
     pub(crate) fn begin(site: &Site, number: u64, following: Following) -> Result<Self, KeepError> {
         let Following { setup, at } = following;
         let tracker = Tracker::open(setup, Kernel::open()?)?;
@@ -127,7 +126,7 @@ impl Rates {
     fn new_record(&mut self, folders: &Folders) -> Result<(), KeepError> {
         folder::folder(&folders.run)?;
         let path = record_file(folders);
-        // The first one has none before it.
+        // Ignore errors: the first record has no predecessor.
         let _ = fs::rename(&path, path.with_extension("record.old"));
         let file = sealed::fresh(&path).map_err(KeepError::file(&path))?;
         self.record = Some(file);
@@ -135,12 +134,12 @@ impl Rates {
         Ok(())
     }
 
-    /// Waits for a decision. Loses nothing when dropped.
+    /// Waits for a decision. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Vec<Decision>, KeepError> {
         self.tracker.next().await
     }
 
-    /// Notes decisions; true if a rate is another one.
+    /// Notes decisions. Returns whether a rate has changed.
     pub(crate) fn note(
         &mut self,
         folders: &Folders,
@@ -196,7 +195,7 @@ impl Rates {
         }
         let text = self.tracker.written();
         self.length += text.len();
-        // A record that cannot be written is no reason to stop following.
+        // A record that cannot be written is no reason to stop following the rate.
         if let Some(file) = &mut self.record
             && file.write_all(text.as_bytes()).is_err()
         {
@@ -205,8 +204,8 @@ impl Rates {
         Ok(())
     }
 
-    /// Puts the rates of now in force; the tracker goes on meanwhile, and what
-    /// it decided then is returned.
+    /// Brings the present rates into force. The tracker continues during that time, and what it
+    /// decides is returned.
     pub(crate) async fn put(&mut self, site: &Site) -> Result<Vec<Decision>, KeepError> {
         let controller = self.tracker.controller();
         let rates = Direction::BOTH.map(|direction| controller.rate(direction));
@@ -216,7 +215,7 @@ impl Rates {
         let number = self.now.number;
         let work = async {
             let lock = site.lock().await?;
-            // The guard of a change knows the rates as they were.
+            // While a change waits, its guard relies on the rates as they were.
             if site.unconfirmed()?.is_some() || site.head()?.confirmed != Some(number) {
                 return Ok(());
             }
@@ -237,17 +236,16 @@ impl Rates {
         }
     }
 
-    /// Nothing is followed any more.
+    /// Ends the following of rates.
     pub(crate) fn end(site: &Site) {
         site.keep_at(0, None);
-        // Gone already, where nothing was followed.
+        // Ignore errors: the file is missing if no rate was followed.
         let _ = fs::remove_file(RatesNow::file(&site.folders));
     }
 }
 
 impl Site {
-    /// Until the next call, this is what is in force in place of what
-    /// the entry of this number says.
+    /// Sets the state that replaces the one of entry `number` until the next call.
     pub(crate) fn keep_at(&self, number: u64, state: Option<&State>) {
         let mut at = self
             .rates
@@ -256,21 +254,21 @@ impl Site {
         *at = state.map(|state| (number, state.clone()));
     }
 
-    /// What is to be in force for an entry: its state, or the same at the rates
-    /// that the line has now.
+    /// Returns the state that should be in force for an entry: its own, or the same at the present
+    /// rates of the line.
     pub(crate) fn at_rates(&self, entry: &Entry) -> State {
         let at = self.rates_of(entry.number, State::clone);
         at.unwrap_or_else(|| entry.desired.clone())
     }
 
-    /// A device's tree at the rates that the line has now; `None` where the entry of this
-    /// number follows none.
+    /// Returns a device's qdisc tree at the present rates of the line; `None` if entry `number`
+    /// follows no rate.
     pub(crate) fn root_at_rates(&self, number: u64, device: &DeviceName) -> Option<Qdisc> {
         let root = |state: &State| state.devices.get(device)?.root.clone();
         self.rates_of(number, root).flatten()
     }
 
-    /// A part of an entry's state at the rates that the line has now.
+    /// Returns a part of an entry's state at the present rates of the line.
     fn rates_of<T>(&self, number: u64, part: impl FnOnce(&State) -> T) -> Option<T> {
         let at = self
             .rates

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sends echo requests to a reflector, or timestamp requests if it answers them.
 //!
-//! Over IPv4 a raw socket is used where it is allowed (icmp(7), `CAP_NET_RAW`),
-//! since only that can ask for times (RFC 792, timestamp); else, and over IPv6,
-//! the kernel's own for echoes. Both see answers of this reflector only.
+//! Over IPv4 a raw socket is used if that is permitted (icmp(7), `CAP_NET_RAW`), since only a raw
+//! socket can send timestamp requests (RFC 792). Otherwise, and over IPv6, the kernel's ping socket
+//! is used. Both receive only answers of this reflector.
 
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::time::{ClockId, clock_gettime};
@@ -21,21 +21,21 @@ const TIMES: u8 = 13;
 const TIMES_REPLY: u8 = 14;
 const ECHO_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
-/// Bytes of an echo's data: with IPv4 a packet of 64.
+/// Data bytes of an echo request, which give an IPv4 packet of 64 bytes.
 const DATA: usize = 36;
 const DAY_MS: i64 = 86_400_000;
-/// So many questions for times are asked beside echoes until it is clear that
-/// they are not answered.
+/// How many timestamp requests are sent along with echo requests before a reflector counts as not
+/// answering them.
 const TRIES: u8 = 5;
-/// So many questions for times unanswered are too many.
+/// The reflector counts as not answering after more unanswered timestamp requests than this.
 const UNANSWERED: u8 = 5;
 
-/// Whether a reflector tells times.
+/// Whether a reflector answers timestamp requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tells {
-    /// It was asked so often and has not answered.
+    /// Not known yet; the number of unanswered requests so far.
     Unknown(u8),
-    /// It does; so many were not answered since the last one that was.
+    /// It answers; the number of unanswered requests since the last answer.
     Yes(u8),
     No,
 }
@@ -43,13 +43,14 @@ enum Tells {
 /// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The low half of the number of the question.
+    /// The low half of the number of the request.
     pub(crate) id: u16,
-    /// Its clock less ours, ours less its, in microseconds.
+    /// The difference of clocks, in microseconds: the reflector's less ours on the way there, ours
+    /// less the reflector's on the way back.
     pub(crate) one_way_us: Option<(i64, i64)>,
 }
 
-/// One reflector.
+/// One reflector with its socket.
 #[derive(Debug)]
 pub(crate) struct Asked {
     socket: AsyncFd<OwnedFd>,
@@ -60,9 +61,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Opens a socket in the calling thread's namespace; `own` tells its
-    /// answers from those to others. One that leaves by a certain device asks for
-    /// echoes alone.
+    /// Opens a socket in the calling thread's namespace. `own` is the identifier that distinguishes
+    /// its answers from those to other sockets. A socket that is bound to a device sends echo
+    /// requests only.
     pub(crate) fn open(
         address: IpAddr,
         dscp: u8,
@@ -105,7 +106,7 @@ impl Asked {
         })
     }
 
-    /// Asks. What cannot be sent, as without a route, is as lost as any other.
+    /// Sends a request. A request that cannot be sent, such as without a route, counts as lost.
     pub(crate) fn ask(&mut self, id: u16) {
         if let Tells::Yes(unanswered) = &mut self.tells {
             *unanswered += 1;
@@ -153,7 +154,7 @@ impl Asked {
         let _ = net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT);
     }
 
-    /// The next answer, when there is one.
+    /// Returns the next answer when there is one.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Answer>> {
         let mut bytes = [0; 256];
         loop {
@@ -161,7 +162,7 @@ impl Asked {
             let read = ready.try_io(|socket| {
                 Ok(net::recv(socket.get_ref(), &mut bytes[..], RecvFlags::DONTWAIT)?.0)
             });
-            // An error is an ICMP error of a host on the way: no answer.
+            // An error reports an ICMP error of a host on the path, and not an answer.
             let Ok(Ok(length)) = read else { continue };
             if let Some(answer) = self.read(&bytes[..length.min(bytes.len())], now_us()) {
                 return Poll::Ready(Ok(answer));
@@ -171,7 +172,7 @@ impl Asked {
 
     fn read(&mut self, bytes: &[u8], now_us: i64) -> Option<Answer> {
         let message = if self.raw {
-            // With the IP header, whose length stands in its first byte.
+            // A raw socket includes the IP header; its first byte has the header length.
             bytes.get(usize::from(bytes.first()? & 0xf) * 4..)?
         } else {
             bytes
@@ -183,14 +184,14 @@ impl Asked {
             ]))
         };
         let (kind, own, id) = (*message.first()?, half(4)?, half(6)?);
-        // The kernel's own sockets have numbers of the kernel's.
+        // The kernel chooses the identifiers of ping sockets.
         if self.raw && own != self.own {
             return None;
         }
         if kind == TIMES_REPLY && self.raw {
             let first = !matches!(self.tells, Tells::Yes(_));
             self.tells = Tells::Yes(0);
-            // The first one was asked beside an echo.
+            // The first timestamp request was sent along with an echo request, whose answer counts.
             return (!first).then(|| Answer {
                 id,
                 one_way_us: times(message, now_us),
@@ -204,8 +205,8 @@ impl Asked {
     }
 }
 
-/// What the three times of an answer say; `None` where they are no
-/// milliseconds of the day (RFC 792: the high bit).
+/// Returns the one-way differences from the three timestamps of an answer. Returns `None` if they
+/// are not milliseconds of the day (RFC 792: the high bit).
 fn times(message: &[u8], now_us: i64) -> Option<(i64, i64)> {
     let word = |at: usize| {
         let bytes: [u8; 4] = message.get(at..at + 4)?.try_into().ok()?;
@@ -214,7 +215,7 @@ fn times(message: &[u8], now_us: i64) -> Option<(i64, i64)> {
     };
     let (sent, came, left) = (word(8)?, word(12)?, word(16)?);
     let now = (now_us / 1_000).rem_euclid(DAY_MS);
-    // Within half a day, whichever midnight lies between.
+    // Differences are taken within half a day, so that midnight does not matter.
     let apart = |ms: i64| ((ms + DAY_MS / 2).rem_euclid(DAY_MS) - DAY_MS / 2) * 1_000;
     Some((apart(came - sent), apart(now - left)))
 }
@@ -224,7 +225,7 @@ fn now_us() -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// The checksum of the internet (RFC 1071).
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(message: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in message.chunks(2) {

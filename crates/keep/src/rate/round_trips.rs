@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of the traffic itself, for a controller that knows hosts only by numbers.
+//! Measures round trips of passing traffic, for a controller that knows hosts only by numbers.
 
 use crate::error::KeepError;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use weirgate_bpf::RoundTrips;
 use weirgate_kernel::DeviceIndex;
 use weirgate_track::Input;
 
-/// The most ends whose numbers are remembered: as many as the controller does.
+/// The most remote hosts that are remembered: as many as the controller remembers.
 const MOST: usize = 64;
 
-/// Looks at what passes.
+/// Measures passing traffic.
 pub(crate) struct Passing {
     programs: RoundTrips,
     watched: Option<DeviceIndex>,
@@ -19,7 +19,7 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// In the calling thread's namespace.
+    /// Loads the programs, in the calling thread's namespace.
     pub(crate) fn open() -> Result<Self, KeepError> {
         let programs = RoundTrips::open().map_err(|error| {
             KeepError::Nothing(format!(
@@ -34,8 +34,8 @@ impl Passing {
         })
     }
 
-    /// What was seen at the device since the last time. A map that cannot be read
-    /// has no round trips.
+    /// Returns the round trips that were seen at the device since the last call. A map that cannot
+    /// be read has none.
     pub(crate) fn look(&mut self, line: DeviceIndex, at: u64) -> Vec<Input> {
         if self.watched != Some(line) {
             self.watched = self.programs.watch(line.number()).ok().map(|()| line);
@@ -50,7 +50,7 @@ impl Passing {
     }
 }
 
-/// Numbers of ends outside, none of which is given twice.
+/// Numbers of remote hosts; no number is used twice.
 #[derive(Debug, Default)]
 struct Ends {
     known: BTreeMap<IpAddr, (u32, u64)>,
@@ -90,7 +90,7 @@ mod tests {
             ends.number(end(1_000 + number), 1 + u64::from(number));
             assert_eq!(ends.number(end(7), 1 + u64::from(number)), 0);
         }
-        // It was forgotten, and comes back as another one.
+        // It was forgotten, and gets a new number.
         assert_eq!(ends.number(end(1_000), 200), 101);
         assert_eq!(ends.known.len(), super::MOST);
     }

@@ -12,10 +12,10 @@ use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 use weirgate_track::{Controller, Decision, Direction, Input, Record, Setup};
 
-/// Between two looks at the counters.
+/// The interval at which counters are read, in nanoseconds.
 const LOOK: u64 = 50_000_000;
 
-/// Follows one line.
+/// Follows the rate of one line.
 pub struct Tracker {
     setup: Setup,
     record: Record,
@@ -24,15 +24,15 @@ pub struct Tracker {
     kernel: Kernel,
     probe: Timer,
     look: Timer,
-    /// Where times begin in records.
+    /// The time that counts as 0 in records.
     zero: u64,
     next: u32,
     counted: Option<Counted>,
-    /// Whether nothing crosses the line, as those who wait know it.
+    /// Whether the line was idle at the last return of [`Tracker::next`].
     idle: bool,
 }
 
-/// What counters had the last time.
+/// The counters at the last reading.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     line: DeviceIndex,
@@ -42,8 +42,8 @@ struct Counted {
 }
 
 impl Tracker {
-    /// Sockets are opened in the calling thread's namespace, and `kernel` has
-    /// to be of the same one. Needs a tokio runtime.
+    /// Opens sockets in the calling thread's namespace, to which `kernel` has to belong too. Needs
+    /// a tokio runtime.
     pub fn open(setup: Setup, kernel: Kernel) -> Result<Self, KeepError> {
         let unusable = |why: &str| KeepError::Nothing(format!("the rate is not followed: {why}"));
         let record = Record::new(setup.settings.clone()).map_err(unusable)?;
@@ -75,25 +75,26 @@ impl Tracker {
         })
     }
 
-    /// The controller.
+    /// Returns the controller.
     #[must_use]
     pub const fn controller(&self) -> &Controller {
         self.record.controller()
     }
 
-    /// What it follows.
+    /// Returns what it follows.
     #[must_use]
     pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// What was recorded since the last time.
+    /// Returns what was recorded since the last call.
     pub fn written(&mut self) -> String {
         self.record.written()
     }
 
-    /// Begins a new record with a controller that starts at the rates of now,
-    /// unless something is going on that it would forget; whether it did.
+    /// Begins a new record, with a controller that starts at the present rates. Does nothing while
+    /// the controller is in the middle of something that it would forget. Returns whether a new
+    /// record was begun.
     pub(crate) fn begin_again(&mut self) -> bool {
         if self.controller().busy() || self.controller().blind() {
             return false;
@@ -112,9 +113,8 @@ impl Tracker {
         true
     }
 
-    /// Waits until something is decided, or the line's load ends or begins, of
-    /// which nothing has to follow. Loses nothing when it is dropped
-    /// before it is ready.
+    /// Waits until something is decided, or the line becomes idle or busy; the latter returns no
+    /// decisions. Cancel-safe.
     pub async fn next(&mut self) -> Result<Vec<Decision>, KeepError> {
         loop {
             let event = {
@@ -136,7 +136,7 @@ impl Tracker {
             };
             let decisions = match event {
                 Event::Answer(number, Ok(answer)) => self.answered(number, answer),
-                // Such as a network that went down: it is as silence.
+                // Treat an error, such as a network that is down, like a missing answer.
                 Event::Answer(_, Err(_)) => Vec::new(),
                 Event::Probe => self.ask()?,
                 Event::Look => {
@@ -184,8 +184,7 @@ impl Tracker {
         self.record.take(&input)
     }
 
-    /// Reads the counters. A device that is not there has none; it comes again
-    /// with another number.
+    /// Reads the counters. A missing device has none; when it appears again, it has another index.
     async fn count(&mut self) -> Vec<Decision> {
         let Ok((counted, backlog)) = self.counters().await else {
             self.counted = None;
@@ -206,7 +205,7 @@ impl Tracker {
                 continue;
             }
             let index = usize::from(direction == Direction::Down);
-            // Counters that were set back have counted nothing.
+            // Counters that were reset count nothing.
             let bytes = counted.wire[index].saturating_sub(before.wire[index]);
             decisions.extend(self.record.take(&Input::Load {
                 at,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Notifications of the kernel about changes in directories (inotify(7)). The caller reads what
-//! changed, so that no event can be missed.
+//! Notifications of the kernel about changes in directories (inotify(7)). An event only wakes the
+//! caller, who then reads the present state; so a lost event does no harm.
 
 use crate::error::KeepError;
 use crate::store::folder::{self, Folders};
@@ -12,7 +12,7 @@ use std::path::Path;
 use tokio::io::unix::AsyncFd;
 use weirgate_kernel::watch;
 
-/// Directories that are watched; none at first.
+/// A set of watched directories, empty at first.
 pub(crate) struct Inotify(AsyncFd<OwnedFd>);
 
 impl Inotify {
@@ -21,15 +21,15 @@ impl Inotify {
         Ok(Self(watch(inotify::init(flags)?)?))
     }
 
-    /// Watches a directory, too. One that is watched already stays one watch.
+    /// Watches one more directory. Adding a directory again does not create a second watch.
     pub(crate) fn add(&self, folder: &Path, events: WatchFlags) -> rustix::io::Result<()> {
         inotify::add_watch(&self.0, folder, events).map(|_| ())
     }
 
-    /// Waits for an event. May be dropped and called again.
+    /// Waits for an event. Cancel-safe: it may be dropped and called again.
     pub(crate) async fn event(&self) {
         let Ok(mut ready) = self.0.readable().await else {
-            // The event loop is ending.
+            // The event loop is shutting down.
             return std::future::pending().await;
         };
         let mut events = [0; 4096];
@@ -37,8 +37,8 @@ impl Inotify {
         ready.clear_ready();
     }
 
-    /// Waits for events; the names of the files that they are about, or `None` where that
-    /// may be any. May be dropped and called again.
+    /// Waits for events. Returns the names of the files that changed, or `None` if any file may
+    /// have changed. Cancel-safe: it may be dropped and called again.
     pub(crate) async fn names(&self) -> Option<BTreeSet<String>> {
         let Ok(mut ready) = self.0.readable().await else {
             return std::future::pending().await;
@@ -62,7 +62,7 @@ impl Inotify {
     }
 }
 
-/// Tells when another weirgate writes what is stored: files are renamed into place.
+/// Watches the state folder. Other weirgate processes write files by renaming them into place.
 pub(crate) fn stored(folders: &Folders) -> Result<Inotify, KeepError> {
     let path = &folders.state;
     folder::folder(path)?;

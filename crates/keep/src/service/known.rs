@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices as they were at the last look. Shows which appeared since then and get their tree at
-//! once, and which were renamed.
+//! Devices as the last look found them. The comparison shows which devices appeared since, to give
+//! them their qdisc tree at once, and which were renamed.
 
 use crate::circuits::Meters;
 use crate::error::KeepError;
@@ -14,39 +14,40 @@ use weirgate_plan::{Options, plan_with, present, with_former};
 use weirgate_state::{DeviceName, HookPrograms, Qdisc, State};
 use weirgate_units::Inserted as _;
 
-/// What the last look found.
+/// What the last look found, and which devices the confirmed state has.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The machine's devices.
+    /// All devices of the machine.
     pub(super) devices: BTreeMap<DeviceName, DeviceIndex>,
     /// What circuits have used of their quotas.
     pub(super) meters: Meters,
-    /// Damaged files that were reported.
+    /// Damaged files that were already reported.
     pub(super) damages: Vec<Damage>,
-    /// The number of the confirmed entry.
+    /// The number of the confirmed history entry.
     confirmed: Option<u64>,
-    /// Those that its state is for.
+    /// The devices of the confirmed state.
     wanted: BTreeMap<DeviceName, Wanted>,
 }
 
 /// A device of the confirmed state.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// As it has been seen.
+    /// Its index at the last look; `None` if it was missing.
     seen: Option<DeviceIndex>,
-    /// Whether it has had all that the state says: what was there before is remembered.
+    /// Whether the whole state was in force on this device at least once. Then the memory file has
+    /// what the device had before weirgate.
     held: bool,
-    /// Its tree.
+    /// Its qdisc tree.
     root: Option<Qdisc>,
-    /// What is attached at its hooks.
+    /// The programs that the state attaches to its hooks.
     hooks: Option<HookPrograms>,
-    /// The programs there, which are loaded for as long as it takes to come back: to load
-    /// them again takes the kernel's verifier seconds on a slow processor.
+    /// The loaded programs, held open so that they survive while the device is away. Loading them
+    /// again takes the verifier seconds on a slow processor.
     programs: Option<HeldPrograms>,
 }
 
 impl Known {
-    /// Notes what is there now, and what shall be kept.
+    /// Notes which devices are there now, and which devices the confirmed state has.
     pub(super) fn see(
         &mut self,
         devices: BTreeMap<DeviceName, DeviceIndex>,
@@ -60,7 +61,7 @@ impl Known {
             let devices = state.devices.iter();
             let shaped = devices.filter(|(_, device)| !device.owned_ifb);
             let shaped = shaped.map(|(name, device)| (name, device.root.as_ref()));
-            // One may have programs and no tree.
+            // A device may have hook programs without a qdisc tree.
             let hooked = state.hooks.keys();
             let hooked = hooked.filter(|name| !state.devices.contains_key(*name));
             shaped
@@ -83,8 +84,7 @@ impl Known {
         self.devices = devices;
     }
 
-    /// Notes that those which are there have all that the confirmed state says, and holds
-    /// their programs.
+    /// Notes that the confirmed state is in force on all present devices, and holds their programs.
     pub(super) async fn held(&mut self, site: &Site) {
         for wanted in self.wanted.values_mut() {
             let Some(index) = wanted.seen else {
@@ -92,21 +92,20 @@ impl Known {
             };
             wanted.held = true;
             if wanted.hooks.is_some() {
-                // Where this process may not, they are loaded again.
+                // If this process may not hold them, they are loaded again later.
                 wanted.programs = site.kernel.hold_programs(index).await.ok();
             }
         }
     }
 
-    /// Whether a device of the confirmed state is there under another number than when it
-    /// was seen last: it came, or was made anew. Nothing holds it until it is mended, so
-    /// that it does not wait for a swarm of changes to end, and one that was held before
-    /// gets its tree here. Each is reported once: what fails then is tried again at the pace of
-    /// repairs.
+    /// Returns whether a device of the confirmed state has another index than at the last look: it
+    /// appeared, or was created again. This device has no queue yet, so the repair must not wait
+    /// for a swarm of changes to end. If the state was in force on it before, it gets its tree
+    /// here. Each device is reported once: failures are retried at the pace of repairs.
     pub(super) async fn returned(&mut self, site: &Site) -> bool {
         let mut returned = false;
         for (name, wanted) in &mut self.wanted {
-            // One that is not there is reported when it comes.
+            // A missing device is reported when it appears.
             let now = site.kernel.device(name).await.ok();
             if let Some(index) = now
                 && now != wanted.seen
@@ -115,7 +114,7 @@ impl Known {
                 if wanted.held
                     && let Some(number) = self.confirmed
                 {
-                    // What is refused here the repair that follows meets again, and tells.
+                    // Ignore errors: the next repair retries and reports them.
                     let _ = put(site, (name, index), wanted, number).await;
                 }
             }
@@ -124,7 +123,7 @@ impl Known {
         returned
     }
 
-    /// Devices that have another name than before, old and new.
+    /// Returns the old and the new name of every device that was renamed.
     pub(super) fn renamed(
         &self,
         now: &BTreeMap<DeviceName, DeviceIndex>,
@@ -138,16 +137,17 @@ impl Known {
     }
 }
 
-/// Puts the tree of a confirmed entry on a device that came bare, and the programs that are
-/// held, before anything is read of files and tables: that takes a slow processor ten times
-/// as long.
+/// Puts the tree of a confirmed entry and the held programs on a device that has just appeared. It
+/// reads none of the files and tables that a full repair reads, which takes a slow processor ten
+/// times as long.
 async fn put(
     site: &Site,
     (name, index): (&DeviceName, DeviceIndex),
     wanted: &mut Wanted,
     number: u64,
 ) -> Result<(), KeepError> {
-    // Who has the lock, or a change that waits for confirmation, may want something else.
+    // Another process that holds the lock, or a change that waits for confirmation, may want
+    // another tree.
     let _lock = site.folders.lock()?;
     let head = site.history.head()?;
     if head.confirmed != Some(number) || head.pending.is_some() {
@@ -167,7 +167,7 @@ async fn put(
     Ok(())
 }
 
-/// Gives a device that was renamed back what it had before weirgate.
+/// Restores on a renamed device what it had before weirgate. Returns the number of steps.
 pub(super) async fn release(
     site: &Site,
     memory: &Memory,
@@ -188,7 +188,7 @@ pub(super) async fn release(
     if applied.devices.is_empty() || memory.applied.devices.contains_key(new) {
         return Ok(0);
     }
-    // Tables are left to the comparison that follows.
+    // Tables are compared later, by the repair that follows.
     let scope = weirgate_kernel::Scope::of([&applied, &former]);
     let mut observed = site.kernel.observe(&scope).await?;
     observed.devices.retain(|name, _| name == new);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate keep`: keeps the applied state in force while devices come, go
-//! and change.
+//! `weirgate keep`: keeps the applied state in force while devices appear, disappear and change.
 //!
-//! It sleeps until the kernel says that something changed, or another weirgate
-//! wrote what is kept; then compares and mends. It never acts while a change
-//! waits for confirmation, whose guard knows what to go back to; what that guard
-//! did not take back in time, it does. What someone else undoes again and again
-//! is mended more and more slowly.
+//! The service sleeps until the kernel reports a change, or another weirgate process writes to the
+//! state folder. Then it compares the machine with the confirmed state, and repairs what differs.
+//! While a change waits for confirmation, the service does nothing: the guard of that change
+//! restores the former state. If the guard has not done so in time, the service does. If another
+//! program keeps undoing the repairs, the pauses between them grow.
 
 pub(crate) mod followed;
 pub(crate) mod inotify;
@@ -36,33 +35,33 @@ use weirgate_kernel::{Events, Kernel, Topic};
 use weirgate_track::Decision;
 
 const MILLISECOND: u64 = 1_000_000;
-/// How much longer than a change may wait for confirmation the service waits for
-/// its guard to take it back.
+/// How long after the deadline of a change its guard may still act. Then the service takes the
+/// change back.
 const GRACE: u64 = 250 * MILLISECOND;
-/// How often programs are looked at that circuits or a policy's classes are in, where
-/// there are any: nobody reports that one was taken off a device, or changed.
+/// How often the service checks the programs of circuits and of a policy's classes, if there are
+/// any. The kernel sends no notification when a program is detached or replaced.
 const LOOK: u64 = 10_000 * MILLISECOND;
 
-/// How the service is to be for others.
+/// How the service appears to other programs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terms {
-    /// The number of the group that may announce sessions, beside root.
+    /// The number of the group that may announce sessions, in addition to root.
     pub announcers: Option<u32>,
     /// How a watchdog is notified, and how often.
     pub pulse: Option<Pulse>,
 }
 
-/// A sign that the loop which does the work goes round.
+/// A heartbeat: it shows that the main loop of the service still runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Pulse {
-    /// How often it is given.
+    /// The interval between two beats.
     pub every: Duration,
-    /// What gives it.
+    /// Sends one beat.
     pub beat: fn(),
 }
 
-/// Keeps the confirmed state in force until `stop` ends. `ready` is called
-/// once the state is in force for the first time.
+/// Keeps the confirmed state in force until `stop` completes. Calls `ready` once the state is in
+/// force for the first time.
 pub async fn keep(
     site: &Site,
     terms: Terms,
@@ -71,11 +70,11 @@ pub async fn keep(
     ready: impl FnOnce(),
     mut report: impl FnMut(Report),
 ) -> Result<(), KeepError> {
-    // What is not permitted now will not be later either.
+    // Fail early: a permission that is missing now will not appear later.
     site.kernel.permitted().await?;
-    // By this lock others see that there is a service; a second one is refused nothing.
+    // Other commands detect the service by this lock. A second service may run without it.
     let _seen = site.folders.lock_held_soon("keep").await.ok();
-    // Listening begins before looking, so that nothing is missed in between.
+    // Subscribe before the first comparison, so that no change is missed in between.
     let events = Events::open(Topic::Devices)?;
     let stored = stored(&site.folders)?;
     let timer = Timer::new()?;
@@ -104,7 +103,7 @@ pub async fn keep(
     let mut stop = std::pin::pin!(stop);
     loop {
         let returned = returned(site);
-        // What was tried once is tried again at the pace of repairs.
+        // The service takes a change back once; retries follow the pace of repairs.
         deadline.set(if returned == tried { NEVER } else { returned })?;
         if look <= clock::now() {
             let any = Circuits::are_kept(&site.folders) || Kernel::has_programs();
@@ -113,7 +112,7 @@ pub async fn keep(
         }
         let due = tokio::select! {
             () = &mut stop => {
-                // The rates stay in force, and nobody follows them any more.
+                // The rates stay in force, but nobody adjusts them any more.
                 if rates.is_some() {
                     Rates::end(site);
                 }
@@ -137,7 +136,7 @@ pub async fn keep(
             over = timer.over(), if waits => over.map(|()| true)?,
             over = programs.over() => {
                 over?;
-                // What stands in the way is reported, and tried again at the pace of repairs.
+                // What failed is reported, and retried at the pace of repairs.
                 if waits || stand(site, &mut known, &mut report).await {
                     continue;
                 }
@@ -175,8 +174,8 @@ pub async fn keep(
     }
 }
 
-/// Says that the loop goes round, and when it says so again. Nothing else may say it: a
-/// loop that hangs in its work must be missed.
+/// Sends a beat and sets the timer for the next one. Only the main loop may call this: the watchdog
+/// has to notice when the loop hangs.
 fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
     let Some(Pulse { every, beat }) = pulse else {
         return Ok(());
@@ -185,8 +184,8 @@ fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
     timer.set(clock::now().saturating_add(every.as_nanos() as u64))
 }
 
-/// When the change that waits for confirmation must have been taken back by its
-/// guard ([`clock::now`]).
+/// Returns the time by which the guard must have taken back the change that waits for confirmation
+/// ([`clock::now`]).
 fn returned(site: &Site) -> u64 {
     let pending = site.history.head().ok().and_then(|head| head.pending);
     let here = pending.filter(|pending| pending.boot == site.folders.boot);
@@ -194,7 +193,7 @@ fn returned(site: &Site) -> u64 {
     deadline.map_or(NEVER, |deadline| deadline.saturating_add(GRACE))
 }
 
-/// What programs announce; never, where nobody listens.
+/// Waits for an announcement of a session. Never returns if the socket is not open.
 async fn announced(sessions: &mut Option<Sessions>) -> Result<sessions::Event, KeepError> {
     match sessions {
         Some(sessions) => sessions.next().await,
@@ -214,7 +213,7 @@ async fn announce(
     let done = match event {
         Ok(event) => open.act(site, event).await,
         Err(error) => {
-            // The socket itself is gone.
+            // The socket itself failed.
             *sessions = None;
             Err(error)
         }
@@ -226,7 +225,7 @@ async fn announce(
     }
 }
 
-/// What the tracker decides; never, where nothing is followed.
+/// Waits for decisions of the tracker. Never returns if no rate is followed.
 async fn decided(rates: &mut Option<Rates>) -> Result<Vec<Decision>, KeepError> {
     match rates {
         Some(rates) => rates.next().await,
@@ -234,7 +233,7 @@ async fn decided(rates: &mut Option<Rates>) -> Result<Vec<Decision>, KeepError> 
     }
 }
 
-/// Puts in force what was decided, and what is decided meanwhile.
+/// Brings the decided rates into force, and also those decided while it does so.
 async fn put(
     site: &Site,
     rates: &mut Option<Rates>,
@@ -244,7 +243,7 @@ async fn put(
     let mut decisions = match decisions {
         Ok(decisions) => decisions,
         Err(error) => {
-            // Its sockets or timers are gone; the rates stay as they are.
+            // The tracker's sockets or timers failed; the rates stay as they are.
             *rates = None;
             return Err(error);
         }
@@ -260,7 +259,7 @@ async fn put(
         } else {
             Vec::new()
         };
-        // Those who ask learn that the load ended or began.
+        // Also report decisions without a new rate: they say that the load began or ended.
         if decided {
             report(Report::Rates(rates.now.clone()));
         }
@@ -270,7 +269,7 @@ async fn put(
     }
 }
 
-/// Follows what the confirmed policy says, if that is another one than before.
+/// Follows the rate as the confirmed policy says, if another policy was confirmed since.
 async fn renew(
     site: &Site,
     rates: &mut Option<Rates>,
@@ -299,7 +298,7 @@ async fn renew(
     }
 }
 
-/// What is to be looked up: the names of the confirmed state.
+/// Tells the look-ups which names the confirmed state has.
 fn want(
     site: &Site,
     lookups: &mut Lookups,
@@ -314,8 +313,8 @@ fn want(
     }
 }
 
-/// Follows the control groups of the confirmed state, and puts what they are
-/// into the sets: a change that waited for confirmation left them.
+/// Follows the control groups of the confirmed state, and puts their numbers into the sets. The
+/// sets may be out of date, because a change that waited for confirmation kept them as they were.
 async fn regroup(site: &Site, groups: &mut Groups, report: &mut impl FnMut(Report)) {
     let followed = site
         .confirmed()
@@ -326,7 +325,7 @@ async fn regroup(site: &Site, groups: &mut Groups, report: &mut impl FnMut(Repor
     }
 }
 
-/// Puts the numbers that control groups have now into the sets.
+/// Puts the present numbers of control groups into the sets.
 async fn refill(site: &Site, looked: Result<(), KeepError>, report: &mut impl FnMut(Report)) {
     let done = async {
         looked?;
@@ -344,7 +343,7 @@ async fn refill(site: &Site, looked: Result<(), KeepError>, report: &mut impl Fn
     }
 }
 
-/// Puts what was found into the sets.
+/// Puts the addresses that were found into the sets.
 async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)) {
     let done = async {
         let lock = site.lock().await?;
@@ -352,7 +351,7 @@ async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)
         if !failed.is_empty() {
             report(Report::NotFound(failed));
         }
-        // The guard of a change knows the sets as they were.
+        // While a change waits, its guard relies on the sets as they were.
         if site.unconfirmed()?.is_some() {
             return Ok(0);
         }
@@ -365,7 +364,7 @@ async fn refresh(site: &Site, answers: &Answers, report: &mut impl FnMut(Report)
     }
 }
 
-/// Compares and mends; a time after which to try again where that is needed.
+/// Compares and repairs. Returns the time until the next attempt, if one is needed.
 async fn mend(
     site: &Site,
     known: &mut Known,
@@ -375,7 +374,7 @@ async fn mend(
     let before = known.devices.clone();
     let worked = work(site, known, report).await;
     if before != known.devices {
-        // A device came, went or has another name: this is nobody's undoing.
+        // A device appeared, disappeared or was renamed: no other program undid a repair.
         *pace = Pace::new();
     }
     match worked {
@@ -388,7 +387,7 @@ async fn mend(
             });
             None
         }
-        // Another weirgate is at work, and changed more than is known yet.
+        // Another weirgate process holds the lock, and may have changed more than is known yet.
         Ok(None) => Some(SWARM),
         Err(error) => {
             pace.worked(clock::now());
@@ -401,7 +400,7 @@ async fn mend(
     }
 }
 
-/// How many steps it took; `None` where it is not the time.
+/// Returns the number of steps, or `None` while another process holds the lock.
 async fn work(
     site: &Site,
     known: &mut Known,
@@ -414,7 +413,8 @@ async fn work(
     if let Some(number) = settled {
         report(Report::TakenBack { number });
     }
-    // What becomes of it is written, and so reported.
+    // The service wakes up when the change is confirmed or taken back, because that is written to
+    // the state folder.
     if site.unconfirmed()?.is_some() {
         return Ok(Some(0));
     }
@@ -438,14 +438,14 @@ async fn work(
     Ok(Some(steps))
 }
 
-/// Whether programs are as they are to be, or are so again.
+/// Returns whether all programs are in place, after repairing those of circuits.
 async fn stand(site: &Site, known: &mut Known, report: &mut impl FnMut(Report)) -> bool {
     let held = hold(site, &mut known.meters, report).await.is_ok();
     held && site.programs_stand().await.is_ok_and(|stand| stand)
 }
 
-/// Brings the circuits that are kept into force where they are not; how many devices
-/// had to be changed. Each is tried, whatever becomes of another.
+/// Brings the stored circuits into force on every device where they are not. Returns how many
+/// devices were changed. A failure on one device does not stop the others.
 async fn hold(
     site: &Site,
     meters: &mut Meters,

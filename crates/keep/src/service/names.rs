@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DNS names of groups. The system's resolver looks them up, a file stores them across restarts,
-//! and sets of the applied tables get their addresses. `followed` fills the sets of objects that
-//! the kernel numbers itself.
+//! DNS names of groups. The system's resolver looks them up, a file stores the addresses across
+//! restarts, and sets of the applied tables get them. Sets of objects that the kernel numbers
+//! itself are filled by `followed`.
 //!
-//! getaddrinfo(3) is asked, so that names mean here what they mean to every
-//! other program of the machine (nsswitch.conf, hosts, a resolver's cache). It
-//! tells no time to live; how often it is asked is the policy's `refresh`.
-//! What cannot be looked up keeps the addresses that were found last.
+//! Look-ups use getaddrinfo(3), so that a name means the same as for every other program of the
+//! machine (nsswitch.conf, hosts, a resolver's cache). It does not return a time to live, so the
+//! policy's `refresh` sets the interval. A name that cannot be looked up keeps the addresses that
+//! were found last.
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
@@ -23,17 +23,17 @@ use weirgate_state::{Content, IpVersion, Key, Set, State};
 use weirgate_units::Inserted as _;
 
 const SECOND: u64 = 1_000_000_000;
-/// So long after a failure it is tried again; the least that `refresh` may be.
+/// Seconds until a failed look-up is retried; also the minimum of `refresh`.
 const AGAIN: u64 = 30;
-/// The longest that the service waits for all answers.
+/// The longest time that the service waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Names that are asked for at once: each needs a thread.
+/// How many look-ups run at a time: each one occupies a thread.
 const AT_ONCE: usize = 16;
 
-/// What was found of each name, or why nothing.
+/// The addresses of each name, or why it could not be looked up.
 pub(crate) type Answers = BTreeMap<String, Result<BTreeSet<IpAddr>, String>>;
 
-/// The addresses that were found last.
+/// The addresses that were found last, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Names(BTreeMap<String, BTreeSet<IpAddr>>);
 
@@ -42,15 +42,15 @@ impl Names {
         folders.state.join("names.json")
     }
 
-    /// What is remembered. A damaged file is as none: all of it can be found
-    /// again.
+    /// Reads the stored addresses. A damaged file counts as empty, because every name can be looked
+    /// up again.
     pub(crate) fn read(folders: &Folders) -> Self {
         let read = sealed::read(&Self::file(folders), "it is written again");
         read.ok().flatten().unwrap_or_default()
     }
 
-    /// Takes the answers, forgets names that nobody asked for, and writes what
-    /// has changed.
+    /// Takes the answers, forgets names that are no longer looked up, and writes the file if
+    /// anything has changed.
     pub(crate) fn learn(
         &mut self,
         folders: &Folders,
@@ -71,10 +71,10 @@ impl Names {
         sealed::write(&Self::file(folders), self)
     }
 
-    /// The state with the known addresses in its sets.
+    /// Returns the state with the known addresses in its sets.
     pub(crate) fn fill(&self, state: &State) -> State {
         let mut state = state.clone();
-        // Lists without names stay shared with whoever else has them.
+        // Tables without names are not touched, so that their lists stay shared.
         let named = |set: &Set| matches!(set.content, Content::Refreshed(_));
         let tables = state.tables.iter_mut();
         let tables = tables.filter(|table| table.sets.iter().any(named));
@@ -87,7 +87,7 @@ impl Names {
         state
     }
 
-    /// What a set should have, in order.
+    /// Returns the elements that a set should have, in order.
     pub(crate) fn of(&self, set: &Set) -> BTreeSet<u128> {
         let Content::Refreshed(refreshed) = &set.content else {
             return BTreeSet::new();
@@ -107,8 +107,7 @@ impl Names {
     }
 }
 
-/// The names of a state, and how often the most wanted is looked up, in
-/// seconds.
+/// Returns the DNS names of a state and the shortest `refresh` among them, in seconds.
 pub(crate) fn wanted(state: &State) -> (BTreeSet<String>, u32) {
     let mut names = BTreeSet::new();
     let mut every = u32::MAX;
@@ -124,8 +123,8 @@ pub(crate) fn wanted(state: &State) -> (BTreeSet<String>, u32) {
     (names, every)
 }
 
-/// Looks names up. What is not answered in time has failed; its thread ends
-/// with the resolver's own patience (resolv.conf(5), `timeout`).
+/// Looks names up. A name that is not answered within `patience` counts as failed; its thread ends
+/// when the resolver's own timeout expires (resolv.conf(5), `timeout`).
 pub(crate) async fn look_up(names: BTreeSet<String>, patience: Duration) -> Answers {
     let late = || Err(format!("no answer within {} s", patience.as_secs()));
     let mut answers: Answers = names.iter().map(|name| (name.clone(), late())).inserted();
@@ -147,12 +146,12 @@ pub(crate) async fn look_up(names: BTreeSet<String>, patience: Duration) -> Answ
             }
         }
     };
-    // Its answers so far count, however it ends.
+    // Answers that arrived before the timeout count.
     let _ = tokio::time::timeout(patience, work).await;
     answers
 }
 
-/// The service's look-ups: one at a time, beside everything else.
+/// The look-ups of the service: one batch at a time, in a task of its own.
 pub(crate) struct Lookups {
     timer: Timer,
     task: Option<JoinHandle<Answers>>,
@@ -170,14 +169,14 @@ impl Lookups {
         })
     }
 
-    /// What is to be looked up from now on: at once, where it is new.
+    /// Sets the names to look up. If they differ from the former ones, the look-up begins at once.
     pub(crate) fn want(&mut self, state: Option<&State>) -> Result<(), KeepError> {
         let (names, every) = state.map(wanted).unwrap_or_default();
         if (&names, every) == (&self.names, self.every) {
             return Ok(());
         }
         (self.names, self.every) = (names, every);
-        // Answers to what was asked before are of no use.
+        // Drop the running look-up: its answers are for the former names.
         self.task = None;
         if self.names.is_empty() {
             self.timer.stop()
@@ -186,8 +185,8 @@ impl Lookups {
         }
     }
 
-    /// The next answers; never where there is nothing to look up. May be
-    /// dropped and called again.
+    /// Waits for the next answers. Never returns if there is nothing to look up. Cancel-safe: it
+    /// may be dropped and called again.
     pub(crate) async fn next(&mut self) -> Result<Answers, KeepError> {
         loop {
             if let Some(task) = &mut self.task {

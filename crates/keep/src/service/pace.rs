@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the next repair may begin.
+//! The pace of repairs: when the next one may begin.
 
 use super::MILLISECOND;
 
-/// Changes come in swarms: a device is created, renamed, set up. What follows
-/// within this time is looked at together.
+/// How long the service waits after a change, in nanoseconds, to handle all changes of a swarm
+/// together: a device is created, renamed and set up in quick succession.
 pub(super) const SWARM: u64 = 50 * MILLISECOND;
-/// The longest pause between two repairs that someone keeps undoing.
+/// The longest pause between two repairs that another program keeps undoing.
 const LONGEST: u64 = 60_000 * MILLISECOND;
-/// So long after a repair, the next one is not counted as following it.
+/// A repair that begins this long after the last one does not lengthen the pause.
 const CALM: u64 = 60_000 * MILLISECOND;
 
-/// Pauses that grow while repairs follow one another.
+/// A pause that doubles while repairs follow one another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) pause: u64,
@@ -26,7 +26,7 @@ impl Pace {
         }
     }
 
-    /// Counts a repair at this time.
+    /// Counts a repair at the time `now`.
     pub(super) fn worked(&mut self, now: u64) {
         let follows = self.last != 0 && now.saturating_sub(self.last) < CALM.max(2 * self.pause);
         self.pause = if follows {
@@ -37,8 +37,8 @@ impl Pace {
         self.last = now;
     }
 
-    /// When to look at a change that is reported now: after the swarm, and not
-    /// before the pause since the last repair is over.
+    /// Returns when to handle a change that is reported at `now`: after the swarm, and not before
+    /// the pause since the last repair has passed.
     pub(super) fn next(&self, now: u64) -> u64 {
         (now + SWARM).max(self.last.saturating_add(self.pause))
     }
@@ -64,7 +64,7 @@ mod tests {
         }
         assert!(within_a_second >= 5, "{within_a_second}");
         assert_eq!(pace.pause, LONGEST);
-        // After a calm it is quick again.
+        // After a calm period the pause is short again.
         now += 3 * LONGEST;
         pace.worked(now);
         assert_eq!(pace.pause, SWARM);

@@ -10,62 +10,60 @@ use weirgate_state::DeviceName;
 /// What the service has done, for a log.
 #[derive(Debug)]
 pub enum Report {
-    /// The confirmed state is in force, after so many steps.
+    /// The confirmed state is in force again.
     Mended {
         /// How many steps it took.
         steps: usize,
-        /// The earliest time of the next repair, from now, in milliseconds.
+        /// The time until the next repair may begin, in milliseconds.
         pause: u64,
     },
-    /// The circuits of a device are in force again.
+    /// The circuits of a device were brought into force again.
     Circuits {
         /// The device.
         device: DeviceName,
         /// What was done.
         done: CircuitsDone,
     },
-    /// A change was taken back: nobody confirmed it in time or its maker died,
-    /// and its guard did not act.
+    /// The service took a change back, because nobody confirmed it in time or its process died, and
+    /// its guard did not act.
     TakenBack {
-        /// Its entry.
+        /// The number of its history entry.
         number: u64,
     },
-    /// A file of the history was damaged; what serves in its place.
+    /// A file of the history was damaged; the value says what is used in its place.
     Damaged(Damage),
-    /// So many sets have other addresses of DNS names.
+    /// Sets got other addresses, because DNS names have changed.
     Refreshed {
-        /// How many.
+        /// How many sets.
         sets: usize,
     },
-    /// So many sets have other values: some of what they are the numbers of came,
-    /// went or was made again.
+    /// Sets got other values, because kernel objects appeared, disappeared or were created again.
     Followed {
-        /// Of what.
+        /// The plural name of the kind of object.
         what: &'static str,
-        /// How many.
+        /// How many sets.
         sets: usize,
     },
-    /// Something is not followed, and why.
+    /// Objects of one kind cannot be followed.
     NotFollowing {
-        /// What.
+        /// The plural name of the kind of object.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         error: KeepError,
     },
-    /// The line was found to have these rates, and they are in force.
+    /// These rates of the line were estimated, and are in force.
     Rates(RatesNow),
-    /// The line's rate is not followed as the policy says, and why.
+    /// The rate of the line cannot be followed as the policy says.
     NotFollowed(KeepError),
-    /// So many sessions of high priority are announced now.
+    /// The number of high-priority sessions that are announced now.
     Announced(usize),
-    /// Sessions cannot be announced, and why.
+    /// Sessions cannot be announced.
     NotAnnounced(KeepError),
-    /// Names that could not be looked up, and why; their addresses stay.
+    /// Names that could not be looked up, with reasons; their addresses stay.
     NotFound(Vec<String>),
-    /// It could not be done; the next change is the next attempt, and another
-    /// comes after the pause.
+    /// A repair failed. It is retried at the next change, and after the pause.
     Failed {
-        /// Why not.
+        /// The reason.
         error: KeepError,
         /// Milliseconds until the next attempt.
         pause: u64,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sessions of high priority that programs announce to `weirgate keep`.
 //!
-//! A program connects to a socket below `/run/weirgate`, and a session goes on as long as the connection is open: one that dies has
-//! ended its session. It is answered with a line: `ok`, or `no` and why. What it
-//! says is not read. While a session goes on the programs that choose receive
-//! windows are notified again and again, so that a service that dies ends them
-//! all within [`LEASE`].
+//! A program connects to a socket below `/run/weirgate`. The session lasts as long as the
+//! connection is open, so the death of the program ends it. The program receives one line: `ok`, or
+//! `no` with the reason. What it sends is discarded. During a session, the programs that choose
+//! receive windows are notified again and again. So all sessions end within [`LEASE`] if the
+//! service dies.
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
@@ -21,16 +21,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
 use weirgate_state::DeviceName;
 
-/// Without another word a session is over after this time.
+/// A session ends in the kernel after this time unless it is renewed.
 const LEASE: Duration = Duration::from_secs(5);
-/// Between two words, in nanoseconds.
+/// The interval of renewals, in nanoseconds.
 const AGAIN: u64 = 2_000_000_000;
-/// Sessions at once; who comes then is refused.
+/// The most sessions at a time; further ones are refused.
 const MOST: usize = 256;
-/// Whoever may write to the socket may announce: root, and its group.
+/// Whoever may write to the socket may announce sessions: root and the group.
 const MODE: u32 = 0o660;
 
-/// The sessions that go on.
+/// The sessions that are open now.
 pub(crate) struct Sessions {
     listener: UnixListener,
     path: PathBuf,
@@ -38,23 +38,23 @@ pub(crate) struct Sessions {
     again: Timer,
 }
 
-/// What came of sessions.
+/// What happened to sessions.
 pub(crate) enum Event {
     /// A program connected.
     New(UnixStream),
     /// A session ended.
     Ended,
-    /// It is time to say again that there are some.
+    /// The sessions have to be renewed in the kernel.
     Again,
 }
 
 impl Sessions {
-    /// Listens to root and to a group, by its number; a socket that a former
-    /// service left is taken over.
+    /// Listens for root and for the group with this number. A socket that a former service left is
+    /// replaced.
     pub(crate) fn open(folders: &Folders, group: Option<u32>) -> Result<Self, KeepError> {
         Folders::passable(group.is_some())?;
         let path = folders.announcements();
-        // None is there after a service that ended well.
+        // A service that ended in order has removed its socket.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(KeepError::file(&path))?;
         chown(&path, None, group).map_err(KeepError::file(&path))?;
@@ -67,7 +67,7 @@ impl Sessions {
         })
     }
 
-    /// Waits for something to be done. Loses nothing when dropped.
+    /// Waits for an event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Event, KeepError> {
         let path = &self.path;
         let open = &mut self.open;
@@ -84,8 +84,8 @@ impl Sessions {
         }
     }
 
-    /// Does it: tells the kernel, answers the program; how many sessions go on
-    /// now, where that is another number.
+    /// Handles an event: updates the kernel and answers the program. Returns the number of open
+    /// sessions if it has changed.
     pub(crate) async fn act(
         &mut self,
         site: &Site,
@@ -102,7 +102,7 @@ impl Sessions {
                     self.tell(site, LEASE).await
                 };
                 self.answer(stream, &answer).await;
-                // What kept it from working is the program's to know.
+                // The program has received the reason; the service need not report it.
                 if answer.is_err() && before == 0 {
                     return Ok(None);
                 }
@@ -125,13 +125,13 @@ impl Sessions {
             Ok(()) => "ok\n".to_owned(),
             Err(error) => format!("no: {error}\n"),
         };
-        // Who is gone already has announced nothing.
+        // A program that has disconnected already gets no session.
         if stream.write_all(line.as_bytes()).await.is_ok() && answer.is_ok() {
             self.open.push(stream);
         }
     }
 
-    /// Tells every device whose programs are to heed it.
+    /// Sets the lease on every device whose programs heed announcements.
     async fn tell(&self, site: &Site, lease: Duration) -> Result<(), KeepError> {
         let mut announced = false;
         for device in heeding(site)? {
@@ -148,12 +148,13 @@ impl Sessions {
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        // Nobody listens there any more; what goes on ends with its lease.
+        // Remove the socket file, because nobody listens any more. Open sessions end with their
+        // lease.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The devices whose policy makes room for sessions.
+/// Returns the devices whose policy makes room for sessions.
 fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
     let Some(entry) = site.confirmed()? else {
         return Ok(Vec::new());
@@ -166,7 +167,7 @@ fn heeding(site: &Site) -> Result<Vec<DeviceName>, KeepError> {
     Ok(heeds.map(|(device, _)| device.clone()).collect())
 }
 
-/// The first stream whose other end is gone; what others send is dropped.
+/// Finds the first stream whose peer has closed it. Discards whatever peers sent.
 fn ended(open: &[UnixStream], cx: &mut Context<'_>) -> Poll<usize> {
     for (index, stream) in open.iter().enumerate() {
         while stream.poll_read_ready(cx).is_ready() {

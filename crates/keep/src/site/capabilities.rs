@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel offers, found once per run of the kernel.
+//! What the kernel offers, found once per boot.
 //!
-//! Some questions to nf_tables are transactions that it gives up, which takes it
-//! longer than a whole change. So answers are kept under `/run` beside the
-//! memory of what is applied. What was missing is asked again every time, as
-//! modules may come. What was there may go too: then the kernel refuses the
-//! change, which is taken back, and the answers are asked anew.
+//! Some probes of nf_tables are transactions that are aborted, which takes the kernel longer than a
+//! whole change. So answers are stored under `/run`, beside the memory of what is applied. What was
+//! missing is probed again every time, because modules may be loaded later. Modules may also be
+//! unloaded. Then the kernel refuses the change, the change is taken back, and the answers are
+//! probed again.
 
 use super::Site;
 use crate::error::KeepError;
@@ -19,9 +19,9 @@ use weirgate_state::{Capabilities, Program};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Asked {
-    /// The run of the kernel: folders may outlive it.
+    /// The boot that was probed, because the folder may outlive it.
     boot: String,
-    /// Who asked: another version may understand a question otherwise.
+    /// The version that probed; another version may probe differently.
     version: String,
     found: Capabilities,
 }
@@ -30,16 +30,16 @@ fn file(folders: &Folders) -> PathBuf {
     folders.run.join("asked.json")
 }
 
-/// What was found in this run of the kernel.
+/// Returns what was found in this boot.
 fn known(folders: &Folders) -> Option<Capabilities> {
-    // What cannot be read is asked again.
+    // A file that cannot be read only means that the kernel is probed again.
     let asked = sealed::read::<Asked>(&file(folders), "").ok().flatten()?;
     let ours = asked.boot == folders.boot && asked.version == env!("CARGO_PKG_VERSION");
     ours.then_some(asked.found)
 }
 
 impl Site {
-    /// What the kernel offers. Asked is what is not known of its present run.
+    /// Returns what the kernel offers. Probes only what is not known for this boot.
     pub async fn capabilities(&self) -> Result<Capabilities, KeepError> {
         let kept = known(&self.folders);
         let learnt = self.found().clone();
@@ -51,8 +51,8 @@ impl Site {
         Ok(found)
     }
 
-    /// Notes that the kernel does not take the programs of receive windows, where a change
-    /// failed for that and left everything as it was; whether it did.
+    /// Notes that the kernel refuses the programs of receive windows, if a change failed for that
+    /// reason and was undone completely. Returns whether that was the reason.
     pub async fn learn_refusal(&self, error: &KeepError) -> Result<bool, KeepError> {
         let KeepError::Apply(error) = error else {
             return Ok(false);
@@ -70,8 +70,8 @@ impl Site {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what was asked, if it was, in the folder that is there while
-    /// something is applied and goes with it.
+    /// Stores the answers, if the kernel was probed. The folder exists only while something is
+    /// applied, and is removed with it.
     pub(super) fn remember_answers(&self) {
         if let Some(found) = self.found().as_ref() {
             let asked = Asked {
@@ -79,13 +79,13 @@ impl Site {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 found: found.clone(),
             };
-            // Without it, the kernel is asked again.
+            // Ignore errors: without the file, the kernel is probed again.
             let _ = sealed::write(&file(&self.folders), &asked);
         }
     }
 
-    /// Forgets what the kernel was found to offer, because it refused a change;
-    /// whether anything was known.
+    /// Deletes the stored answers, because the kernel refused a change. Returns whether there were
+    /// any.
     pub fn doubt(&self) -> bool {
         fs::remove_file(file(&self.folders)).is_ok()
     }

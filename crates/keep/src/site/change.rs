@@ -16,36 +16,35 @@ use std::time::Duration;
 use weirgate_kernel::{Applied, ApplyError, Scope};
 use weirgate_state::{Routing, State};
 
-/// What an apply is made for.
+/// What the caller of an apply adds to the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The policy's texts.
     pub sources: Vec<Source>,
-    /// The entry that is gone back to.
+    /// The entry to which this change goes back.
     pub from: Option<u64>,
-    /// How long the change stays unless it is confirmed.
+    /// How long the change stays without confirmation; `None` if it needs none.
     pub confirm: Option<Duration>,
     /// Other links, or their removal; without it, links stay unchanged.
     pub links: Option<PlannedLinks>,
 }
 
-/// A change that was made.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// How many steps it took.
     pub steps: usize,
-    /// Its entry.
+    /// The number of its entry.
     pub number: u64,
     /// Whether it waits for confirmation.
     pub unconfirmed: bool,
-    /// Whether its guard may end with the session of who made it, because it could not be
-    /// given a unit of its own.
+    /// Whether its guard may end with the session of the command, because it could not be moved
+    /// into a unit of its own.
     pub in_session: bool,
 }
 
 impl Site {
-    /// Makes a planned change and reads it back. `lock` is held from before
-    /// the plan was made.
+    /// Makes a planned change and reads it back. The caller has held `lock` since before planning.
     pub async fn apply(
         &self,
         lock: &Lock,
@@ -83,18 +82,17 @@ impl Site {
         })
     }
 
-    /// Takes everything away that weirgate made, by the plan of
-    /// [`Site::plan`] for an empty state. The history has it as an entry
-    /// without a state, so that it can be listed and gone back to; nothing is in
-    /// force then, and nothing is restored when the machine starts. Links stay unless
-    /// they are changed with it.
+    /// Removes everything that weirgate made, by the plan of [`Site::plan`] for an empty state. The
+    /// removal becomes a history entry without a state, so that it is listed and can be rolled
+    /// back. After that nothing is in force, and nothing is restored at boot. Links stay unless
+    /// they are changed too.
     pub async fn remove(
         &self,
         lock: &Lock,
         planned: &Planned,
         links: Option<PlannedLinks>,
     ) -> Result<(), KeepError> {
-        // The memory stays as it is until nothing is left to remember.
+        // Keep the memory unchanged until everything is removed.
         let memory = planned
             .memory
             .as_ref()
@@ -108,8 +106,8 @@ impl Site {
         made.map(|_| ())
     }
 
-    /// Makes a change under guard; its number, and whether the guard may end with the
-    /// session. Meanwhile the memory is `after`.
+    /// Makes a change under guard. Returns its number, and whether the guard may end with the
+    /// session. `after` is the memory's text from before the first step on.
     pub(super) async fn change(
         &self,
         lock: &Lock,
@@ -138,7 +136,7 @@ impl Site {
             former: planned.former.clone(),
             links: match &links {
                 Some(other) => other.file.clone(),
-                // Those of a damaged entry are lost with it.
+                // If the confirmed entry is damaged, its links are lost with it.
                 None => self.applied_links(&before).ok().flatten(),
             },
         };
@@ -178,8 +176,8 @@ impl Site {
         Ok((number, in_session))
     }
 
-    /// Leaves the closing of the socket of nf_tables to the guard, because it
-    /// takes long. Where that fails, it is done here.
+    /// Leaves the slow close of the nf_tables socket to the guard. If that fails, this process
+    /// closes it.
     async fn leave(&self, left: Left) {
         if let Ok(socket) = self.kernel.hold().await
             && left.take(&socket).is_ok()
@@ -189,8 +187,8 @@ impl Site {
         }
     }
 
-    /// Carries out a plan under guard. If it fails, everything that is kept is
-    /// as before, and the guard is dismissed.
+    /// Carries out a plan under guard. If it fails, all files are as before, and the guard is
+    /// dismissed.
     async fn make(
         &self,
         lock: &Lock,
@@ -204,12 +202,13 @@ impl Site {
         let failed = |error: &KeepError| self.failed(lock, charge, &error.to_string());
         let charged = starting.map(|starting| starting.charge(charge)).transpose();
         let charged = charged.inspect_err(failed)?;
-        // Written before anything changes: whatever happens next, it is known
-        // what to go back to.
+        // Write the memory before anything changes, so that the former state is known whatever
+        // happens.
         let written = Memory::write(&self.folders, lock, after);
         let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
         let guard = guard.inspect_err(failed)?;
-        // Starting a guard may have taken long.
+        // Starting the guard may have taken long, so check that this change is still the pending
+        // one.
         let found = self.history.head()?;
         if !found.awaits(charge.number()) {
             return Err(KeepError::Fenced(found.generation));
@@ -217,7 +216,8 @@ impl Site {
         let applied = self.execute(planned, routing.as_ref()).await;
         let error = match applied {
             Ok(applied) => {
-                // What is left when all is removed is not what is remembered.
+                // After a complete removal there is no memory, so no version of the tables is
+                // recorded.
                 if plan.desired != State::default() && planned.wanted != State::default() {
                     self.settled(plan, &applied).await;
                 }
@@ -226,7 +226,7 @@ impl Site {
             Err(error) => error,
         };
         let restored = match charge.routing() {
-            // The kernel refused it, or what came with it.
+            // The routing was refused, or the policy that came with it: restore the former routing.
             Ok(Some(before)) => reroute(&self.kernel, &before).await.is_ok(),
             Ok(None) => true,
             Err(_) => false,
@@ -238,7 +238,7 @@ impl Site {
         } else {
             let mut head = charge.head.clone();
             head.settle(charge.number(), Outcome::Lost(error.to_string()));
-            // The first error is the one to report.
+            // Ignore errors here: the first error is the one to report.
             let _ = self.history.set_head(lock, &head);
         }
         if let Some(guard) = guard {
@@ -247,7 +247,8 @@ impl Site {
         Err(error)
     }
 
-    /// Routes as is wanted, then carries out the plan: a policy that fails goes back by itself.
+    /// Sets up the routing first, then carries out the plan, because a plan that fails undoes
+    /// itself.
     async fn execute(
         &self,
         planned: &Planned,
@@ -262,16 +263,16 @@ impl Site {
             .await?)
     }
 
-    /// What is kept goes back to what it was before a change that failed.
+    /// Restores head and memory to what they were before a change that failed.
     fn failed(&self, lock: &Lock, charge: &Charge, why: &str) {
         let mut head = charge.head.clone();
         head.settle(charge.number(), Outcome::Failed(why.to_owned()));
-        // The failure of the change is the one to report.
+        // Ignore errors here: the failure of the change is the one to report.
         let _ = self.history.set_head(lock, &head);
         let _ = Memory::write(&self.folders, lock, charge.memory.as_deref());
     }
 
-    /// Whether an entry is of these texts and leads to what is planned.
+    /// Returns whether an entry has these texts and leads to the planned state.
     fn same(&self, number: u64, sources: &[Source], planned: &Planned) -> bool {
         let wanted = &planned.wanted;
         self.history.is(number, sources, wanted, &planned.tables)

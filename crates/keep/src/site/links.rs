@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several links as part of the applied state. Their change is guarded, recorded, confirmed and
-//! rolled back as a policy's is; its entry in the history repeats the policy of the entry before.
+//! Several links as part of the applied state. A change of links is guarded, recorded, confirmed
+//! and rolled back like a policy's; its history entry repeats the policy of the entry before.
 //!
-//! The routing itself is in no entry: it changes with the health of links. A change that is
-//! pending has what routed before it.
+//! The routing itself is in no entry, because it changes with the health of links. A pending change
+//! stores the routing that it replaced.
 
 use super::{Made, Planned, Request, Site};
 use crate::error::KeepError;
@@ -25,16 +25,17 @@ use weirgate_state::{Routing, State};
 pub struct PlannedLinks {
     /// The steps.
     pub steps: Vec<RoutingStep>,
-    /// The file of links; `None` where all of it goes.
+    /// The new file of links; `None` if links are removed.
     pub(super) file: Option<Source>,
-    /// What routes now.
+    /// The present routing.
     pub(super) before: Routing,
-    /// What shall route.
+    /// The wanted routing.
     pub(super) wanted: Routing,
 }
 
 impl PlannedLinks {
-    /// What routes now, as it is stored, from which it comes back.
+    /// Returns the present routing in the form in which it is stored. Fails if it could not be
+    /// restored from that.
     pub(super) fn former(&self) -> Result<Vec<String>, KeepError> {
         let lines = self.before.lines();
         let read = Routing::of_lines(&lines);
@@ -47,8 +48,8 @@ impl PlannedLinks {
 }
 
 impl Site {
-    /// Compares the routing over links with what is there: over all that have a device and a
-    /// way, and that no service found dead. Without links, all of it goes.
+    /// Plans the routing over all links that have a device and a route, and that no service found
+    /// dead. Without links, all of it is removed.
     pub async fn plan_links(
         &self,
         links: Option<(&Links, Source)>,
@@ -69,7 +70,7 @@ impl Site {
         })
     }
 
-    /// The change of links that leads to those of an entry; `None` where they are the same.
+    /// Returns the change that leads to the links of an entry; `None` if they are the present ones.
     pub async fn plan_links_of(&self, entry: &Entry) -> Result<Option<PlannedLinks>, KeepError> {
         if self.has_links(&self.history.head()?, entry.links.as_ref())? {
             return Ok(None);
@@ -79,8 +80,8 @@ impl Site {
         Ok(Some(planned.await?))
     }
 
-    /// Makes a planned change of links and reads it back, while the policy stays. `lock` is
-    /// held from before the plan was made.
+    /// Makes a planned change of links and reads it back, while the policy stays. The caller has
+    /// held `lock` since before planning.
     pub async fn apply_links(
         &self,
         lock: &Lock,
@@ -117,15 +118,15 @@ impl Site {
         })
     }
 
-    /// Keeps services from holding links, for as long as the lock is there.
+    /// Prevents services from running links as long as the lock is held.
     ///
     /// # Errors
-    /// [`KeepError::Held`] where one does.
+    /// [`KeepError::Held`] if a service runs them already.
     pub async fn links_unheld(&self) -> Result<Lock, KeepError> {
         self.folders.lock_held_soon("links").await
     }
 
-    /// Whether these are the links of the confirmed entry, which are not known where that is
+    /// Returns whether this is the links file of the confirmed entry; false if that entry is
     /// damaged.
     fn has_links(&self, head: &Head, file: Option<&Source>) -> Result<bool, KeepError> {
         match self.applied_links(head) {
@@ -134,13 +135,13 @@ impl Site {
         }
     }
 
-    /// The file of links of the confirmed entry.
+    /// Returns the links file of the confirmed entry.
     pub(super) fn applied_links(&self, head: &Head) -> Result<Option<Source>, KeepError> {
         let confirmed = head.confirmed.map(|number| self.history.links(number));
         Ok(confirmed.transpose()?.flatten())
     }
 
-    /// A plan that touches nothing of the confirmed policy, and the texts of that.
+    /// Returns a plan that leaves the confirmed policy unchanged, and the texts of that policy.
     fn still(&self) -> Result<(Planned, Vec<Source>), KeepError> {
         let (wanted, former, sources) = match self.confirmed()? {
             Some(entry) => (entry.desired, entry.former, entry.sources),

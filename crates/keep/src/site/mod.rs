@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Permanent changes of the kernel's state: what a change needs, the permission to make one, and
-//! what is in force.
+//! Permanent changes of the kernel's state: what a change needs, the lock that permits it, and what
+//! is in force.
 //!
-//! `plan` compares, `change` applies under guard, `settle` confirms or takes
-//! back, `restore` brings the confirmed state into force, and `refill` updates
-//! sets in place.
+//! `plan` compares, `change` applies under guard, `settle` confirms or takes back, `restore` brings
+//! the confirmed state into force, and `refill` updates sets in place.
 
 mod capabilities;
 mod change;
@@ -33,29 +32,29 @@ use weirgate_state::{Capabilities, State};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One network namespace with what is kept of it.
+/// One network namespace, with the files that weirgate stores for it.
 pub struct Site {
     /// Its folders.
     pub folders: Folders,
-    /// Its applied states.
+    /// The history of its applied states.
     pub history: History,
-    /// Its kernel.
+    /// Its netlink sockets.
     pub kernel: Kernel,
-    /// The program that can be run as a guard.
+    /// The executable to run as a guard.
     program: PathBuf,
-    /// What the kernel was found to offer and is not remembered yet.
+    /// Answers of the kernel that are not stored yet.
     found: Mutex<Option<Capabilities>>,
-    /// What is in force in place of an entry's state, since the line has
-    /// another rate than its policy says; and which entry.
+    /// The state that replaces an entry's state, because the line has another rate than its policy
+    /// says, and the number of that entry.
     pub(crate) rates: Mutex<Option<(u64, State)>>,
-    /// The guard of the last change, until the sockets above are closed: fields
-    /// go in this order.
+    /// The guard of the last change, kept until the sockets above are closed. Fields are dropped in
+    /// this order.
     left: Mutex<Option<Left>>,
 }
 
 impl Site {
-    /// The calling thread's namespace. `program` is run as `program guard`.
-    /// Needs a tokio runtime.
+    /// Opens the namespace of the calling thread. The guard is started as `program guard`. Needs a
+    /// tokio runtime.
     pub fn open(state: &Path, program: PathBuf) -> Result<Self, KeepError> {
         let folders = Folders::here(state)?;
         Ok(Self {
@@ -69,14 +68,13 @@ impl Site {
         })
     }
 
-    /// The right to change this kernel. Another weirgate that is at work is
-    /// waited for, but not for ever. A change that was not confirmed in time, or
-    /// whose maker died, is taken back first.
+    /// Takes the lock that permits changing this kernel. Waits for another weirgate process, with a
+    /// limit. First takes back a change that was not confirmed in time, or whose process died.
     pub async fn lock(&self) -> Result<Lock, KeepError> {
         Ok(self.lock_and_settle().await?.0)
     }
 
-    /// The same; with the number of the change that was taken back.
+    /// Does so, and returns the number of the change that was taken back.
     pub(crate) async fn lock_and_settle(&self) -> Result<(Lock, Option<u64>), KeepError> {
         let lock = self.folders.soon(PATIENCE).await?;
         self.history.mend_head(&lock)?;
@@ -86,8 +84,8 @@ impl Site {
             Standing::Settled | Standing::Waiting(_) => return Ok((lock, None)),
             Standing::Due => {
                 if let Err(error) = self.restore(&lock).await {
-                    // Another try would fail as well, and keep every command
-                    // from working.
+                    // Give the change up: another attempt would fail too, and would block every
+                    // command.
                     let lost = Outcome::Lost(error.to_string());
                     head.settle(number.unwrap_or(head.generation), lost);
                     self.history.set_head(&lock, &head)?;
@@ -102,19 +100,18 @@ impl Site {
         Ok((lock, number))
     }
 
-    /// Which entry is what.
+    /// Returns which entry is confirmed, and which is pending.
     pub fn head(&self) -> Result<Head, KeepError> {
         self.history.head()
     }
 
-    /// The state that shall be in force: the confirmed entry. What a crash or
-    /// a reboot left unconfirmed is not. Where the entry is damaged, this is what
-    /// serves in its place.
+    /// Returns the state that should be in force: the confirmed entry. It never is a change that a
+    /// crash or reboot left unconfirmed. If the entry is damaged, returns what replaces it.
     pub fn confirmed(&self) -> Result<Option<Entry>, KeepError> {
         Ok(self.confirmed_by(&self.history.head()?)?.0)
     }
 
-    /// The same by a head; and whether the entry is damaged.
+    /// Does so for a given head. The flag says whether the entry is damaged.
     fn confirmed_by(&self, head: &Head) -> Result<(Option<Entry>, bool), KeepError> {
         let Some(number) = head.confirmed else {
             return Ok((None, false));
@@ -127,11 +124,11 @@ impl Site {
         Ok((Some(serves), true))
     }
 
-    /// What serves in the place of a damaged entry: as much of it as the running kernel was
-    /// given, else an earlier one.
+    /// Returns what replaces a damaged entry: the part that the running kernel was given, else an
+    /// earlier entry.
     fn instead(&self, head: &Head, number: u64) -> Option<Entry> {
         let remembered = Memory::read(&self.folders).ok().flatten();
-        // What was given last is another change then, which nobody has confirmed.
+        // While a change is pending, the memory has that unconfirmed change.
         let remembered = remembered.filter(|_| head.pending.is_none());
         match remembered {
             Some(memory) => Some(Entry {
@@ -148,9 +145,8 @@ impl Site {
         }
     }
 
-    /// The change that waits for confirmation, with the seconds that are left;
-    /// `None` where nothing waits. One whose time is over waits until it is
-    /// taken back, with 0 seconds.
+    /// Returns the change that waits for confirmation, with the seconds that are left; `None` if
+    /// nothing waits. A change past its deadline is returned with 0 seconds until it is taken back.
     pub fn unconfirmed(&self) -> Result<Option<(Pending, u64)>, KeepError> {
         let head = self.history.head()?;
         let left = match head.standing(&self.folders.boot, clock::now()) {
@@ -161,7 +157,7 @@ impl Site {
         Ok(head.pending.map(|it| (it, left.div_ceil(SECOND))))
     }
 
-    /// Refuses a change while another waits for confirmation.
+    /// Fails while a change waits for confirmation.
     pub fn nothing_waits(&self) -> Result<(), KeepError> {
         match self.unconfirmed()? {
             Some((pending, seconds)) => Err(KeepError::Unconfirmed {

@@ -15,30 +15,30 @@ use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
 use weirgate_state::{Device, DeviceName, QdiscKind, State};
 use weirgate_units::Inserted as _;
 
-/// A change that is planned but not made.
+/// A change that is planned but not made yet.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// From what is there to what is wanted.
+    /// The steps from the present state to the wanted one.
     pub plan: Plan,
-    /// The requested steps, without those that restore other parts.
+    /// The requested state, without what the plan restores elsewhere.
     pub wanted: State,
     /// What the devices had before weirgate.
     pub former: State,
-    /// What is known of the tables that the plan starts from.
+    /// What is known about the tables from which the plan starts.
     pub(super) since: Since,
-    /// What was remembered when it was made.
+    /// The memory when the plan was made.
     pub(super) memory: Option<StoredMemory>,
-    /// The text of the wanted tables.
+    /// The serialized text of the wanted tables.
     pub(super) tables: Text,
 }
 
 impl Planned {
-    /// What was applied before it.
+    /// Returns the state that was applied before.
     pub(super) fn applied(&self) -> Option<&State> {
         self.memory.as_ref().map(|stored| &stored.memory.applied)
     }
 
-    /// What a guard of it is to know.
+    /// Returns what a guard of this change has to know.
     pub(super) fn charge(&self, folders: &Folders, head: Head) -> Charge {
         let before = &self.plan.before;
         let remembered = self
@@ -58,24 +58,24 @@ impl Planned {
         }
     }
 
-    /// What is remembered when it is made.
+    /// Returns the text of the memory after this change.
     pub(super) fn text(&self, folders: &Folders) -> Result<Arc<[u8]>, KeepError> {
         Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
     }
 
-    /// Whether it leads to lists of addresses of DNS names or numbers of paths.
+    /// Returns whether the plan leads to sets that are filled from DNS names or paths.
     pub fn has_names(&self) -> bool {
         self.plan.desired.refreshed_sets().next().is_some()
     }
 }
 
 impl Site {
-    /// Compares what is wanted with what is there. With `adopt`, root qdiscs
-    /// that weirgate did not make may be replaced.
+    /// Compares the wanted state with the kernel's. With `adopt`, root qdiscs that weirgate did not
+    /// create may be replaced.
     pub async fn plan(&self, wanted: &State, adopt: bool) -> Result<Planned, KeepError> {
-        // A table is made with the addresses that are known of its names.
+        // Create tables with the addresses that are already known for their names.
         let mut wanted = Names::read(&self.folders).fill(wanted);
-        // In the form in which they are compared, over and over.
+        // Sort the sets once, because they are compared many times in this form.
         for table in &mut wanted.tables {
             table.sets = table.canonical().sets;
         }
@@ -89,7 +89,7 @@ impl Site {
         let empty = State::default();
         let applied_or_none = applied.unwrap_or(&empty);
         let scope = Scope::of([wanted, applied_or_none]);
-        // Tables are not read again that nobody has touched since they were.
+        // Tables that nobody changed since the last read are not read again.
         let vouched = self.vouched(&Scope::of([applied_or_none])).await?;
         let known = vouched.as_ref().map(|(version, handles)| KnownTables {
             generation: version.generation,
@@ -122,7 +122,7 @@ impl Site {
             }
         }
         let desired = with_former(wanted, &former);
-        // A device that is no longer wanted and has gone needs nothing.
+        // A device that is neither wanted nor present needs no steps.
         let desired = State {
             devices: desired
                 .devices
@@ -154,9 +154,9 @@ impl Site {
     }
 }
 
-/// What to go back to for a device that nothing is remembered of: what it has,
-/// unless that is weirgate's own. It stays behind where the memory was lost,
-/// or where the device had another name at `remove`.
+/// Returns the state to restore on a device that the memory does not mention: its present state,
+/// unless that is weirgate's own. weirgate's own state may remain if the memory was lost, or the
+/// device was renamed before `remove`.
 fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -> Device {
     let only = |device: &Device| State {
         devices: [(name.clone(), device.clone())].into(),
@@ -180,7 +180,7 @@ fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -
     if !own {
         return device.clone();
     }
-    // Nobody knows any more which offloads weirgate switched.
+    // It is not known any more which offloads weirgate had switched.
     Device {
         root: None,
         offloads: None,

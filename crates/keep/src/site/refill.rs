@@ -16,8 +16,8 @@ impl Site {
         names::look_up(names::wanted(state).0, patience).await
     }
 
-    /// Remembers answers; says what was not found. What was found before is
-    /// kept for those.
+    /// Stores the answers of look-ups. Returns the names that failed, with reasons; these keep
+    /// their former addresses.
     pub fn learn(&self, lock: &Lock, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
         if answers.is_empty() {
             return Ok(Vec::new());
@@ -68,7 +68,8 @@ impl Site {
                 changed += 1;
             }
         }
-        // Each is one transaction; any more were another program's.
+        // Each refill is one transaction. If the generation has advanced further, another program
+        // changed the tables.
         if let Some((before, handles)) = vouched.filter(|_| changed > 0) {
             let generation = before.generation.checked_add(changed);
             let since = Since {
@@ -80,7 +81,7 @@ impl Site {
         Ok(changed as usize)
     }
 
-    /// Those sets as they are, of tables that are known to be there.
+    /// Reads the refreshed sets of tables that are known to be present.
     async fn refreshed(&self, applied: &State) -> Result<State, KeepError> {
         let mut found = State::default();
         for table in &applied.tables {

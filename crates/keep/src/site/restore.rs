@@ -17,15 +17,15 @@ use weirgate_state::{QdiscKind, State};
 use weirgate_units::Inserted as _;
 
 impl Site {
-    /// Applies the confirmed state, as far as its devices exist, and returns how many steps it
-    /// took. The history only gets the end of a change that nobody confirmed.
-    ///
+    /// Applies the confirmed state, as far as its devices exist, and returns the number of steps.
     /// It runs at boot and after a crash of the machine.
+    ///
+    /// It writes no history entry; it only records the outcome of a change that nobody confirmed.
     pub async fn restore(&self, lock: &Lock) -> Result<usize, KeepError> {
         self.restore_and(lock, Pending::lapsed).await
     }
 
-    /// The same; what is pending ends like this.
+    /// Does so, and records `outcome` for the pending change.
     pub(super) async fn restore_and(
         &self,
         lock: &Lock,
@@ -38,7 +38,7 @@ impl Site {
         let interrupted = head.pending.clone();
         let policy = self.policy_back(lock, &mut head, interrupted.as_ref());
         let policy = policy.await;
-        // What keeps the policy from coming back keeps nothing from the links.
+        // Restore the links even if the policy cannot be restored.
         let links = match &interrupted {
             Some(pending) => self.links_back(pending).await,
             None => Ok(0),
@@ -52,7 +52,7 @@ impl Site {
         Ok(steps)
     }
 
-    /// Brings the policy of the confirmed entry back, or of what serves in its place.
+    /// Restores the policy of the confirmed entry, or the state that replaces a damaged entry.
     async fn policy_back(
         &self,
         lock: &Lock,
@@ -60,13 +60,14 @@ impl Site {
         interrupted: Option<&Pending>,
     ) -> Result<usize, KeepError> {
         let (confirmed, is_damaged) = self.confirmed_by(head)?;
-        // Written first: the memory is never of another entry than the head says.
+        // Write the head first, so that the memory never belongs to another entry than the head
+        // says.
         let is_whole = match confirmed.as_ref().filter(|_| is_damaged) {
             Some(entry) => self.history.go_on_with(lock, head, entry)?,
             None => true,
         };
         match (confirmed, interrupted) {
-            // Links alone: without a policy there is nothing to remember.
+            // An entry with links alone has no policy, so there is nothing to remember.
             (Some(entry), _) if self.has_policy(&entry)? => {
                 self.follow(lock, &self.at_rates(&entry), is_whole).await
             }
@@ -75,8 +76,8 @@ impl Site {
         }
     }
 
-    /// Brings what routed over several links before an interrupted change back. A kernel that
-    /// started again has nothing of it.
+    /// Restores the routing over several links that an interrupted change replaced. After a reboot
+    /// the kernel has none of that change.
     async fn links_back(&self, pending: &Pending) -> Result<usize, KeepError> {
         if pending.boot != self.folders.boot {
             return Ok(0);
@@ -87,8 +88,8 @@ impl Site {
         }
     }
 
-    /// Brings the circuits that are kept into force where they are not, on the devices
-    /// that are there; what was done, and what stood in the way.
+    /// Brings the stored circuits into force on the present devices where they are not. Returns
+    /// what was done, or why it failed, for each device.
     pub async fn hold_circuits(&self, meters: &mut Meters) -> Result<Vec<Held>, KeepError> {
         if !Circuits::are_kept(&self.folders) {
             return Ok(Vec::new());
@@ -103,8 +104,8 @@ impl Site {
         })
     }
 
-    /// Whether shapers of the kit and engines of rows are as they are to be on the devices
-    /// that are there, with their configuration and the programs beside them.
+    /// Returns whether the kit's shapers and engines of rows are complete on the present devices:
+    /// the qdiscs, their configuration, and the programs that belong to them.
     pub(crate) async fn programs_stand(&self) -> Result<bool, KeepError> {
         let Some(entry) = self.confirmed()? else {
             return Ok(true);
@@ -128,13 +129,12 @@ impl Site {
         Ok(verify(&only(&now), &only(&desired)).is_empty())
     }
 
-    /// Whether policies are in an entry, or were before it.
+    /// Returns whether the entry has policies, or an earlier one did.
     fn has_policy(&self, entry: &Entry) -> Result<bool, KeepError> {
         Ok(entry.desired != State::default() || Memory::read(&self.folders)?.is_some())
     }
 
-    /// Takes away what an unconfirmed first change of this run of the kernel
-    /// left, where nothing was confirmed before.
+    /// Removes what an unconfirmed first change of this boot left, if nothing was confirmed before.
     async fn give_up(&self, lock: &Lock, pending: &Pending) -> Result<usize, KeepError> {
         if pending.boot != self.folders.boot || Memory::read(&self.folders)?.is_none() {
             return Ok(0);
@@ -145,9 +145,10 @@ impl Site {
         Ok(steps)
     }
 
-    /// Brings a state into force as far as its devices are there; how many
-    /// steps it took. For what comes and goes by itself: no entry is written. A state
-    /// that is not whole is the memory's: that goes on to say what absent devices had.
+    /// Brings a state into force as far as its devices exist, and returns the number of steps.
+    /// Writes no history entry, because devices come and go by themselves. If `is_whole` is false,
+    /// `desired` comes from the memory itself, which stays as it is: it also has the state of
+    /// absent devices.
     async fn follow(
         &self,
         lock: &Lock,

@@ -7,7 +7,7 @@ use crate::guard;
 use crate::store::head::Outcome;
 
 impl Site {
-    /// Confirms the change that waits for it; its number.
+    /// Confirms the change that waits for confirmation. Returns its number.
     pub async fn confirm(&self) -> Result<u64, KeepError> {
         let lock = self.lock().await?;
         let mut head = self.history.head()?;
@@ -21,14 +21,14 @@ impl Site {
         Ok(pending.number)
     }
 
-    /// Takes the change that waits for confirmation back; `None` where nothing
+    /// Takes back the change that waits for confirmation. Returns its number, or `None` if nothing
     /// waits.
     pub async fn take_back(&self) -> Result<Option<u64>, KeepError> {
         let Some(pending) = self.history.head()?.pending else {
             return Ok(None);
         };
-        // The guard knows exactly what was there before. What it does not do in
-        // time is done here, and it finds it done.
+        // The guard knows exactly what was there before. If it does not act in time, this process
+        // does, and a late guard finds the change settled.
         let asked = guard::give_back(&self.folders, pending.number);
         let lock = self.lock().await?;
         if self.history.head()?.awaits(pending.number) {

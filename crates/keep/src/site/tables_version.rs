@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the kernel's tables are known without a read: the generation of nf_tables at which they
-//! were last found equal to the stored state.
+//! Whether the kernel's tables are known without reading them: the generation of nf_tables at which
+//! they were last found equal to the stored state.
 
 use super::Site;
 use crate::error::KeepError;
@@ -9,8 +9,8 @@ use weirgate_kernel::{Applied, Handles, Scope, Since, TablesVersion};
 use weirgate_plan::Plan;
 
 impl Site {
-    /// The version of these tables, if it is the one under which the kernel was
-    /// found to hold what the memory says.
+    /// Returns the version of these tables if it still is the one at which the kernel's tables
+    /// equalled the stored state.
     pub(super) async fn vouched(
         &self,
         scope: &Scope,
@@ -22,8 +22,8 @@ impl Site {
         Ok(Some(seen).filter(|(seen, _)| now == *seen))
     }
 
-    /// Remembers that the kernel was found to hold what the memory says, in
-    /// this generation of nf_tables, unless there is another one already.
+    /// Records that at this generation of nf_tables the kernel holds the stored state, unless the
+    /// generation has changed since, or a record exists.
     pub(super) async fn vouch(&self, scope: &Scope, since: &Since) -> Result<(), KeepError> {
         let unknown = || memory::seen(&self.folders).is_none();
         let Some(generation) = since.generation.filter(|_| unknown()) else {
@@ -36,10 +36,10 @@ impl Site {
         Ok(())
     }
 
-    /// Remembers the version of what was read back and is what the memory says.
+    /// Records the version after a change that was read back and equals the stored state.
     pub(super) async fn settled(&self, plan: &Plan, applied: &Applied) {
         let scope = Scope::of([&plan.desired]);
-        // Without it, the tables are read again: the change stands.
+        // Ignore errors: the change stands, and the tables are merely read again next time.
         let since = Since {
             generation: applied.generation,
             handles: applied.handles.clone(),

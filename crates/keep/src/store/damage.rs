@@ -17,11 +17,11 @@ const ASIDE: &str = "damaged";
 /// A damaged file that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Where it is now.
+    /// Its present path.
     pub path: PathBuf,
-    /// The entry that it was; `None` for the head.
+    /// The number of the entry that was in the file; `None` for the head.
     pub number: Option<u64>,
-    /// The entry that is in force.
+    /// The number of the entry that is in force.
     pub serves: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Damage {
         }
     }
 
-    /// Whether it is the state that was confirmed last, so that it is to be applied again.
+    /// Returns whether this was the last confirmed state, so that the user has to apply it again.
     #[must_use]
     pub fn is_grave(&self) -> bool {
         let newest = self.number.zip(self.serves);
@@ -67,12 +67,12 @@ impl Display for Damage {
     }
 }
 
-/// What a file is called when it is set aside.
+/// Returns the name for a file that is set aside.
 fn aside(path: &Path) -> PathBuf {
     path.with_extension(ASIDE)
 }
 
-/// Sets a file aside, if it is there.
+/// Renames a damaged file, if it exists.
 pub(super) fn set_aside(path: &Path) -> Result<(), KeepError> {
     match fs::rename(path, aside(path)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -80,7 +80,7 @@ pub(super) fn set_aside(path: &Path) -> Result<(), KeepError> {
     }
 }
 
-/// The same by a second name: the first stays until something is put in its place.
+/// Gives a damaged file a second name. The first name stays until a new file is renamed over it.
 pub(super) fn link_aside(path: &Path) -> Result<(), KeepError> {
     let aside = aside(path);
     match fs::remove_file(&aside) {
@@ -95,7 +95,7 @@ pub(super) fn link_aside(path: &Path) -> Result<(), KeepError> {
     fs::hard_link(path, aside).map_err(KeepError::file(path))
 }
 
-/// The files of a folder that were set aside, with the number of each that was an entry.
+/// Returns the files of a folder that were set aside; those that were entries with their numbers.
 pub(super) fn found(folder: &Path) -> Result<Vec<(PathBuf, Option<u64>)>, KeepError> {
     let listing = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The folders where weirgate stores files, and the lock against a second writer.
 //!
-//! `/run/weirgate` speaks of the running kernel and ends with it;
-//! `/var/lib/weirgate` (or the folder that the caller names) outlives it. Both
-//! are apart for each network namespace: devices of one name in two namespaces
-//! are two devices. The namespace of process 1, which is there again after
-//! every boot, has the folder itself. One that has a name (`ip netns`) has
-//! `netns-NAME` in it. Any other has `net-NUMBER-BOOT`, by the kernel's number
-//! of the namespace. The kernel uses that number again after a restart, for any
-//! namespace, so it says nothing without the run of the kernel.
+//! `/run/weirgate` describes the running kernel, and is lost with it; `/var/lib/weirgate` (or the
+//! folder that the caller names) outlives it. Each network namespace has its own folders, because
+//! devices of the same name in two namespaces are different devices.
+//!
+//! The namespace of process 1 exists again after every boot, and uses the folder itself. A named
+//! namespace (`ip netns`) uses `netns-NAME` below it. Any other uses `net-NUMBER-BOOT`, where the
+//! kernel numbers the namespace. After a reboot, the kernel may give that number to another
+//! namespace, so the name includes the boot.
 
 use crate::error::KeepError;
 use crate::store::trust::trusted;
@@ -23,34 +23,34 @@ use std::time::Duration;
 use weirgate_kernel::{in_initial_namespace, namespace_cookie};
 
 const RUN: &str = "/run/weirgate";
-/// Where history is kept unless the caller says otherwise.
+/// The default folder of the history.
 pub const STATE: &str = "/var/lib/weirgate";
-/// How long a command waits for another. The largest change takes less.
+/// How long a command waits for the lock. The largest change takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a service that begins waits for who only asks whether there is one, and how often
-/// it looks.
+/// How long a starting service waits for a process that tests by the lock whether a service runs,
+/// and the interval of its attempts.
 const MOMENT: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(10);
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
-/// Where namespaces with a name are (ip-netns(8)).
+/// The folder of named namespaces (ip-netns(8)).
 const NAMED: &str = "/run/netns";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The folders of one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Folders {
-    /// What ends with the running kernel.
+    /// The folder that is lost with the running kernel.
     pub run: PathBuf,
-    /// What outlives it.
+    /// The folder that outlives it.
     pub state: PathBuf,
-    /// Which namespace this is, in which run of the kernel (random(4), `boot_id`).
+    /// Identifies the namespace and the boot (random(4), `boot_id`).
     pub boot: String,
 }
 
 impl Folders {
-    /// Those of the calling thread's namespace; the folder that outlives the
-    /// kernel is below `state`. Nobody else may change that.
+    /// Returns the folders of the calling thread's namespace; the one that outlives the kernel is
+    /// below `state`. Fails if other users may change that folder.
     pub fn here(state: &Path) -> Result<Self, KeepError> {
         let inode = |path: &Path| {
             fs::metadata(path)
@@ -62,11 +62,11 @@ impl Folders {
         let own = inode(Path::new(OWN))?;
         let name = match namespace_cookie() {
             Ok(cookie) => format!("net-{cookie}"),
-            // Before Linux 5.14 nothing better is known than its inode.
+            // Before Linux 5.14 the kernel has no cookie of a namespace, so use its inode.
             Err(_) => format!("net-inode-{}", own.1),
         };
-        // With few capabilities process 1 may not be looked at (ptrace(2)).
-        // The namespace that the machine starts with is still known then.
+        // With few capabilities, ptrace(2) rules deny access to process 1. There is another test
+        // for the initial namespace.
         let initial = match inode(Path::new(INITIAL)) {
             Ok(initial) => initial == own,
             Err(_) => in_initial_namespace(),
@@ -93,21 +93,21 @@ impl Folders {
         })
     }
 
-    /// Whether what is kept is found again when the machine has restarted. It is not
-    /// in a namespace without a name.
+    /// Returns whether the stored files are found again after a reboot. They are not in a namespace
+    /// without a name.
     #[must_use]
     pub fn outlive_the_kernel(&self) -> bool {
         !self.state.ends_with(&self.boot)
     }
 
-    /// Keeps two commands from changing the kernel at once; held until
-    /// dropped, and let go by the kernel when the process ends in any way.
+    /// Takes the lock that keeps two commands from changing the kernel at once. The kernel releases
+    /// it when the process ends in any way.
     pub(crate) fn lock(&self) -> Result<Lock, KeepError> {
         lock_by(self.lock_file(), File::try_lock)
     }
 
-    /// Keeps two programs from holding `links` or `pods` at once: apart from the other lock,
-    /// because a service holds it for as long as it runs.
+    /// Takes the lock that keeps two programs from running `links` or `pods` at once. It is
+    /// separate from the other lock, because a service holds it as long as it runs.
     pub(crate) fn lock_held(&self, what: &'static str) -> Result<Lock, KeepError> {
         let file = self.run.with_extension(format!("{what}-lock"));
         lock_by(file, File::try_lock).map_err(|error| match error {
@@ -116,8 +116,8 @@ impl Folders {
         })
     }
 
-    /// The same, waiting a moment: whoever asks whether somebody holds them has the lock
-    /// meanwhile. Needs a tokio runtime.
+    /// Does so, and waits a moment if the lock is taken: a process that tests whether a service
+    /// runs holds it briefly. Needs a tokio runtime.
     pub(crate) async fn lock_held_soon(&self, what: &'static str) -> Result<Lock, KeepError> {
         let held = async {
             loop {
@@ -135,14 +135,14 @@ impl Folders {
         self.run.with_extension("lock")
     }
 
-    /// The same, waiting so long at most. Needs a tokio runtime.
+    /// Takes the lock, and waits for it at most for `patience`. Needs a tokio runtime.
     pub(crate) async fn soon(&self, patience: Duration) -> Result<Lock, KeepError> {
         let waited = tokio::time::timeout(patience, self.lock_when_free()).await;
         waited.unwrap_or(Err(KeepError::Busy))
     }
 
-    /// The same, waiting as long as it takes: the kernel lets go of the lock
-    /// when its owner dies. Needs a tokio runtime.
+    /// Takes the lock, and waits for it without limit: the kernel releases the lock when its owner
+    /// dies. Needs a tokio runtime.
     pub(crate) async fn lock_when_free(&self) -> Result<Lock, KeepError> {
         match self.lock() {
             Err(KeepError::Busy) => {}
@@ -154,20 +154,20 @@ impl Folders {
         waiting.await.unwrap_or(Err(KeepError::Busy))
     }
 
-    /// The socket at which the guard of this change listens.
+    /// Returns the path of the socket at which the guard of this change listens.
     pub(crate) fn guard(&self, number: u64) -> PathBuf {
         self.run.with_extension(format!("guard-{number}"))
     }
 
-    /// The socket at which programs announce sessions of high priority.
+    /// Returns the path of the socket at which programs announce sessions of high priority.
     #[must_use]
     pub fn announcements(&self) -> PathBuf {
         self.run.with_extension("announce")
     }
 
-    /// Makes the folder of that socket, through which everybody may pass where
-    /// others than root are to reach it; nobody may list it, and what else is
-    /// in it stays root's.
+    /// Creates the folder of that socket. If other users than root need to reach the socket, the
+    /// folder gets mode 0711. They cannot list it, and its other files stay accessible to root
+    /// only.
     pub(crate) fn passable(others: bool) -> Result<(), KeepError> {
         folder(Path::new(RUN))?;
         if !others {
@@ -177,18 +177,18 @@ impl Folders {
     }
 }
 
-/// Takes the lock of a file, which it makes.
+/// Creates a lock file and takes its lock.
 fn lock_by(
     path: PathBuf,
     take: impl Fn(&File) -> Result<(), TryLockError>,
 ) -> Result<Lock, KeepError> {
     loop {
         folder(path.parent().unwrap_or(&path))?;
-        // Whoever may open it may lock it.
+        // Mode 0600, because whoever may open the file may lock it.
         let mut open = OpenOptions::new();
         let file = match open.write(true).create(true).mode(0o600).open(&path) {
             Ok(file) => file,
-            // The folder went away with the lock of someone who was done.
+            // The folder was removed by a process that released its lock.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(source) => return Err(KeepError::File { path, source }),
         };
@@ -201,33 +201,32 @@ fn lock_by(
     }
 }
 
-/// The right to change this namespace's kernel state and what is kept of it.
+/// The right to change this namespace's kernel state and the files about it.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    /// Held for its lock.
+    /// Kept open for its lock.
     _file: File,
 }
 
 impl Drop for Lock {
-    /// Takes the file away while the lock on it is held, and the folder where
-    /// nothing else is in it. What fails to go is only left behind.
+    /// Removes the file while the lock on it is held, and the folder if it is empty. Best effort: a
+    /// remaining file does no harm.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_dir(RUN);
     }
 }
 
-/// Whether the locked file still has its name: its last owner may have removed
-/// it between opening and locking, and a lock on a file without a name keeps
-/// nobody out.
+/// Returns whether the locked file still has its name. The last owner may have removed it between
+/// opening and locking, and a lock on an unlinked file excludes nobody.
 fn named(path: &Path, file: &File) -> bool {
     let same = || Some(file.metadata().ok()?.ino() == fs::metadata(path).ok()?.ino());
     same().unwrap_or(false)
 }
 
-/// Makes a folder for root alone, with those above it. One that is there may be
-/// nobody else's.
+/// Creates a folder for root alone, with its parents. Fails if other users may change an existing
+/// one.
 pub(crate) fn folder(path: &Path) -> Result<(), KeepError> {
     DirBuilder::new()
         .recursive(true)

@@ -17,12 +17,12 @@ use weirgate_state::{State, Table};
 
 const HINT: &str = "delete it, then apply again";
 
-/// What is remembered.
+/// The memory of one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// What the shaped devices had before the first apply.
     pub former: State,
-    /// What was applied last.
+    /// The state that was applied last.
     pub applied: State,
 }
 
@@ -36,8 +36,8 @@ impl Memory {
         sealed::read(&Self::file(folders), HINT)
     }
 
-    /// Reads the memory, where the text of tables is known that are mostly the
-    /// applied ones.
+    /// Reads the memory. `known` are tables with their text, which usually equal the applied ones;
+    /// equal parts are shared and not parsed.
     pub(crate) fn read_knowing(
         folders: &Folders,
         known: &[Table],
@@ -58,7 +58,7 @@ impl Memory {
         })
     }
 
-    /// The text of a memory of this state, whose tables have this text.
+    /// Returns the text of a memory of this state, whose tables have the text `tables`.
     pub(crate) fn text(
         folders: &Folders,
         former: &State,
@@ -70,10 +70,10 @@ impl Memory {
         Ok(text.into())
     }
 
-    /// Writes the memory, whole or not at all; `None` forgets everything. What
-    /// was known of the tables holds no longer.
+    /// Writes the memory, completely or not at all; `None` deletes it. Forgets the recorded version
+    /// of the tables.
     ///
-    /// The text is one that was read, or made by [`Memory::text`].
+    /// `text` was read before, or comes from [`Memory::text`].
     pub(crate) fn write(folders: &Folders, _: &Lock, text: Option<&[u8]>) -> Result<(), KeepError> {
         forget(folders)?;
         let Some(text) = text else {
@@ -108,16 +108,16 @@ struct MemoryWritten<'a> {
     applied: Written<'a>,
 }
 
-/// What the tables' version was when the kernel was found to hold what the memory
-/// says is applied. Apart from the memory, because it is written when a change
-/// is whole and gone before the next begins.
+/// The version of the kernel's tables at which they were found equal to the applied state. It has a
+/// file of its own, because it is written after a change is complete, and deleted before the next
+/// one begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
-    /// The run of the kernel: folders may outlive it.
+    /// The boot, because the folder may outlive the kernel.
     boot: String,
     generation: u32,
     heads: u64,
-    /// The numbers of the tables' rules.
+    /// The handles of the tables' rules.
     #[serde(default)]
     handles: Handles,
 }
@@ -126,12 +126,11 @@ fn seen_file(folders: &Folders) -> PathBuf {
     folders.run.join("seen.json")
 }
 
-/// The version under which the tables of the memory's applied state were read, or
-/// made and read back, with the numbers of their rules; `None` where they must
-/// be read.
+/// Returns the version at which the kernel's tables were found equal to the applied state, with the
+/// handles of their rules. Returns `None` if the tables have to be read.
 pub(crate) fn seen(folders: &Folders) -> Option<(TablesVersion, Handles)> {
     let read = sealed::read::<Seen>(&seen_file(folders), "it is written again");
-    // What cannot be read is known no longer, which costs only time.
+    // A record that cannot be read counts as unknown, which only costs time.
     let seen = read.ok().flatten()?;
     let version = TablesVersion {
         generation: seen.generation,
@@ -140,7 +139,7 @@ pub(crate) fn seen(folders: &Folders) -> Option<(TablesVersion, Handles)> {
     (seen.boot == folders.boot).then_some((version, seen.handles))
 }
 
-/// Remembers under which version the kernel holds what the memory says.
+/// Records the version at which the kernel's tables equal the applied state.
 pub(crate) fn see(
     folders: &Folders,
     version: TablesVersion,
@@ -156,7 +155,7 @@ pub(crate) fn see(
     sealed::write(&seen_file(folders), &seen)
 }
 
-/// Forgets the version: before anything changes that it vouches for.
+/// Deletes the recorded version. Called before anything that it covers is changed.
 pub(crate) fn forget(folders: &Folders) -> Result<(), KeepError> {
     let path = seen_file(folders);
     match fs::remove_file(&path) {

@@ -2,8 +2,8 @@
 //! Files that are complete or absent: written under another name, flushed and renamed, with a
 //! checksum that reveals damage.
 //!
-//! The first line is `weirgate 1 LENGTH SUM`, the rest is JSON or a list. The sum is SHA-256,
-//! or CRC-32 of what is megabytes long: damage is all that it has to find.
+//! The first line is `weirgate 1 LENGTH SUM`, the rest is JSON or a list. The checksum is SHA-256,
+//! or CRC-32 for files of several megabytes. It has to detect damage, and not forgery.
 
 use crate::error::KeepError;
 use serde::Serialize;
@@ -18,18 +18,17 @@ use std::path::{Path, PathBuf};
 /// The format's name and version.
 const FORMAT: &str = "weirgate 1";
 
-/// How a sum is made.
+/// The kinds of checksums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sum {
     /// SHA-256.
     Sha256,
-    /// CRC-32 (ISO 3309), which takes a twentieth of the time where the processor has no
-    /// instructions for SHA.
+    /// CRC-32 (ISO 3309). It takes a twentieth of the time on processors without SHA instructions.
     Crc32,
 }
 
 impl Sum {
-    /// The sum in hexadecimal, of which each kind has its own length.
+    /// Returns the checksum in hexadecimal. The length of the text identifies the kind.
     fn of(self, body: &[u8]) -> String {
         match self {
             Self::Sha256 => digest(body),
@@ -37,7 +36,7 @@ impl Sum {
         }
     }
 
-    /// Whether this is the sum, whichever it is.
+    /// Returns whether `sum` is the checksum of `body`, of either kind.
     fn is(body: &[u8], sum: &str) -> bool {
         let kind = if sum.len() == 8 {
             Self::Crc32
@@ -48,12 +47,12 @@ impl Sum {
     }
 }
 
-/// The first line of a sealed file.
+/// Returns the first line of a sealed file.
 fn head(body: &[u8], sum: Sum) -> String {
     format!("{FORMAT} {} {}\n", body.len(), sum.of(body))
 }
 
-/// The JSON of a sealed file, which is as it was written, or what is wrong.
+/// Returns the body of a sealed file, or what is wrong with the file.
 fn opened(bytes: &[u8]) -> Result<&[u8], String> {
     let (body, behind) = parts(bytes, true)?;
     if behind.is_empty() {
@@ -63,8 +62,8 @@ fn opened(bytes: &[u8]) -> Result<&[u8], String> {
     Err(format!("{all} bytes instead of {length}"))
 }
 
-/// What is sealed, and what stands behind it; or what is wrong. Without `verify`
-/// nothing is calculated, and the length alone is known to be right.
+/// Returns the sealed body and what follows it, or what is wrong. Without `verify`, only the length
+/// is checked, and not the checksum.
 pub(crate) fn parts(bytes: &[u8], verify: bool) -> Result<(&[u8], &[u8]), String> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (head, body) = bytes.split_at(end.ok_or("it has no first line")?);
@@ -84,7 +83,7 @@ pub(crate) fn parts(bytes: &[u8], verify: bool) -> Result<(&[u8], &[u8]), String
     Ok((body, behind))
 }
 
-/// The SHA-256 of bytes, in hexadecimal.
+/// Returns the SHA-256 of bytes, in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in Sha256::digest(bytes) {
@@ -94,7 +93,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads a sealed file; `None` if there is none.
+/// Reads a sealed file; `None` if it does not exist.
 pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     hint: &'static str,
@@ -104,7 +103,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
-/// The same by a reader of its JSON, which says what is wrong with that.
+/// Reads a sealed file, and parses its body by `reader`, which returns what is wrong.
 pub(crate) fn read_with<T>(
     path: &Path,
     hint: &'static str,
@@ -128,13 +127,13 @@ pub(crate) fn read_with<T>(
     Ok(Some(read))
 }
 
-/// Writes a sealed file whole: after a crash the old content is there or the
-/// new one. The caller holds the lock, so the name aside is its own.
+/// Writes a sealed file atomically: after a crash it has either the old content or the new one. The
+/// caller holds the lock, so no other process uses the temporary name.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<(), KeepError> {
     write_body(path, &json(path, value)?)
 }
 
-/// A value as it stands in the file at this path.
+/// Returns the JSON of a value; `path` is for the error.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, KeepError> {
     serde_json::to_vec(value).map_err(|error| KeepError::File {
         path: path.to_owned(),
@@ -142,13 +141,13 @@ pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, KeepE
     })
 }
 
-/// The same of what is JSON already.
+/// Writes a sealed file whose body is JSON already.
 pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), KeepError> {
     publish(&write_aside(path, body, Sum::Sha256)?.0, path)
 }
 
-/// Writes a sealed file aside; returned is where, and how many bytes it has. [`publish`] puts
-/// it in its place.
+/// Writes a sealed file under a temporary name. Returns that name and the length in bytes.
+/// [`publish`] renames it into place.
 pub(crate) fn write_aside(
     path: &Path,
     body: &[u8],
@@ -165,8 +164,8 @@ pub(crate) fn write_aside(
     Ok((aside, head.len() + body.len()))
 }
 
-/// Makes a file that nobody else has. What has its name goes, and a link is not followed:
-/// `O_EXCL` of open(2).
+/// Creates a new file that no other process has open. Removes an existing file of that name, and
+/// follows no symbolic link (`O_EXCL` of open(2)).
 pub(crate) fn fresh(path: &Path) -> std::io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -176,13 +175,13 @@ pub(crate) fn fresh(path: &Path) -> std::io::Result<File> {
     open.write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Renames what was written aside.
+/// Renames a temporary file into place.
 pub(crate) fn publish(aside: &Path, path: &Path) -> Result<(), KeepError> {
     fs::rename(aside, path).map_err(KeepError::file(path))?;
     flush(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Makes renames and removals in a folder outlive a loss of power.
+/// Flushes a folder, so that renames and removals in it survive a power failure.
 pub(crate) fn flush(folder: &Path) -> Result<(), KeepError> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
@@ -238,8 +237,7 @@ mod tests {
                 for bit in 0..8 {
                     let mut bytes = whole.clone();
                     bytes[at] ^= 1 << bit;
-                    // Numbers may be written in more than one way (`+5`), but what
-                    // they say is then the same.
+                    // A number may be written in another way (`+5`) with the same value.
                     if let Ok(value) = unseal::<Vec<u32>>(&bytes) {
                         assert_eq!(value, [10, 20, 30], "{at} {bit}");
                     }

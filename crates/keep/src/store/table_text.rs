@@ -2,10 +2,10 @@
 //! The text of classification tables. It is written once for all files of a change, and read by
 //! comparison with the text of the desired tables.
 //!
-//! A large policy's tables are half a megabyte of JSON, and a change of one
-//! rule leaves nearly all of it. So rules whose text is that of the wanted ones
-//! are the wanted ones: only what differs is parsed. The files' format is the
-//! plain one of a [`State`]; who has nothing to compare with parses it whole.
+//! The tables of a large policy are half a megabyte of JSON, and a change of one rule leaves nearly
+//! all of it. So rules with the same text as the desired ones are shared with these, and only the
+//! rest is parsed. The files have the plain format of a [`State`]; a reader without anything to
+//! compare parses them completely.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weirgate_state::{Chain, Device, DeviceName, Hook, HookPrograms, Rule, Shared, State, Table};
 
-/// A value's text, shared.
+/// The shared text of a value.
 pub(crate) type Text = Arc<RawValue>;
 
-/// The text of anything.
+/// Returns the text of any value.
 pub(crate) fn of(value: &impl Serialize) -> Result<Text, serde_json::Error> {
     to_raw_value(value).map(Text::from)
 }
 
-/// A state whose tables are a text.
+/// A state for writing, whose tables are a text.
 #[derive(Debug, Serialize)]
 pub(crate) struct Written<'a> {
     devices: &'a BTreeMap<DeviceName, Device>,
@@ -32,7 +32,7 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// A state, with the text of its tables.
+    /// Combines a state with the text of its tables.
     pub(crate) fn of(state: &'a State, tables: &'a RawValue) -> Self {
         Self {
             devices: &state.devices,
@@ -42,7 +42,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A state as it is read, with its tables unread.
+/// A state as it is read, with its tables not parsed yet.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Unread<'a> {
     devices: BTreeMap<DeviceName, Device>,
@@ -53,8 +53,8 @@ pub(crate) struct Unread<'a> {
 }
 
 impl Unread<'_> {
-    /// The state, sharing with `known`, whose text is `text`, what has the same
-    /// text.
+    /// Parses the state. Shares the parts whose text is the same with `known`, whose text is
+    /// `text`.
     pub(crate) fn read(self, known: &[Table], text: &RawValue) -> serde_json::Result<State> {
         Ok(State {
             tables: tables(self.tables, known, text)?,
@@ -63,7 +63,7 @@ impl Unread<'_> {
         })
     }
 
-    /// Whether it is this state, whose tables have this text.
+    /// Returns whether this is `state`, whose tables have the text `tables`.
     pub(crate) fn is(&self, state: &State, tables: &RawValue) -> bool {
         self.tables.get() == tables.get()
             && self.devices == state.devices
@@ -71,7 +71,7 @@ impl Unread<'_> {
     }
 }
 
-/// A table with its parts unread.
+/// A table whose parts are not parsed yet.
 #[derive(Deserialize)]
 struct TableText<'a> {
     netdev: bool,
@@ -92,14 +92,13 @@ struct ChainText<'a> {
     rules: Vec<&'a RawValue>,
 }
 
-/// Reads a value from its bytes, as whole files are read: what serde makes for them is made
-/// once more for text.
+/// Parses a value from bytes, as whole files are parsed. A second parser type, for text, would
+/// double the code that serde generates.
 fn parsed<'a, T: Deserialize<'a>>(text: &'a RawValue) -> serde_json::Result<T> {
     serde_json::from_slice(text.get().as_bytes())
 }
 
-/// Reads tables, sharing with `known`, whose text is `known_text`, what has the
-/// same text.
+/// Parses tables. Shares the parts whose text is the same with `known`, whose text is `known_text`.
 fn tables(
     text: &RawValue,
     known: &[Table],
@@ -155,8 +154,8 @@ fn table(text: TableText<'_>, twin: Option<(&Table, &TableText<'_>)>) -> serde_j
     })
 }
 
-/// Rules: known are those at the beginning and at the end that have the text of
-/// the known ones there.
+/// Parses rules. Rules at the beginning and at the end that have the text of the known ones there
+/// are shared with these.
 fn rules(
     texts: &[&RawValue],
     known: &Shared<Rule>,
@@ -180,8 +179,8 @@ fn rules(
     Ok(rules.into())
 }
 
-/// Whether two lists of tables have the very same content, also in what takes
-/// no part in comparison, without looking at it: false where that is not known.
+/// Returns whether two lists of tables share their content, including what comparisons ignore. It
+/// compares pointers only, and returns false if they differ.
 pub(crate) fn shared(a: &[Table], b: &[Table]) -> bool {
     let chain =
         |(a, b): (&Chain, &Chain)| a.name == b.name && a.hook == b.hook && a.rules.is(&b.rules);
@@ -200,7 +199,7 @@ mod tests {
     use weirgate_state::{Field, Match, Origin, port_protocols};
     use weirgate_units::Handle;
 
-    /// Tables with a chain of rules for ports, each of which names its line.
+    /// Returns tables with one chain of rules for ports, each of which names its line.
     fn state(ports: &[u128], first_line: u32) -> State {
         let rule = |(index, port): (usize, &u128)| {
             let line = first_line + index as u32;
@@ -246,7 +245,7 @@ mod tests {
                 let unread: Unread<'_> = serde_json::from_str(&written).unwrap();
                 assert!(unread.is(&stored, &text));
                 let read = unread.read(&wanted.tables, &known).unwrap();
-                // Origins too, which comparison leaves out.
+                // Compare origins too, which equality ignores.
                 assert_eq!(format!("{read:?}"), format!("{stored:?}"));
                 let same = of(&stored.tables).unwrap().get() == known.get();
                 assert_eq!(shared(&read.tables, &wanted.tables), same);

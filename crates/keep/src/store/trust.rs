@@ -14,11 +14,11 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const MODE: u32 = 0o7777;
 
-/// Refuses a file or folder that others may change. A file that does not exist yet passes, and one
-/// that may not be examined cannot be read either.
+/// Refuses a file or folder that other users may change. A file that does not exist yet passes. So
+/// does one that may not be examined, because it cannot be read either.
 pub fn trusted(path: &Path) -> Result<(), KeepError> {
     let named = std::path::absolute(path).map_err(KeepError::file(path))?;
-    // Where links lead.
+    // The path with all symbolic links resolved.
     let real = named
         .ancestors()
         .find_map(|path| fs::canonicalize(path).ok());
@@ -49,13 +49,13 @@ pub fn trusted(path: &Path) -> Result<(), KeepError> {
     Ok(())
 }
 
-/// What is wrong with a file or folder, and the command that puts it right.
+/// Returns what is wrong with a file or folder, and the command that corrects it.
 fn fault(found: &Metadata, is_last: bool, own: u32) -> Option<(String, String)> {
     let (owner, mode) = (found.uid(), found.mode() & MODE);
     if owner != 0 && owner != own {
         return Some((format!("belongs to user {owner}"), format!("chown {own}")));
     }
-    // In a folder like /tmp nobody may rename or remove what is another's.
+    // In a sticky folder such as /tmp, nobody may rename or remove the files of others.
     let kept = found.is_dir() && !is_last && mode & STICKY != 0;
     (mode & OTHERS_WRITE != 0 && !kept).then(|| {
         (
@@ -97,7 +97,7 @@ mod tests {
             set(wrong, 0o755);
             trusted(&later).unwrap();
         }
-        // As /tmp is: but only what is in it already is somebody's.
+        // Like /tmp: only existing files in it are protected.
         set(&above, 0o1777);
         trusted(&own).unwrap();
         trusted(&above.join("new")).unwrap();

@@ -2,10 +2,9 @@
 //! Control groups of version 2: the numbers that the kernel compares, and notifications of groups
 //! that appear and disappear.
 //!
-//! A group's number is the inode of its directory (`cgroup_ino`,
-//! include/linux/cgroup.h), so a group that is made again under its path has
-//! another. Making and removing one is making and removing a directory, which
-//! the kernel tells whoever watches the directory above it (inotify(7)).
+//! A group's number is the inode of its directory (`cgroup_ino`, include/linux/cgroup.h). A group
+//! that is removed and created again under the same path has another number. Groups are created and
+//! removed as directories, so inotify(7) on the parent directory reports both.
 
 use crate::error::KeepError;
 use crate::service::inotify::Inotify;
@@ -18,10 +17,10 @@ use weirgate_state::{Content, Key, State};
 use weirgate_units::Inserted as _;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Where the hierarchy is, where there is only this one.
+/// The usual mount point of the hierarchy on systems that have only version 2.
 const USUAL: &str = "/sys/fs/cgroup";
 
-/// Where the hierarchy of version 2 is mounted; `None` where it is not.
+/// Returns where the hierarchy of version 2 is mounted; `None` if it is not mounted.
 fn root() -> Option<PathBuf> {
     let mounts = fs::read_to_string(MOUNTS).ok()?;
     let found: Vec<PathBuf> = mounts.lines().filter_map(mounted).collect();
@@ -29,7 +28,7 @@ fn root() -> Option<PathBuf> {
     usual.or(found.first()).cloned()
 }
 
-/// The mount point in a line of mountinfo that mounts the whole hierarchy
+/// Returns the mount point from a line of mountinfo that mounts the whole hierarchy of version 2
 /// (proc_pid_mountinfo(5)).
 fn mounted(line: &str) -> Option<PathBuf> {
     let (before, after) = line.split_once(" - ")?;
@@ -39,14 +38,13 @@ fn mounted(line: &str) -> Option<PathBuf> {
     whole.then(|| PathBuf::from(mount))
 }
 
-/// The number of the group at a path below the root; `None` where there is
-/// none.
+/// Returns the number of the group at a path below the root; `None` if there is no such group.
 fn number(root: &Path, path: &str) -> Option<u64> {
     let about = fs::metadata(root.join(path)).ok()?;
     about.is_dir().then(|| about.ino())
 }
 
-/// The numbers of the groups at these paths that are there now.
+/// Returns the numbers of the groups at these paths that exist now.
 pub(super) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeSet<u128> {
     let Some(root) = root() else {
         return BTreeSet::new();
@@ -55,7 +53,7 @@ pub(super) fn numbers<'a>(paths: impl IntoIterator<Item = &'a String>) -> BTreeS
     found.map(u128::from).inserted()
 }
 
-/// The paths that a state's rules ask for.
+/// Returns the paths of all control groups that rules of a state name.
 fn wanted(state: &State) -> BTreeSet<String> {
     let sets = state
         .refreshed_sets()
@@ -67,7 +65,7 @@ fn wanted(state: &State) -> BTreeSet<String> {
     paths.flatten().inserted()
 }
 
-/// Why rules of a state by control group match nothing now, one sentence each.
+/// Explains, in one sentence each, why rules of a state by control group match nothing now.
 pub(super) fn absent(state: &State) -> Vec<String> {
     let paths = wanted(state);
     if paths.is_empty() {
@@ -91,12 +89,12 @@ pub(super) fn absent(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// The service's word of groups that come and go.
+/// Watches control groups, and reports when one appears or disappears.
 pub(crate) struct Groups {
-    /// What is watched; none where nothing is wanted.
+    /// The watched directories; `None` if no groups are wanted.
     watched: Option<Inotify>,
     paths: BTreeSet<String>,
-    /// The numbers as they were looked at last.
+    /// The numbers that the last look found, by path.
     last: BTreeMap<String, u64>,
 }
 
@@ -109,7 +107,7 @@ impl Groups {
         }
     }
 
-    /// Which groups' coming and going matters from now on; whether any does.
+    /// Sets the groups to follow, from the rules of `state`. Returns whether there are any.
     pub(crate) fn want(&mut self, state: Option<&State>) -> Result<bool, KeepError> {
         let paths = state.map(wanted).unwrap_or_default();
         if paths != self.paths {
@@ -120,15 +118,15 @@ impl Groups {
         Ok(!self.paths.is_empty())
     }
 
-    /// Watches what there is to watch now, and looks. Whether any group has
-    /// another number than before.
+    /// Watches the directories that exist now, and reads the numbers of the groups. Returns whether
+    /// any number has changed since the last look.
     fn look(&mut self) -> Result<bool, KeepError> {
         let root = root().filter(|_| !self.paths.is_empty());
         let Some(root) = root else {
             self.watched = None;
             return Ok(!std::mem::take(&mut self.last).is_empty());
         };
-        // Watched first, so that nothing comes unseen in between.
+        // Watch first, so that no group appears unseen in between.
         self.watch(&root).map_err(KeepError::file(&root))?;
         let paths = self.paths.iter();
         let now: BTreeMap<String, u64> = paths
@@ -139,7 +137,7 @@ impl Groups {
         Ok(changed)
     }
 
-    /// Watches every directory above a wanted group that is there.
+    /// Watches every existing directory on the path to a wanted group.
     fn watch(&mut self, root: &Path) -> std::io::Result<()> {
         let watched = match &mut self.watched {
             Some(watched) => watched,
@@ -151,7 +149,7 @@ impl Groups {
             for part in path.split('/') {
                 match watched.add(&folder, events) {
                     Ok(()) => {}
-                    // What is not there is made in one that is.
+                    // A missing directory is created in its parent, which is watched already.
                     Err(rustix::io::Errno::NOENT) => break,
                     Err(error) => return Err(error.into()),
                 }
@@ -161,8 +159,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Ends when a wanted group has another number than before; never where
-    /// none is wanted. May be dropped and called again.
+    /// Waits until the number of a wanted group changes. Never returns if no group is wanted.
+    /// Cancel-safe: it may be dropped and called again.
     pub(crate) async fn changed(&mut self) -> Result<(), KeepError> {
         loop {
             match &self.watched {

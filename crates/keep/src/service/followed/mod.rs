@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Objects of rules that the kernel numbers itself and that appear and disappear while the rules
-//! are in force. Each kind has a file.
+//! Kernel objects that rules name, that the kernel numbers itself, and that appear and disappear
+//! while the rules are in force. Each kind has a file.
 
 mod control_group;
 
@@ -9,17 +9,17 @@ pub(crate) use control_group::Groups;
 use std::collections::BTreeSet;
 use weirgate_state::{Key, State};
 
-/// What is followed, in words.
+/// Returns the plural name of the kind of object, for messages.
 pub(super) fn what() -> &'static str {
     Key::ControlGroup.followed().unwrap_or_default()
 }
 
-/// Why rules of a state match nothing now that ask for it, one sentence each.
+/// Explains, in one sentence each, why rules of a state that name such objects match nothing now.
 pub fn absent(state: &State) -> Vec<String> {
     control_group::absent(state)
 }
 
-/// The kernel's numbers of what is there now of these paths.
+/// Returns the kernel's numbers of the objects that exist now at these paths.
 pub(super) fn numbers(key: Key, paths: &[String]) -> BTreeSet<u128> {
     match key {
         Key::ControlGroup => control_group::numbers(paths),

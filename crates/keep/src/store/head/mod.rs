@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which state is in force, and the one change that may be pending: the
-//! decisions of the protocol by which several processes change one kernel.
+//! Which state is in force, and the one change that may be pending: the decisions of the protocol
+//! by which several processes change one kernel.
 //!
-//! The number of a change is its fencing number. It is larger than that of any
-//! change before, and the head stores the largest. A process writes to the
-//! kernel or to the store only under the lock, after it has read the head
-//! there. A process that was late (stopped, slow, swapped out) thus finds that
-//! its change is settled, or that a newer one was begun, and does nothing.
+//! The number of a change is its fencing number. It is larger than that of any earlier change, and
+//! the head stores the largest. A process writes to the kernel or to the store only under the lock,
+//! after it has read the head under that lock. So a process that was delayed (stopped, slow,
+//! swapped out) finds that its change is settled, or that a newer one was begun, and does nothing.
 //!
-//! What is decided here is a function of what is read under the lock and of the
-//! time. `model` searches all orders in which processes can reach these
-//! decisions.
+//! Each decision is a function of the time and of what was read under the lock. `model` searches
+//! all orders in which processes can reach these decisions.
 
 #[cfg(test)]
 mod model;
@@ -20,42 +18,42 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weirgate_state::Routing;
 
-/// How many entries are kept.
+/// How many entries the history keeps.
 pub const MOST_ENTRIES: usize = 20;
 
-/// What became of an entry.
+/// The outcome of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was applied for good.
+    /// It was confirmed, or needed no confirmation.
     Confirmed,
-    /// Nobody confirmed it; what was before is back.
+    /// Nobody confirmed it in time; the former state was restored.
     Returned,
-    /// It was taken back by `rollback` before it was confirmed.
+    /// `rollback` took it back before it was confirmed.
     TakenBack,
-    /// It could not be applied; what was before is back.
+    /// It could not be applied; the former state was restored.
     Failed(String),
-    /// What was before could not be restored.
+    /// The former state could not be restored.
     Lost(String),
 }
 
-/// A change that is under way or waits to be confirmed.
+/// A change that is being made or waits for confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pending {
-    /// Its entry, and its fencing number.
+    /// The number of its entry, which is its fencing number.
     pub number: u64,
-    /// The run of the kernel that it was made in.
+    /// The boot in which it was made.
     pub boot: String,
-    /// When the guard takes it back, in nanoseconds of `CLOCK_BOOTTIME`; `None` while it is being
-    /// applied.
+    /// The deadline after which the guard takes it back, in nanoseconds of `CLOCK_BOOTTIME`; `None`
+    /// while it is being applied.
     pub deadline: Option<u64>,
-    /// What routed over several links before it, where it changes that
+    /// The former routing over several links, if the change replaces it
     /// ([`weirgate_state::Routing::lines`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Vec<String>>,
 }
 
 impl Pending {
-    /// What routed over several links before it, where it changes that.
+    /// Returns the former routing over several links, if the change replaces it.
     pub(crate) fn former_routing(&self) -> Result<Option<Routing>, KeepError> {
         let Some(lines) = &self.routing else {
             return Ok(None);
@@ -65,7 +63,7 @@ impl Pending {
         read.ok_or_else(lost).map(Some)
     }
 
-    /// What becomes of it when it is taken back because it is due.
+    /// Returns its outcome if it is taken back because it is due.
     pub(crate) fn lapsed(&self) -> Outcome {
         match self.deadline {
             Some(_) => Outcome::Returned,
@@ -74,43 +72,42 @@ impl Pending {
     }
 }
 
-/// Which entry is what.
+/// Which entry is confirmed, and which is pending.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Head {
-    /// The entry that is applied when the machine starts; `None` for nothing.
+    /// The entry that is applied at boot; `None` for nothing.
     pub confirmed: Option<u64>,
-    /// The change in between, if there is one.
+    /// The pending change, if there is one.
     pub pending: Option<Pending>,
-    /// The number of the newest change that was begun, whatever became of it:
-    /// the fencing number. 0 before the first, and in a head of a version that
-    /// did not store it.
+    /// The fencing number: the number of the newest change that was begun, whatever its outcome. It
+    /// is 0 before the first change, and in a head of a version that did not store it.
     #[serde(default)]
     pub generation: u64,
-    /// What became of the entries that are kept.
+    /// The outcomes of the entries that the history keeps.
     pub outcomes: BTreeMap<u64, Outcome>,
 }
 
-/// What a process that holds the lock finds pending.
+/// The state of the pending change, for a process that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing is pending.
     Settled,
-    /// A change waits to be confirmed, so many nanoseconds more.
+    /// A change waits for confirmation, for this many nanoseconds more.
     Waiting(u64),
-    /// A change has to be taken back: its time is over, or its maker died
-    /// before it was whole (a maker that lives holds the lock).
+    /// A change has to be taken back. Its deadline has passed, or its author died before it was
+    /// complete; a living author holds the lock.
     Due,
-    /// The machine restarted since the change; the kernel has nothing of it.
+    /// The machine has rebooted since the change, so the kernel has nothing of it.
     Restarted,
 }
 
 impl Head {
-    /// The number of the next change, where this is the newest entry on disk.
+    /// Returns the number of the next change; `newest` is the newest entry on disk.
     pub(crate) fn next(&self, newest: Option<u64>) -> u64 {
         self.generation.max(newest.unwrap_or(0)) + 1
     }
 
-    /// Begins a change in this run of the kernel.
+    /// Begins a change in this boot.
     pub(crate) fn begin(&mut self, number: u64, boot: &str) {
         self.generation = number;
         self.pending = Some(Pending {
@@ -121,8 +118,8 @@ impl Head {
         });
     }
 
-    /// What is to be done about the pending change, at this time
-    /// (`CLOCK_BOOTTIME`, nanoseconds) in this run of the kernel.
+    /// Returns what has to be done about the pending change, at this time (`CLOCK_BOOTTIME`,
+    /// nanoseconds) in this boot.
     pub(crate) fn standing(&self, boot: &str, now: u64) -> Standing {
         match &self.pending {
             None => Standing::Settled,
@@ -134,21 +131,20 @@ impl Head {
         }
     }
 
-    /// Whether this change is the pending one.
+    /// Returns whether this change is the pending one.
     pub(crate) fn awaits(&self, number: u64) -> bool {
         let pending = self.pending.as_ref();
         pending.is_some_and(|pending| pending.number == number)
     }
 
-    /// The head that the guard of a change goes on from when it takes the
-    /// change back; `None` where it must do nothing, because the change is
-    /// settled or a newer one was begun. `found` is what it read under the lock.
+    /// Returns the head from which a guard continues when it takes its change back. Returns `None`
+    /// if the guard must do nothing, because the change is settled or a newer one was begun.
+    /// `found` is what it read under the lock.
     ///
-    /// A file that is gone reads as [`Head::default`], and a damaged one as `None`.
-    /// Nobody can have begun a newer change then, since that needs the file. The
-    /// guard does its duty, and goes on from the head that its change was `begun`
-    /// with. If its change was confirmed before the file went, it has learnt so
-    /// ([`Head::let_go`]).
+    /// A missing file reads as [`Head::default`], and a damaged one as `None`. In both cases nobody
+    /// can have begun a newer change, since that needs the file. So the guard acts, and continues
+    /// from the head with which its change was `begun`. If the change was confirmed before the file
+    /// was lost, the guard was told so ([`Head::let_go`]).
     pub(crate) fn for_guard(found: Option<Self>, begun: &Self) -> Option<Self> {
         match found.filter(|head| head.generation > 0) {
             Some(head) => head.awaits(begun.generation).then_some(head),
@@ -156,16 +152,16 @@ impl Head {
         }
     }
 
-    /// Whether the guard of a change may go that learns that its change is
-    /// settled. It believes this unless the head says otherwise: where the file is
-    /// gone, nothing else tells whether the change was confirmed.
+    /// Returns whether a guard may exit that was told that its change is settled. It believes the
+    /// message unless the head contradicts it: if the file is gone, only the message says whether
+    /// the change was confirmed.
     pub(crate) fn let_go(found: Option<&Self>, number: u64) -> bool {
         !found.is_some_and(|head| head.awaits(number))
     }
 
-    /// Makes a change that waits for confirmation due; true if there is one.
-    /// This is written before the kernel is touched: what is half taken back
-    /// cannot be confirmed any more, even if who takes it back dies.
+    /// Sets the deadline of a change that waits for confirmation to now. Returns whether there is
+    /// one. This is written before the kernel is touched: a change that is half taken back can no
+    /// longer be confirmed, even if the process that takes it back dies.
     pub(crate) fn recall(&mut self, boot: &str, now: u64) -> bool {
         let waits = matches!(self.standing(boot, now), Standing::Waiting(_));
         if let Some(pending) = self.pending.as_mut().filter(|_| waits) {
@@ -174,15 +170,14 @@ impl Head {
         waits
     }
 
-    /// Ends what is pending because it is due, or was lost at a restart.
+    /// Settles the pending change, because it is due or was lost in a reboot.
     pub(crate) fn lapse(&mut self) {
         if let Some(pending) = self.pending.clone() {
             self.settle(pending.number, pending.lapsed());
         }
     }
 
-    /// Ends what is pending, as this; an entry's number is kept in mind as
-    /// long as the entry is.
+    /// Settles the pending change with this outcome. Outcomes are kept as long as their entries.
     pub fn settle(&mut self, number: u64, outcome: Outcome) {
         if outcome == Outcome::Confirmed {
             self.confirmed = Some(number);
@@ -212,7 +207,7 @@ mod tests {
         confirmed.settle(5, Outcome::Confirmed);
         for (found, acts) in [
             (Some(own.clone()), true),
-            // Gone, and damaged.
+            // The file is missing, and then damaged.
             (Some(Head::default()), true),
             (None, true),
             (Some(confirmed), false),

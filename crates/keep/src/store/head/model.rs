@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every order in which writers, guards, the service and a restart of the
-//! machine can reach the decisions of [`Head`], searched breadth first.
+//! Searches, breadth first, every order in which writers, guards, the service and a reboot can
+//! reach the decisions of [`Head`].
 //!
-//! A process makes one small step at a time, and any other may come in between,
-//! so that a process that is stopped or slow is one that makes no step for a
-//! while. A crash ends a process between two steps, and lets go of its lock.
+//! A process makes one small step at a time, and any other process may make steps in between. So a
+//! stopped or slow process is one that makes no step for a while. A crash ends a process between
+//! two steps, and releases its lock.
 //!
-//! Asserted in every world: the confirmed state is never an older one than was
-//! confirmed before, and what a command reported as done stays done. Wherever
-//! the lock is free and nothing is pending, the kernel holds exactly the
-//! confirmed state. From every world the service reaches that when the time of
-//! what is pending is over.
+//! Asserted in every world: the confirmed state is never older than one that was confirmed before,
+//! and what a command reported as done stays done. If the lock is free and nothing is pending, the
+//! kernel holds exactly the confirmed state. From every world the service reaches that state once
+//! the deadline of the pending change has passed.
 //!
-//! Not modelled: damaged or deleted files (tests of `history`), a lost lock file (the fencing
-//! test of `tests/cli/apply/late.rs`), two guards of one change, `remove`, refills of sets, circuits,
-//! and how long a step takes: the service's quarter of a second stands for any time.
+//! Not modelled: damaged or deleted files (tests of `history`), a lost lock file (the fencing test
+//! of `tests/cli/apply/late.rs`), two guards of one change, `remove`, refills of sets, and
+//! circuits. How long a step takes is not modelled either: the service's quarter of a second stands
+//! for any time.
 //!
-//! Over 500 lines, because a process's steps mean nothing without the world that
-//! they change.
+//! Over 500 lines, because the steps of a process mean nothing without the world that they change.
 
 use super::{Head, Outcome, Standing};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-/// How long a change may wait for confirmation.
+/// How long a change waits for confirmation, in ticks.
 const WAIT: u64 = 2;
 
 /// What the kernel holds.
@@ -33,11 +32,11 @@ enum Kernel {
     Whole(u64),
     /// Something between two states.
     Half,
-    /// Something between nothing, after a restart, and the confirmed state.
+    /// Something between nothing, after a reboot, and the confirmed state.
     Unmended,
 }
 
-/// What a process is for.
+/// The task of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Task {
     Apply,
@@ -46,20 +45,20 @@ enum Task {
     Rollback,
     Boot,
     Keep,
-    /// Of the change that the process of this index makes.
+    /// Guards the change of the process with this index.
     Guard {
         maker: usize,
     },
 }
 
-/// What a process does next.
+/// The next step of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Next {
     Lock,
     Decide,
-    /// Nobody may confirm any more.
+    /// From here on nobody can confirm the change.
     Recall,
-    /// The confirmed state comes back; the first half of it.
+    /// Restores the first half of the confirmed state.
     Restore,
     Restored,
     Settle,
@@ -67,7 +66,7 @@ enum Next {
     Change,
     Changed,
     Keep,
-    /// The guard learns that the change is whole.
+    /// Tells the guard that the change is complete.
     Tell,
     Confirm,
     Unlock,
@@ -78,14 +77,13 @@ enum Next {
 struct Process {
     task: Task,
     next: Next,
-    /// The change that it makes, or guards.
+    /// The change that it makes or guards.
     number: u64,
-    /// What a guard knows: the kernel and the head before, and until when it
-    /// waits, once it knows.
+    /// What a guard knows: the kernel and the head before the change, and later the deadline.
     before: Kernel,
     begun: Head,
     until: Option<u64>,
-    /// What it has to report when it is done.
+    /// The change that it reports as done when it ends.
     done: Option<u64>,
 }
 
@@ -100,7 +98,7 @@ struct World {
     processes: Vec<Process>,
     crashes: u8,
     restarts: u8,
-    /// The newest change of which a command reported that it is in force.
+    /// The newest change that a command reported as in force.
     reported: u64,
     /// Whether guards read the head before they act.
     fenced: bool,
@@ -176,7 +174,7 @@ impl World {
                 events.push(Event::Crash(index));
             }
         }
-        // Time goes on where it makes a difference.
+        // Advance the time only if that makes a difference.
         let pending = self.head.pending.as_ref();
         let deadline = pending.and_then(|pending| pending.deadline);
         if deadline.is_some_and(|deadline| self.now < deadline) {
@@ -201,7 +199,7 @@ impl World {
                 Some(until) => self.now >= until,
                 None => self.processes[maker].next == Next::End,
             },
-            // It sleeps while there is nothing to do.
+            // The service sleeps while there is nothing to do.
             Task::Keep => match self.standing() {
                 Standing::Settled => self.kernel != self.wanted(),
                 Standing::Waiting(_) => false,
@@ -232,12 +230,12 @@ impl World {
                 self.start(Task::Keep);
             }
         }
-        // What became of an entry decides nothing.
+        // Outcomes influence no decision; clearing them makes worlds equal.
         self.head.outcomes.clear();
     }
 
     fn end(&mut self, index: usize) {
-        // What it knew makes no difference any more.
+        // Reset what it knew, so that worlds that differ only in that are equal.
         let ended = &mut self.processes[index];
         *ended = Process {
             task: ended.task,
@@ -362,7 +360,7 @@ impl World {
         self.processes[index].next = next;
     }
 
-    /// The guard of a process hears that the change is whole.
+    /// Tells the guard of a process that the change is complete.
     fn tell(&mut self, index: usize) {
         let pending = self.head.pending.clone();
         let until = pending.and_then(|pending| pending.deadline);
@@ -378,7 +376,7 @@ impl World {
         }
     }
 
-    /// What a process that is no guard does first with the lock.
+    /// Returns the first step of a process under the lock; guards are handled elsewhere.
     fn decide(&self, task: Task) -> Next {
         match (self.standing(), task) {
             (Standing::Restarted, Task::Apply | Task::ApplyUntilConfirmed) => Next::Settle,
@@ -391,7 +389,7 @@ impl World {
         }
     }
 
-    /// Begins a change, with a guard; a process makes one.
+    /// Begins a change, with a guard. Each process begins at most one.
     fn begin(&mut self, index: usize) -> Next {
         let number = self.head.next(Some(self.newest));
         self.newest = number;
@@ -412,7 +410,7 @@ impl World {
         Next::Change
     }
 
-    /// What is wrong with this world.
+    /// Returns what is wrong with this world.
     fn fault(&self) -> Option<&'static str> {
         if self.head.confirmed.unwrap_or(0) < self.reported {
             return Some("what was reported as done is undone");
@@ -435,7 +433,7 @@ impl World {
         }
     }
 
-    /// The world after the service had the time it needs; it must be exact.
+    /// Checks that the service reaches the confirmed state once it had the time it needs.
     fn in_the_end(&self) -> Option<&'static str> {
         let mut world = self.clone();
         world.now += WAIT;
@@ -453,8 +451,7 @@ impl World {
     }
 }
 
-/// How many worlds can be reached, or the first fault with the world that has
-/// it.
+/// Returns how many worlds can be reached, or the first fault with its world.
 fn search(first: World) -> Result<usize, String> {
     let mut seen = HashSet::from([first.clone()]);
     let mut worlds = vec![first];
@@ -496,8 +493,8 @@ fn no_order_of_events_undoes_what_is_confirmed() {
     assert!(all > 10_000, "{all}");
 }
 
-/// A confirmation beside two changes that wait for one: it confirms one of them, and never
-/// what is taken back.
+/// Runs a confirmation beside two changes that wait for one. It confirms one of them, and never one
+/// that is taken back.
 #[test]
 fn a_confirmation_beside_two_changes_confirms_one_of_them() {
     let tasks = [
@@ -510,7 +507,7 @@ fn a_confirmation_beside_two_changes_confirms_one_of_them() {
     assert!(found > 10_000, "{found}");
 }
 
-/// The model finds what a guard did before it read the head.
+/// Checks that the model detects a guard that acts before it reads the head.
 #[test]
 fn a_guard_that_does_not_read_the_head_is_found_out() {
     let mut world = World::new(&[Task::ApplyUntilConfirmed, Task::Apply], 0, 0);
@@ -526,7 +523,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// With more writers and more crashes than can be searched whole.
+    /// Runs more writers and more crashes than can be searched exhaustively.
     #[test]
     fn random_interleavings_are_exact(
         tasks in proptest::collection::vec(proptest::sample::select(&TASKS[..]), 3..8),
@@ -535,7 +532,7 @@ proptest! {
         let mut world = World::new(&tasks, 4, 2);
         for choice in choices {
             let mut events = world.events();
-            // Crashes and restarts are rare, so that there is something to end.
+            // Keep crashes and restarts rare, so that processes get far enough.
             if choice >> 16 & 7 != 0 {
                 events.retain(|event| matches!(event, Event::Step(_) | Event::Tick));
             }

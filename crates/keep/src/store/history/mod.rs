@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The last applied states, and which of them is in force, confirmed, or
-//! waiting to be confirmed. Kept where it outlives the kernel.
+//! The last applied states, and which of them is in force, confirmed, or waiting for confirmation.
+//! They are stored where they outlive the kernel.
 //!
-//! An entry never changes once it is written; `head` says what became of it.
+//! An entry never changes once it is written; `head` has its outcome.
 
 use crate::error::KeepError;
 use crate::store::damage::{self, Damage};
@@ -18,16 +18,16 @@ use std::path::PathBuf;
 use weirgate_state::State;
 use weirgate_units::Arrange as _;
 
-/// The file that says which entry is what, and its copy.
+/// The file that says which entry is confirmed and which is pending, and its copy.
 const HEAD: &str = "head";
 const COPY: &str = "head.copy";
-/// What to do with a damaged entry.
+/// The advice for a damaged entry.
 const HINT: &str = "delete it; the other states of `weirgate history` can still be used";
 
-/// A text that a state was made from.
+/// A file from which a state was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The file's path as it was given.
+    /// Its path as the user gave it.
     pub path: String,
     /// Its content.
     pub text: String,
@@ -38,15 +38,15 @@ pub struct Source {
 pub struct Entry {
     /// Its number; later ones are larger.
     pub number: u64,
-    /// When, in seconds of Unix time.
+    /// When it was made, in seconds of Unix time.
     pub time: u64,
     /// The version of weirgate that wrote it.
     pub version: String,
-    /// The entry that a rollback went back to.
+    /// The entry to which a rollback went back.
     pub from: Option<u64>,
     /// The policy's texts, the main file first.
     pub sources: Vec<Source>,
-    /// What the kernel should have had.
+    /// The state that the kernel should have.
     pub desired: State,
     /// What the devices had before weirgate.
     pub former: State,
@@ -56,13 +56,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether it says that everything was removed: its state is empty, and it has no links.
+    /// Returns whether this entry removed everything: its state is empty, and it has no links.
     pub fn is_removal(&self) -> bool {
         self.desired == State::default() && self.links.is_none()
     }
 }
 
-/// An [`Entry`] with the text of its tables.
+/// An [`Entry`] for writing, with the serialized text of its tables.
 #[derive(Serialize)]
 struct EntryWritten<'a> {
     number: u64,
@@ -76,14 +76,14 @@ struct EntryWritten<'a> {
     links: Option<&'a Source>,
 }
 
-/// What of an [`Entry`] says which links it has.
+/// The part of an [`Entry`] that says which links it has.
 #[derive(Deserialize)]
 struct EntryLinks {
     #[serde(default)]
     links: Option<Source>,
 }
 
-/// What of an [`Entry`] says whether it is another's like.
+/// The part of an [`Entry`] that is compared with another one.
 #[derive(Deserialize)]
 struct EntryUnread<'a> {
     sources: Vec<Source>,
@@ -98,7 +98,7 @@ pub struct History {
 }
 
 impl History {
-    /// The history in these folders; nothing is read or written yet.
+    /// Returns the history in these folders, without reading or writing anything.
     pub fn of(folders: &Folders) -> Self {
         Self {
             folder: folders.state.clone(),
@@ -109,13 +109,13 @@ impl History {
         self.folder.join(format!("{number:06}.state"))
     }
 
-    /// Which entry is what; the beginning where nothing was ever applied. Where the
-    /// file is damaged, its copy says so.
+    /// Returns which entry is confirmed and which is pending; the default if nothing was ever
+    /// applied. If the file is damaged, its copy is used.
     pub fn head(&self) -> Result<Head, KeepError> {
         self.read_head().map(|(head, _)| head)
     }
 
-    /// The same, and whether it is the copy's.
+    /// Reads the head, and returns whether it comes from the copy.
     fn read_head(&self) -> Result<(Head, bool), KeepError> {
         let hint = "delete it; the states of `weirgate history` stay, but none counts as confirmed";
         let read = |name| sealed::read::<Head>(&self.folder.join(name), hint);
@@ -124,25 +124,25 @@ impl History {
                 Ok(Some(copy)) => Ok((copy, true)),
                 _ => Err(damage),
             },
-            // One that is gone was deleted: the copy does not count then.
+            // A missing head was deleted on purpose, so the copy does not count.
             other => Ok((other?.unwrap_or_default(), false)),
         }
     }
 
-    /// Writes which entry is what, unless a newer change was begun than this
-    /// head knows of: then whoever writes lost the lock without noticing.
+    /// Writes the head. Fails if a newer change was begun than this head knows: then the caller
+    /// lost the lock without noticing.
     ///
-    /// The copy is in its place first, so that it is never older than the head. A damaged
+    /// The copy is renamed into place first, so that it is never older than the head. A damaged
     /// head is set aside.
     pub(crate) fn set_head(&self, _lock: &Lock, head: &Head) -> Result<(), KeepError> {
         let path = self.folder.join(HEAD);
-        // One that cannot be read says nothing, and is replaced.
+        // Replace a head that cannot be read.
         match self.read_head() {
             Ok((found, _)) if found.generation > head.generation => {
                 return Err(KeepError::Fenced(found.generation));
             }
             Ok((_, false)) => {}
-            // A second name, so that there is a head at any time.
+            // Link instead of rename, so that there is a head at any time.
             _ => damage::link_aside(&path)?,
         }
         folder::folder(&self.folder)?;
@@ -156,7 +156,7 @@ impl History {
         sealed::publish(&asides[1], &path)
     }
 
-    /// Puts the copy of a damaged head in its place.
+    /// Replaces a damaged head by its copy.
     pub(crate) fn mend_head(&self, lock: &Lock) -> Result<(), KeepError> {
         match self.read_head()? {
             (head, true) => self.set_head(lock, &head),
@@ -164,8 +164,9 @@ impl History {
         }
     }
 
-    /// The newest entry before the confirmed one that was applied for good and can be
-    /// read. What stood before everything was removed does not come back by itself.
+    /// Returns the newest entry before the confirmed one that was confirmed too and can be read.
+    /// Returns `None` if that entry is a removal: what was in force before a removal is not
+    /// restored without being asked for.
     pub(crate) fn fallback(&self, head: &Head) -> Option<Entry> {
         let mut number = head.confirmed?;
         loop {
@@ -178,8 +179,8 @@ impl History {
         }
     }
 
-    /// Takes what serves in the place of the confirmed entry for it, since the file of
-    /// that is damaged, and sets the file aside; whether it is another entry.
+    /// Makes `entry` the confirmed one in place of one whose file is damaged, and sets that file
+    /// aside. Returns whether it is another entry.
     pub(crate) fn go_on_with(
         &self,
         lock: &Lock,
@@ -200,7 +201,7 @@ impl History {
         Ok(is_another)
     }
 
-    /// What was found damaged and is set aside.
+    /// Returns the damaged files that were set aside.
     pub fn damages(&self) -> Result<Vec<Damage>, KeepError> {
         let head = self.head()?;
         let found = damage::found(&self.folder)?;
@@ -210,7 +211,7 @@ impl History {
             .collect())
     }
 
-    /// The numbers of the entries, oldest first.
+    /// Returns the numbers of the entries, oldest first.
     pub fn numbers(&self) -> Result<Vec<u64>, KeepError> {
         let listing = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -226,7 +227,7 @@ impl History {
         Ok(numbers)
     }
 
-    /// One entry.
+    /// Reads one entry.
     pub fn entry(&self, number: u64) -> Result<Entry, KeepError> {
         let path = self.entry_file(number);
         sealed::read(&path, HINT)?.ok_or_else(|| {
@@ -234,14 +235,14 @@ impl History {
         })
     }
 
-    /// The file of links of one entry.
+    /// Reads the file of links of one entry.
     pub(crate) fn links(&self, number: u64) -> Result<Option<Source>, KeepError> {
         let read = sealed::read::<EntryLinks>(&self.entry_file(number), HINT)?;
         Ok(read.and_then(|entry| entry.links))
     }
 
-    /// Whether an entry has these texts and leads to this state, whose tables
-    /// have this text.
+    /// Returns whether an entry has these texts and leads to this state, whose tables have the text
+    /// `tables`.
     pub(crate) fn is(
         &self,
         number: u64,
@@ -258,9 +259,9 @@ impl History {
         same.is_ok_and(|same| same == Some(true))
     }
 
-    /// Writes an entry with the next number, and drops the oldest beyond
-    /// [`MOST_ENTRIES`] that are neither confirmed nor pending. `tables` is the text of
-    /// the tables that it leads to.
+    /// Writes an entry with the next number. Deletes the oldest entries beyond [`MOST_ENTRIES`],
+    /// except the confirmed and the pending one. `tables` is the text of the tables to which it
+    /// leads.
     pub(crate) fn add(
         &self,
         _lock: &Lock,
@@ -294,8 +295,8 @@ impl History {
         Ok(entry)
     }
 
-    /// The entry that `rollback` goes back to: the one that was in force before
-    /// what is in force now, or before everything was removed.
+    /// Returns the entry to which `rollback` goes back: the one that was in force before the
+    /// present one, or before everything was removed.
     pub fn earlier(&self, head: &Head) -> Result<Option<u64>, KeepError> {
         if let Some(current) = head.confirmed {
             return self.before(current, head);
@@ -306,7 +307,7 @@ impl History {
         }
     }
 
-    /// The newest entry before this one that was applied for good.
+    /// Returns the newest confirmed entry before this one.
     pub fn before(&self, number: u64, head: &Head) -> Result<Option<u64>, KeepError> {
         let good =
             |other: &u64| *other < number && head.outcomes.get(other) == Some(&Outcome::Confirmed);

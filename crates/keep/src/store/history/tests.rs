@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is kept, damaged, and given up.
+//! Tests of entries that are kept, damaged or deleted.
 
 use super::*;
 use crate::links::AppliedLinks;
@@ -86,7 +86,7 @@ fn before_a_removal_is_what_was_in_force_then() {
         .unwrap();
     head.settle(1, Outcome::Confirmed);
     assert_eq!(history.earlier(&head).unwrap(), None);
-    // A removal that a version before this one made has no entry.
+    // Earlier versions wrote no entry for a removal.
     head.confirmed = None;
     assert_eq!(history.earlier(&head).unwrap(), Some(1));
     add(&history, &head);
@@ -141,7 +141,7 @@ fn whatever_bit_of_the_head_is_damaged_its_copy_says_the_same() {
     let aside = history.folder.join("head.damaged");
     assert_eq!(fs::read(aside).unwrap(), &whole[..7]);
     assert!(!history.damages().unwrap()[0].is_grave());
-    // A newer change is known of where only the copy is whole.
+    // The newer change is also detected if only the copy is whole.
     fs::write(&path, "").unwrap();
     let error = history.set_head(&lock, &Head::default()).unwrap_err();
     assert!(matches!(error, KeepError::Fenced(2)), "{error}");
@@ -182,7 +182,7 @@ fn a_number_is_never_given_twice() {
     let mut head = Head::default();
     add(&history, &head);
     head.begin(2, "");
-    // Neither where the head is lost, nor where the newest entry is.
+    // Also if the head is lost, and if the newest entry is lost.
     assert_eq!(add(&history, &head).number, 3);
     assert_eq!(add(&history, &Head::default()).number, 4);
 }
@@ -229,7 +229,7 @@ fn a_damaged_entry_is_named_and_the_others_stay() {
     let error = history.entry(1).unwrap_err().to_string();
     assert!(error.contains("000001.state is damaged"), "{error}");
     assert_eq!(history.entry(2).unwrap().number, 2);
-    // What a crash left aside is no entry.
+    // A temporary file that a crash left is not an entry.
     fs::write(folder.path().join("state/000003.state.new"), b"x").unwrap();
     assert_eq!(history.numbers().unwrap(), [1, 2]);
 }

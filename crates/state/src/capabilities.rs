@@ -1,61 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel offers, as far as shaping needs it.
+//! The features of a kernel that shaping needs.
 
 use crate::Field;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What can be used on one kernel, found by asking it, or stated for a kernel
-/// that is not at hand.
+/// The features of one kernel: found by probing it, or stated for a kernel that is not present.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each answers a question of its own"
 )]
 pub struct Capabilities {
-    /// The kernel's release (`uname -r`); empty where it is not known.
+    /// The kernel's release (`uname -r`); empty if it is not known.
     pub release: String,
-    /// Qdisc kinds by kernel name, of those weirgate knows: `htb`, `fq_codel`,
-    /// `sfq`, `fq`, `pfifo`, `bfifo`, `red`, `cake`.
+    /// The available qdisc kinds by kernel name, among those that weirgate knows: `htb`,
+    /// `fq_codel`, `sfq`, `fq`, `pfifo`, `bfifo`, `red`, `cake`.
     pub qdiscs: BTreeSet<String>,
     /// IFB devices can be created.
     pub ifb: bool,
-    /// `inet` tables with a postrouting chain that writes `skb->priority`.
+    /// `inet` tables may have a postrouting chain that writes `skb->priority`.
     pub nft_postrouting: bool,
-    /// `netdev` tables with an ingress chain that redirects to another device
-    /// (`fwd to`), which shaping of arriving packets on an IFB needs.
+    /// `netdev` tables may have an ingress chain that redirects to another device (`fwd to`), which
+    /// shaping of arriving packets on an IFB needs.
     pub nft_ingress_forward: bool,
-    /// HookPrograms packets can get bits of their connection's mark (`act_ctinfo`),
-    /// which kept decisions need where packets are shaped on an IFB.
+    /// Arriving packets can get bits of their connection's mark (`act_ctinfo`), which stored
+    /// decisions need where packets are shaped on an IFB.
     #[serde(default)]
     pub restore_marks: bool,
-    /// `netdev` tables with an egress chain, which a bridge's ports need.
+    /// `netdev` tables may have an egress chain, which a bridge's ports need.
     #[serde(default)]
     pub nft_egress: bool,
-    /// Fields of packets that not every kernel knows, of those that this one
-    /// does, by nft's names.
+    /// The packet fields that this kernel knows, among those that not every kernel knows, by nft's
+    /// names.
     #[serde(default)]
     pub fields: BTreeSet<String>,
-    /// The classifier of payloads can be attached where packets arrive
-    /// (`cls_bpf`), by a program that has it.
+    /// The payload classifier can be attached where packets arrive (`cls_bpf`), and this build
+    /// contains it.
     #[serde(default)]
     pub payload: bool,
-    /// The kernel did not take the programs of receive windows when they were to be attached:
-    /// its verifier refused them.
+    /// The verifier refused the programs of receive windows when they were to be attached.
     #[serde(default)]
     pub windows_refused: bool,
-    /// Programs can be qdiscs (`CONFIG_NET_SCH_BPF`, Linux 6.16), as far as that
-    /// shows without loading one: its type information has what they call.
+    /// BPF programs can be qdiscs (`CONFIG_NET_SCH_BPF`, Linux 6.16). This is judged without
+    /// loading one: the kernel's type information has the functions that they call.
     #[serde(default)]
     pub kit: bool,
-    /// It is this program that has no programs for the kernel: it was built for small
-    /// routers. Then there is neither `payload` nor `kit`.
+    /// This build contains no BPF programs, because it is for small routers. Then `payload` and
+    /// `kit` are false.
     #[serde(default)]
     pub small: bool,
 }
 
 impl Capabilities {
-    /// A kernel that has everything, such as a distribution's.
+    /// Returns the features of a kernel that has everything, such as that of a distribution.
     #[must_use]
     pub fn all() -> Self {
         let kinds = [
@@ -77,7 +75,7 @@ impl Capabilities {
         }
     }
 
-    /// The same kernel, for the program of small routers.
+    /// Returns the same for the build for small routers.
     #[must_use]
     pub fn small() -> Self {
         Self {
@@ -88,19 +86,19 @@ impl Capabilities {
         }
     }
 
-    /// What would let programs look at packets, as the begin of a hint.
+    /// Returns the beginning of a hint: what would permit programs to see packets.
     #[must_use]
     pub fn bring_cls_bpf(&self) -> &'static str {
         self.or_whole("load or build the module cls_bpf")
     }
 
-    /// What would let programs be qdiscs, as the begin of a hint.
+    /// Returns the beginning of a hint: what would permit programs to be qdiscs.
     #[must_use]
     pub fn bring_program_qdiscs(&self) -> &'static str {
         self.or_whole("use Linux 6.16 or later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF")
     }
 
-    /// What is right of a kernel, unless it is this program that lacks programs.
+    /// Returns the advice about the kernel, unless this build is what lacks programs.
     fn or_whole(&self, kernel: &'static str) -> &'static str {
         if self.small {
             "install the whole `weirgate`"
@@ -109,8 +107,7 @@ impl Capabilities {
         }
     }
 
-    /// What it is that lacks programs, to be named in a message: this program, or the kernel
-    /// of this release.
+    /// Returns what lacks programs, for a message: this build, or the kernel of this release.
     #[must_use]
     pub fn lacking_programs<'r>(&self, release: &'r str) -> &'r str {
         if self.small {
@@ -120,18 +117,18 @@ impl Capabilities {
         }
     }
 
-    /// Whether rules can look at a field, in whatever variant.
+    /// Returns whether rules can look at a field, in any variant.
     #[must_use]
     pub fn has_field(&self, field: Field) -> bool {
         !field.is_optional() || self.fields.contains(field.name())
     }
 
-    /// Notes that rules can look at a field.
+    /// Records that rules can look at a field.
     pub fn add_field(&mut self, field: Field) {
         self.fields.insert(field_name(field));
     }
 
-    /// Whether a qdisc kind can be used, by kernel name.
+    /// Returns whether a qdisc kind, by kernel name, is available.
     #[must_use]
     pub fn has_qdisc(&self, kind: &str) -> bool {
         self.qdiscs.contains(kind)

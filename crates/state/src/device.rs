@@ -11,8 +11,8 @@ use std::fmt;
 pub struct DeviceName(String);
 
 impl DeviceName {
-    /// The name, or `None` where the kernel would refuse it
-    /// (`dev_valid_name`, net/core/dev.c).
+    /// Returns the name, or `None` if the kernel would refuse it (`dev_valid_name`,
+    /// net/core/dev.c).
     pub fn new(name: impl Into<String>) -> Option<Self> {
         let name = name.into();
         let fits = !name.is_empty() && name.len() <= 15 && name != "." && name != "..";
@@ -22,7 +22,7 @@ impl DeviceName {
         (fits && plain).then_some(Self(name))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,11 +59,11 @@ pub struct Device {
     pub offloads: Option<Offloads>,
     /// The root qdisc; `None` is the kernel's default.
     pub root: Option<Qdisc>,
-    /// Which policy line wants this device.
+    /// The policy line that requires this device.
     pub origin: Origin,
 }
 
-/// Offloads that would hand the gate more than one packet at once.
+/// Offloads that would pass the gate more than one packet at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloads {
     /// TCP segmentation offload (`tx-tcp-segmentation` and its IPv6 sibling).
@@ -72,9 +72,9 @@ pub struct Offloads {
     pub gso: bool,
     /// Generic receive offload (`rx-gro`).
     pub gro: bool,
-    /// Segments that this machine's own TCP may hand the device as one packet
-    /// (`gso_max_segs`), whatever its offloads: the kernel cuts them up behind
-    /// the queue. `None` leaves it as it is.
+    /// The most segments that this machine's own TCP may pass the device as one packet
+    /// (`gso_max_segs`), even without offloads: the kernel splits them after the queue. `None`
+    /// leaves it as it is.
     #[serde(default)]
     pub segments: Option<u32>,
 }

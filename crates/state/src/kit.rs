@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kit's shaper with classes: a BPF qdisc, which must be a root and takes
-//! no options, so that its whole configuration goes through maps (`bpf/qdisc/shaper.bpf.c`).
+//! The kit's shaper with classes: a BPF qdisc. It must be a root qdisc, and takes no options, so
+//! its whole configuration is in maps (`bpf/qdisc/shaper.bpf.c`).
 
 use crate::{KitWire, Origin};
 use serde::{Deserialize, Serialize};
@@ -11,39 +11,39 @@ use weirgate_units::{Handle, Rate, Span};
 pub struct Kit {
     /// The gate's rate, on the wire.
     pub gate: Rate,
-    /// What a packet costs there.
+    /// The overhead of a packet on the wire.
     pub wire: KitWire,
-    /// Bytes of the largest packet, as the device counts.
+    /// The size of the largest packet in bytes, as the device counts.
     pub mtu: u32,
     /// The class of packets whose `skb->priority` names none.
     pub other: Handle,
-    /// Whether ECN marks of its classes are made, by a program at the device's
-    /// egress: none of the shaper's own may write to a packet.
+    /// Whether ECN marks are made, by a program at the device's egress, because a BPF qdisc may not
+    /// write to a packet.
     #[serde(default)]
     pub marks: bool,
-    /// The program, where it is not that of the kit alone.
+    /// The program, if it has a discipline beside those of the kit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<KitProgram>,
     /// Classes by id, up to [`Kit::CLASSES`].
     pub classes: Vec<KitClass>,
 }
 
-/// A program of the shaper that has a discipline of one's own beside those of the kit.
+/// A shaper program that contains a discipline of the user's beside those of the kit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KitProgram {
     /// The discipline.
     pub discipline: String,
-    /// The number of the program: another version of the discipline has another.
+    /// The number of the program; another version of the discipline has another number.
     pub number: u64,
-    /// The kind's name for the kernel, which follows from the number.
+    /// The kernel's name of the qdisc kind, which follows from the number.
     pub kind: String,
 }
 
 impl KitProgram {
-    /// What the names of kinds begin with. No discipline's name has a capital.
+    /// The beginning of the kinds' names. No discipline's name has a capital letter.
     pub const KIND: &'static str = "weir_S";
 
-    /// That of a discipline, whose program has this number.
+    /// Returns the program of a discipline with this number.
     #[must_use]
     pub fn new(discipline: &str, number: u64) -> Self {
         Self {
@@ -55,25 +55,26 @@ impl KitProgram {
 }
 
 impl Kit {
-    /// The kind's name for the kernel.
+    /// The kernel's name of the qdisc kind.
     pub const KIND: &'static str = "weir_shaper";
     /// The most classes (`SHAPER_CLASSES`, aqm/host/shaper.h).
     pub const CLASSES: usize = 8;
 
-    /// The kind's name for the kernel, with this program.
+    /// Returns the kernel's name of the qdisc kind of this program.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.own.as_ref().map_or(Self::KIND, |own| &own.kind)
     }
 
-    /// Whether the kernel calls a shaper so.
+    /// Returns whether this is the kernel's name of a shaper.
     #[must_use]
     pub fn is_kind(kind: &str) -> bool {
         kind == Self::KIND || kind.starts_with(KitProgram::KIND)
     }
 
-    /// The qdisc's handle. The kernel puts no other kind in the place of one of the same
-    /// handle (`tc_modify_qdisc`, net/sched/sch_api.c), so each program has its own.
+    /// Returns the qdisc's handle. The kernel does not replace a qdisc by one of another kind with
+    /// the same handle (`tc_modify_qdisc`, net/sched/sch_api.c). So each program has a handle of
+    /// its own.
     #[must_use]
     pub fn handle(&self) -> Handle {
         let major = self
@@ -87,23 +88,23 @@ impl Kit {
 /// A class of the shaper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KitClass {
-    /// Packets with this `skb->priority` are its own.
+    /// Its packets have this `skb->priority`.
     pub id: Handle,
-    /// What it has before others get any excess, on the wire.
+    /// The rate that it gets before others get any excess, on the wire.
     pub guarantee: Rate,
-    /// What it never exceeds; `None` is the link.
+    /// The rate that it never exceeds; `None` is the rate of the link.
     pub ceiling: Option<Rate>,
-    /// How far it may fall behind its guarantee and still get it.
+    /// How much credit it may collect while it sends below its guarantee, as a time.
     pub credit: Span,
-    /// Its share of the excess among equals, from 1.
+    /// Its weight among classes of equal priority that share the excess, at least 1.
     pub weight: u32,
-    /// 0 (first) to 7.
+    /// Its priority, from 0 (first) to 7.
     pub prio: u8,
-    /// Its discipline of the kit, by name.
+    /// The name of its discipline, one of the kit.
     pub discipline: String,
-    /// The explicit parameters of the discipline, in their order.
+    /// The explicit parameters of the discipline, in order.
     pub settings: Vec<KitSetting>,
-    /// Which policy line wants it.
+    /// The policy line that requires it.
     pub origin: Origin,
 }
 
@@ -114,7 +115,7 @@ pub struct KitSetting {
     pub name: String,
     /// Its value, in the table's unit.
     pub value: u64,
-    /// Observed only: this is what the discipline has where nothing is set.
+    /// Only observed: whether this is the discipline's default.
     #[serde(default)]
     pub usual: bool,
 }

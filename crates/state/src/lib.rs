@@ -88,16 +88,15 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Everything weirgate owns in one network namespace.
+/// Everything that weirgate owns in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
     /// Devices by name: those a policy shapes, and those it creates (IFB).
     pub devices: BTreeMap<DeviceName, Device>,
     /// The classification tables (nftables), by family and name.
     pub tables: Vec<Table>,
-    /// What of weirgate's is attached at the ingress and egress hooks, by device. A
-    /// device without an entry has no `clsact` qdisc, or shall have none. Stored
-    /// states call it `arriving`.
+    /// weirgate's programs at the ingress and egress hooks, by device. A device without an entry
+    /// has no `clsact` qdisc, or should have none. Stored states call this `arriving`.
     #[serde(
         default,
         rename = "arriving",
@@ -107,7 +106,7 @@ pub struct State {
 }
 
 impl State {
-    /// The sets that are looked up or followed, with their tables.
+    /// Returns the sets that are filled by look-ups or by following objects, with their tables.
     pub fn refreshed_sets(&self) -> impl Iterator<Item = (&Table, &Set)> {
         let tables = self.tables.iter();
         tables
@@ -116,19 +115,19 @@ impl State {
     }
 }
 
-/// Why a desired object exists: the policy text that asks for it.
+/// Why a desired object exists: the policy text that requires it.
 ///
 /// Origins never take part in comparison: observed objects have none.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Origin {
-    /// Line of the policy file, from 1; 0 where no single line is the cause.
+    /// The line of the policy file, from 1; 0 if no single line is the cause.
     pub line: u32,
-    /// What the object does there, in a few words.
+    /// The purpose of the object, in a few words.
     pub reason: String,
 }
 
 impl Origin {
-    /// An origin at a policy line.
+    /// Returns an origin at a policy line.
     pub fn new(line: u32, reason: impl Into<String>) -> Self {
         Self {
             line,

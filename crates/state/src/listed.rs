@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree of qdiscs that the state has no words for, as the kernel lists it.
+//! A qdisc tree that the types of the state cannot describe, as the kernel lists it.
 
 use serde::{Deserialize, Serialize};
 
-/// A root qdisc that somebody else made, with everything below: the listing of the kernel
-/// in the form of requests that make the same again. Observed and put back, never
+/// A root qdisc that another program created, with everything below it. The kernel's listing has
+/// the form of requests that create the same tree again. It is observed and restored, but never
 /// changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// The root's discipline (`TCA_KIND`).
     pub name: String,
-    /// What is asked for, in this order; the root first.
+    /// The requests, in this order; the root comes first.
     pub objects: Vec<ListedObject>,
 }
 
 /// One request: `struct tcmsg` (rtnetlink(7)) without the device, and its attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedObject {
-    /// What it makes.
+    /// What it creates.
     pub what: ListedKind,
     /// `tcm_handle`.
     pub handle: u32,
@@ -25,11 +25,11 @@ pub struct ListedObject {
     pub parent: u32,
     /// `tcm_info`: a filter's preference and protocol.
     pub info: u32,
-    /// The attributes as netlink(7) writes them, in this machine's byte order.
+    /// The attributes in netlink(7) format, in this machine's byte order.
     pub attributes: Vec<u8>,
 }
 
-/// What a request of a [`Listed`] makes.
+/// What a request of a [`Listed`] creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ListedKind {
     /// A qdisc.
@@ -43,7 +43,7 @@ pub enum ListedKind {
 }
 
 impl Listed {
-    /// The handles of all its qdiscs, the root's first.
+    /// Returns the handles of all its qdiscs, the root's first.
     pub fn handles(&self) -> impl Iterator<Item = u32> {
         let qdiscs = self.objects.iter();
         qdiscs

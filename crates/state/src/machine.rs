@@ -1,65 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What surrounds shaping on one machine, as plain values: crate kernel reads
-//! them, crate doctor judges them. Nothing here is ever desired or changed.
+//! The surroundings of shaping on one machine, as plain values: crate kernel reads them, crate
+//! doctor judges them. Nothing here is ever desired or changed.
 
 use crate::DeviceName;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What was found on one machine, seen from one network namespace.
+/// The observations on one machine, from one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// The kernel's release (`uname -r`).
     pub release: String,
-    /// What this process may do.
+    /// The privileges of this process.
     pub privileges: Privileges,
     /// Parts of the kernel that weirgate can use.
     pub abilities: BTreeMap<Ability, Presence>,
     /// The namespace's devices.
     pub devices: BTreeMap<DeviceName, Interface>,
-    /// Flow tables of nf_tables; `None` where they could not be listed.
+    /// Flow tables of nf_tables; `None` if they could not be listed.
     pub flowtables: Option<Vec<Flowtable>>,
-    /// Connection tracking; `None` where it is not there.
+    /// Connection tracking; `None` if the kernel does not have it.
     pub conntrack: Option<Conntrack>,
-    /// How finely the kernel keeps time.
+    /// The resolution of the kernel's timers.
     pub timers: Timers,
-    /// `htb_hysteresis` of `sch_htb`; `None` where that is not loaded.
+    /// `htb_hysteresis` of `sch_htb`; `None` if that is not loaded.
     pub htb_hysteresis: Option<bool>,
-    /// By how many minutes the kernel's own clock is west of UTC (`sys_tz`),
-    /// which it counts days of the week by.
+    /// The minutes by which the kernel's own time zone is west of UTC (`sys_tz`); the kernel
+    /// determines the day of the week by it.
     #[serde(default)]
     pub minutes_west: i32,
-    /// Whether packets are forwarded; `None` where that could not be read.
+    /// Whether IPv4 packets are forwarded; `None` if that could not be read.
     pub forwarding_v4: Option<bool>,
-    /// The same for IPv6; `None` also where there is none.
+    /// Whether IPv6 packets are forwarded; `None` also without IPv6.
     pub forwarding_v6: Option<bool>,
-    /// Programs that manage devices or shaping and run now, by process name.
+    /// Running programs that manage devices or shaping, by process name.
     pub managers: BTreeSet<String>,
-    /// Files by which another program sets queues or offloads.
+    /// Files by which another program configures queues or offloads.
     pub settings: Vec<Setting>,
-    /// What other shapers have left behind.
+    /// Remains of other shapers.
     pub remains: Vec<Remain>,
-    /// What could not be looked at, and why.
+    /// What could not be read, and why.
     pub unread: Vec<String>,
 }
 
-/// What a process may do.
+/// The privileges of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each answers a question of its own"
 )]
 pub struct Privileges {
-    /// The effective user.
+    /// The effective user id.
     pub user: u32,
-    /// CAP_NET_ADMIN: change the network.
+    /// CAP_NET_ADMIN: permits changing the network.
     pub net_admin: bool,
-    /// CAP_BPF, or CAP_SYS_ADMIN that implies it: load programs.
+    /// CAP_BPF, or CAP_SYS_ADMIN, which implies it: permits loading programs.
     pub bpf: bool,
-    /// CAP_SYS_MODULE; the kernel loads modules for CAP_NET_ADMIN by itself.
+    /// CAP_SYS_MODULE; with CAP_NET_ADMIN the kernel loads network modules by itself.
     pub modules: bool,
-    /// Whether this is the namespace that the machine starts with.
+    /// Whether this is the initial network namespace.
     pub first_namespace: bool,
 }
 
@@ -91,20 +91,20 @@ pub enum Ability {
     NftConnections,
     /// `ct` in nf_tables, and connection tracking.
     NftConntrack,
-    /// The helper of FTP.
+    /// The FTP helper of connection tracking.
     FtpHelper,
-    /// `act_ctinfo`: a connection's mark before conntrack.
+    /// `act_ctinfo`: restores a connection's mark before conntrack.
     Ctinfo,
     /// BPF programs on a device (`cls_bpf`).
     ClsBpf,
-    /// Type information of the kernel.
+    /// The kernel's type information.
     Btf,
     /// Queueing disciplines in BPF (`CONFIG_NET_SCH_BPF`).
     BpfQdisc,
 }
 
 impl Ability {
-    /// All of them.
+    /// All abilities.
     pub const ALL: [Self; 17] = [
         Self::Htb,
         Self::FqCodel,
@@ -125,7 +125,7 @@ impl Ability {
         Self::BpfQdisc,
     ];
 
-    /// Its name as users know it.
+    /// Returns its name as users know it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -149,8 +149,7 @@ impl Ability {
         }
     }
 
-    /// The module that holds it where it is not built in; `None` for what is
-    /// no module.
+    /// Returns the module that contains it, unless it is built in; `None` if it cannot be a module.
     #[must_use]
     pub const fn module(self) -> Option<&'static str> {
         Some(match self {
@@ -173,7 +172,7 @@ impl Ability {
         })
     }
 
-    /// The option of the kernel's configuration that builds it.
+    /// Returns the option of the kernel's configuration that enables it.
     #[must_use]
     pub const fn option(self) -> &'static str {
         match self {
@@ -204,128 +203,126 @@ impl fmt::Display for Ability {
     }
 }
 
-/// Whether a kernel has something.
+/// Whether a kernel has an ability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
     /// Built in, or loaded.
     Here,
-    /// A module that the kernel loads when it is asked for.
+    /// A module that the kernel loads on demand.
     Loadable,
-    /// Not in this kernel, nor among its modules.
+    /// Neither in this kernel nor among its modules.
     Absent,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
-/// One device, as far as it can disturb.
+/// One device, with the properties that can interfere with shaping.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each answers a question of its own"
 )]
 pub struct Interface {
-    /// The kernel's number for it.
+    /// Its interface index.
     pub index: u32,
     /// The type of its link layer (`ARPHRD_*`, linux/if_arp.h).
     pub link_type: u16,
-    /// Its kind (`IFLA_INFO_KIND`), where it is a virtual one.
+    /// Its kind (`IFLA_INFO_KIND`), if it is a virtual device.
     pub kind: Option<String>,
-    /// Whether it is an IFB device of weirgate's.
+    /// Whether it is an IFB device that weirgate created.
     pub owned_ifb: bool,
-    /// Whether it is switched on.
+    /// Whether it is administratively up.
     pub up: bool,
     /// Whether it has a carrier.
     pub carrier: bool,
     /// Its MTU, in bytes.
     pub mtu: u32,
-    /// The bridge or bond that it is a port of.
+    /// The bridge or bond of which it is a port.
     pub master: Option<DeviceName>,
-    /// Whether it is of a radio (802.11).
+    /// Whether it is a radio (802.11).
     #[serde(default)]
     pub radio: bool,
-    /// Transmit queues.
+    /// The number of transmit queues.
     pub tx_queues: u32,
-    /// Features that are on and matter: names as ethtool has them.
+    /// Relevant features that are on, by their names in ethtool.
     pub features: BTreeSet<String>,
-    /// Those of `features` that cannot be switched off.
+    /// The `features` that cannot be switched off.
     pub fixed: BTreeSet<String>,
-    /// Packets that its transmit ring holds.
+    /// The size of its transmit ring, in packets.
     pub tx_ring: Option<u32>,
-    /// Its speed in Mbit/s, where its driver says one.
+    /// Its speed in Mbit/s, if its driver reports one.
     pub speed_mbit: Option<u32>,
-    /// Whether its driver tells the kernel what it has sent (BQL); `None`
-    /// where that is not known, such as before its first packet.
+    /// Whether its driver reports to the kernel what it has sent (BQL). `None` if that is not
+    /// known, such as before its first packet.
     pub bql: Option<bool>,
-    /// Its root qdisc, where it is not the kernel's default one: kind and
-    /// handle as tc writes them.
+    /// The kind and handle of its root qdisc as in tc, unless it is the kernel's default.
     pub root: Option<(String, String)>,
     /// Its `clsact` or `ingress` qdisc.
     pub clsact: Option<String>,
-    /// Filters at that qdisc.
+    /// The number of filters at that qdisc.
     pub filters: usize,
-    /// The number of its XDP program.
+    /// The id of its XDP program.
     pub xdp: Option<u32>,
 }
 
-/// A flow table of nf_tables: its flows pass around the chains.
+/// A flow table of nf_tables, whose flows bypass the chains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flowtable {
-    /// The family as nft writes it, or its number.
+    /// The family's name in nft, or its number.
     pub family: String,
-    /// The table it is in.
+    /// The table that contains it.
     pub table: String,
     /// Its name.
     pub name: String,
-    /// The devices it takes packets from.
+    /// The devices from which it takes packets.
     pub devices: Vec<String>,
-    /// Whether the card forwards the flows.
+    /// Whether the network card forwards the flows.
     pub hardware: bool,
 }
 
 /// Connection tracking's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conntrack {
-    /// Whether connections' bytes and packets are counted.
+    /// Whether bytes and packets of connections are counted.
     pub accounting: bool,
-    /// Connections now.
+    /// The present number of connections.
     pub count: u32,
-    /// The most that there can be.
+    /// The maximum number of connections.
     pub max: u32,
 }
 
-/// How finely the kernel keeps time.
+/// The resolution of the kernel's timers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timers {
-    /// Nanoseconds between the moments a timer can fire at; 1 with
-    /// high-resolution timers.
+    /// Nanoseconds between the times at which a timer can expire; 1 with high-resolution timers.
     pub resolution_ns: u64,
-    /// Where the time comes from, such as `tsc`.
+    /// The clock source, such as `tsc`.
     pub clocksource: Option<String>,
 }
 
-/// A file by which another program sets what weirgate sets.
+/// A file by which another program configures what weirgate configures.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
-    /// Whose file: `systemd-networkd`, `NetworkManager`, `udev`.
+    /// The program: `systemd-networkd`, `NetworkManager`, `udev`.
     pub manager: String,
     /// Its path.
     pub file: String,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u32,
-    /// The line or heading that says so.
+    /// The line or heading that configures it.
     pub text: String,
-    /// Patterns of device names that it is for; empty is any device.
+    /// Patterns of the device names to which it applies; empty means any device.
     pub devices: Vec<String>,
 }
 
-/// Something that another shaper left.
+/// A remains of another shaper.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Remain {
     /// The tool.
     pub tool: String,
-    /// What shows it.
+    /// The evidence.
     pub trace: String,
-    /// How it is switched off.
+    /// How to switch it off.
     pub remedy: String,
 }

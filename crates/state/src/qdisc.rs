@@ -8,17 +8,17 @@ use weirgate_units::{Handle, Rate, Size, Span, fnv1a_32};
 /// A qdisc with everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Qdisc {
-    /// Its handle; minor 0.
+    /// Its handle, with minor number 0.
     pub handle: Handle,
-    /// The size table; the kernel takes one at the root only.
+    /// The size table, which the kernel accepts at the root only.
     pub stab: Option<Stab>,
     /// The discipline and its settings.
     pub kind: QdiscKind,
-    /// Which policy line wants it.
+    /// The policy line that requires it.
     pub origin: Origin,
 }
 
-/// A discipline with its settings, every one explicit.
+/// A discipline with its settings, all of them explicit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QdiscKind {
     /// Hierarchical token bucket.
@@ -27,7 +27,7 @@ pub enum QdiscKind {
     FqCodel(FqCodel),
     /// Stochastic fairness queueing.
     Sfq(Sfq),
-    /// Flow queues that heed the time at which a packet is to leave.
+    /// Fair queueing that respects the departure time of a packet.
     Fq(Fq),
     /// First in, first out, limited in packets.
     Pfifo(Pfifo),
@@ -41,24 +41,24 @@ pub enum QdiscKind {
     Kit(Kit),
     /// The engine of rows, at a root.
     Rows(Rows),
-    /// A tree that somebody else made and that has no words here, at a root: it can be
-    /// put back as it was listed.
+    /// A tree at a root that another program created and that these types cannot describe. It can
+    /// be restored as it was listed.
     Listed(Listed),
-    /// Any other discipline, by name: observed only, never desired.
+    /// Any other discipline, by name: only observed, never desired.
     Other(String),
 }
 
 /// HTB settings and classes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Htb {
-    /// Minor number of the class for unclassified packets; 0 sends them
-    /// around the shaper, so a desired state never holds 0.
+    /// The minor number of the class for unclassified packets. With 0 these packets bypass the
+    /// shaper, so a desired state never has 0.
     pub default_minor: u16,
-    /// Divisor that gives a quantum to classes without one.
+    /// The divisor that computes the quantum of classes without one.
     pub r2q: u32,
-    /// How many packets may wait that belong to no class and go around the
-    /// shaper; `None` is as many as the device's transmit queue. With 0 there
-    /// is no way around it, not even while its classes are being made.
+    /// The queue limit, in packets, for packets that belong to no class and bypass the shaper;
+    /// `None` is the length of the device's transmit queue. With 0 nothing bypasses the shaper, not
+    /// even while its classes are being created.
     #[serde(default)]
     pub direct: Option<u32>,
     /// Classes, parents before children, then by id.
@@ -72,43 +72,43 @@ pub struct HtbClass {
     pub id: Handle,
     /// The parent class, or the qdisc's own handle.
     pub parent: Handle,
-    /// Guaranteed rate, in bytes as the root's size table counts them.
+    /// The guaranteed rate, in bytes as the root's size table counts them.
     pub rate: Rate,
-    /// Greatest rate with borrowing, counted alike.
+    /// The greatest rate with borrowing, in the same bytes.
     pub ceil: Rate,
-    /// Bucket of `rate`, in time at that rate: the kernel's own unit.
+    /// The bucket of `rate`, as a time at that rate: the kernel's own unit.
     pub buffer: Span,
-    /// Bucket of `ceil`, in time at that rate.
+    /// The bucket of `ceil`, as a time at that rate.
     pub cbuffer: Span,
-    /// 0 (first) to 7.
+    /// Its priority, from 0 (first) to 7.
     pub prio: u8,
-    /// Bytes per round among classes of equal priority that borrow.
+    /// The bytes per round among borrowing classes of equal priority.
     pub quantum: u32,
     /// The queue, for a class without children.
     pub leaf: Option<Box<Qdisc>>,
-    /// Which policy line wants it.
+    /// The policy line that requires it.
     pub origin: Origin,
 }
 
 /// `fq_codel` settings (tc-`fq_codel`(8)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FqCodel {
-    /// Most packets held.
+    /// The maximum number of packets.
     pub limit: u32,
-    /// Number of flow queues.
+    /// The number of flow queues.
     pub flows: u32,
-    /// Acceptable standing delay.
+    /// The acceptable standing delay.
     pub target: Span,
-    /// Time over which the delay must stay high.
+    /// The time over which the delay must stay high.
     pub interval: Span,
-    /// Bytes per round.
+    /// The bytes per round.
     pub quantum: u32,
-    /// Marks ECN-capable packets instead of dropping.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Most bytes held.
+    /// The maximum number of bytes.
     pub memory_limit: u32,
-    /// ECT(1) packets that have waited longer are marked (`ce_threshold` with mask 3
-    /// and selector 1).
+    /// The delay beyond which ECT(1) packets are marked (`ce_threshold` with mask 3 and selector
+    /// 1).
     #[serde(default)]
     pub ce_threshold: Option<Span>,
 }
@@ -116,111 +116,111 @@ pub struct FqCodel {
 /// SFQ settings (tc-sfq(8)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sfq {
-    /// Most packets held.
+    /// The maximum number of packets.
     pub limit: u32,
-    /// Seconds between changes of the hash; 0 is never.
+    /// The seconds between changes of the hash; 0 for never.
     pub perturb: u32,
-    /// Bytes per round; 0 lets the kernel take the device's MTU.
+    /// The bytes per round; with 0 the kernel uses the device's MTU.
     pub quantum: u32,
 }
 
-/// fq settings (tc-fq(8)): it holds packets until the time that a program gave
-/// them, and paces nobody by itself.
+/// fq settings (tc-fq(8)). It holds packets until the departure time that a program set, and does
+/// no pacing of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fq {
-    /// Most packets held.
+    /// The maximum number of packets.
     pub limit: u32,
-    /// Most packets held of one flow.
+    /// The maximum number of packets of one flow.
     pub flow_limit: u32,
 }
 
-/// FIFO limited in packets.
+/// A FIFO limited in packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pfifo {
-    /// Most packets held.
+    /// The maximum number of packets.
     pub limit: u32,
 }
 
-/// FIFO limited in bytes.
+/// A FIFO limited in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bfifo {
-    /// Most bytes held, counted as the root's size table counts them.
+    /// The maximum number of bytes, as the root's size table counts them.
     pub limit: Size,
 }
 
 /// RED settings (tc-red(8)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Red {
-    /// Hard limit in bytes.
+    /// The hard limit in bytes.
     pub limit: Size,
-    /// Average below which nothing is dropped.
+    /// The average queue length below which nothing is dropped.
     pub min: Size,
-    /// Average at which the probability reaches its maximum.
+    /// The average queue length at which the probability reaches its maximum.
     pub max: Size,
     /// The maximum probability, in millionths.
     pub probability_millionths: u32,
-    /// `Wlog`: weight 2^-n of the newest queue length in the average.
+    /// `Wlog`: the newest queue length enters the average with weight 2^-n.
     pub wlog: u8,
-    /// `Plog` of the uniform spacing.
+    /// `Plog`, for uniform spacing of drops.
     pub plog: u8,
-    /// `Scell_log` of the idle decay.
+    /// `Scell_log`, for the decay during idle periods.
     pub scell_log: u8,
-    /// Marks ECN-capable packets.
+    /// Whether ECN-capable packets are marked.
     pub ecn: bool,
-    /// Adapts the probability (ARED).
+    /// Whether the probability is adapted (ARED).
     pub adaptive: bool,
-    /// Bandwidth for the idle decay table.
+    /// The bandwidth for the idle decay table.
     pub bandwidth: Rate,
-    /// Average packet size for the idle decay table.
+    /// The average packet size for the idle decay table.
     pub avpkt: u32,
 }
 
-/// cake settings used by weirgate (tc-cake(8)).
+/// The cake settings that weirgate uses (tc-cake(8)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cake {
     /// The shaped rate; `None` is unlimited.
     pub bandwidth: Option<Rate>,
-    /// Round-trip time for which its AQM is tuned.
+    /// The round-trip time for which its AQM is tuned.
     pub rtt: Span,
     /// What a flow is.
     pub flow_mode: CakeFlowMode,
-    /// Looks through NAT for the inside host.
+    /// Whether it looks up the inside host behind NAT.
     pub nat: bool,
-    /// Thins out pure ACKs.
+    /// The filter of pure ACKs.
     pub ack_filter: CakeAckFilter,
-    /// Counts drops against the shaped rate.
+    /// Whether dropped packets count against the shaped rate.
     pub ingress: bool,
-    /// Splits GSO packets.
+    /// Whether GSO packets are split.
     pub split_gso: bool,
-    /// Most bytes held; 0 lets cake choose.
+    /// The maximum number of bytes; with 0 cake chooses.
     pub memory_limit: u32,
-    /// Into which tins packets go.
+    /// The tins into which packets are divided.
     #[serde(default)]
     pub tins: CakeTins,
-    /// What a packet costs on the wire; `None` counts as the qdisc above does,
-    /// or as the device (`raw`).
+    /// The overhead of a packet on the wire; `None` counts like the qdisc above, or like the device
+    /// (`raw`).
     #[serde(default)]
     pub wire: Option<CakeWire>,
 }
 
-/// cake's classes, which it calls tins.
+/// cake's classes, called tins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CakeTins {
-    /// One: what a class's own queue needs.
+    /// One tin, which suffices for a class's own queue.
     #[default]
     BestEffort,
-    /// Four, by code point.
+    /// Four tins, by code point.
     Diffserv4,
 }
 
-/// What cake adds to each IP packet (`cake_calc_overhead`, net/sched/sch_cake.c).
+/// The overhead that cake adds to each IP packet (`cake_calc_overhead`, net/sched/sch_cake.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CakeWire {
-    /// Bytes added to the IP packet, -64 to 256.
+    /// The bytes added to the IP packet, -64 to 256.
     pub overhead: i32,
-    /// Smallest size after that, 0 to 256.
+    /// The minimum size after that, 0 to 256.
     pub mpu: u32,
-    /// How bytes travel.
+    /// The framing on the line.
     pub framing: CakeFraming,
 }
 
@@ -248,46 +248,46 @@ pub enum CakeFlowMode {
 pub enum CakeAckFilter {
     /// Off.
     No,
-    /// Keeps what fast retransmit needs.
+    /// Keeps the ACKs that fast retransmit needs.
     Filter,
-    /// Keeps less.
+    /// Keeps fewer ACKs.
     Aggressive,
 }
 
-/// A size table (`struct tc_sizespec` and its data, linux/pkt_sched.h):
-/// what a packet costs on the wire, looked up by its length on the device.
+/// A size table (`struct tc_sizespec` and its data, linux/pkt_sched.h): the size of a packet on the
+/// wire, looked up by its length on the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stab {
-    /// Bytes added to the device's length before the look-up; may be negative.
+    /// The bytes added to the device's length before the look-up; may be negative.
     pub overhead: i32,
     /// Added after `overhead`, before the shift (tc uses -1 with cells).
     pub cell_align: i16,
-    /// Right shift that turns a length into a slot.
+    /// The right shift that converts a length to a slot.
     pub cell_log: u8,
-    /// Left shift of the value found.
+    /// The left shift of the value that was looked up.
     pub size_log: u8,
-    /// Smallest size; informative, the table already holds it.
+    /// The minimum size; informative, because the table includes it.
     pub mpu: u32,
-    /// Largest length the table covers.
+    /// The largest length that the table covers.
     pub mtu: u32,
-    /// The wire size of each slot, shifted right by `size_log`. Empty in an
-    /// observed state whose table nobody remembers: the kernel never shows it
-    /// (`qdisc_dump_stab`, net/sched/sch_api.c), only its fingerprint.
+    /// The wire size of each slot, shifted right by `size_log`. It is empty in an observed state
+    /// whose table is not remembered: the kernel never returns it (`qdisc_dump_stab`,
+    /// net/sched/sch_api.c), only its fingerprint.
     pub data: Vec<u16>,
 }
 
 impl Stab {
-    /// A hash of the whole table (32-bit FNV-1a over the slots, little
-    /// endian). The kernel keeps it for us in `tc_sizespec.linklayer`, which
-    /// it neither reads nor changes, so that a table can be recognised again.
+    /// Returns a hash of the whole table (32-bit FNV-1a over the slots, little endian). It is
+    /// stored in `tc_sizespec.linklayer`, which the kernel neither reads nor changes, so that a
+    /// table can be recognised again.
     #[must_use]
     pub fn fingerprint(&self) -> u32 {
         let bytes = self.data.iter().flat_map(|slot| slot.to_le_bytes());
-        // 0 to 2 are tc's own names: unaware, ethernet, atm.
+        // The values 0 to 2 are used by tc: unaware, ethernet, atm.
         fnv1a_32(bytes).max(3)
     }
 
-    /// What the kernel charges for a packet of `length` device bytes
+    /// Returns the size that the kernel charges for a packet of `length` device bytes
     /// (`__qdisc_calculate_pkt_len`, net/sched/sch_api.c).
     #[must_use]
     pub fn charge(&self, length: u32) -> u32 {
@@ -311,7 +311,7 @@ impl Stab {
 }
 
 impl QdiscKind {
-    /// The name by which the kernel knows the discipline (`TCA_KIND`).
+    /// Returns the kernel's name of the discipline (`TCA_KIND`).
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What routes packets over several links: rules of policy routing, routes in
-//! tables of weirgate's own, and the marks that keep a connection on its link.
+//! Routing over several links: policy routing rules, routes in weirgate's own tables, and the marks
+//! that keep a connection on its link.
 //!
-//! All of it is recognised by numbers alone, so that nothing has to be
-//! remembered to take it away: [`PROTOCOL`], the priorities from
-//! [`FIRST_PRIORITY`] and the tables from [`FIRST_TABLE`].
+//! All of it is recognised by numbers alone, so that it can be removed without a stored record:
+//! [`PROTOCOL`], the priorities from [`FIRST_PRIORITY`] and the tables from [`FIRST_TABLE`].
 
 mod selector;
 mod text;
@@ -17,48 +16,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-/// The most links of one site.
+/// The maximum number of links of one site.
 pub const MOST_LINKS: usize = 8;
-/// Who made a rule or route (`FRA_PROTOCOL`, `rtm_protocol`): a number that
-/// neither linux/rtnetlink.h nor iproute2's `rt_protos` gives to anybody.
+/// The originator of a rule or route (`FRA_PROTOCOL`, `rtm_protocol`): a number that is unused in
+/// linux/rtnetlink.h and in iproute2's `rt_protos`.
 pub const PROTOCOL: u8 = 87;
 /// The priority of the first rule, before those of the main table (32766).
 pub const FIRST_PRIORITY: u32 = 7_700;
 /// The priority after the last.
 pub const END_PRIORITY: u32 = 7_800;
-/// The routing table of the first link; the others' follow.
+/// The routing table of the first link; those of the others follow.
 pub const FIRST_TABLE: u32 = 7_701;
-/// The nftables table of marks, of the family inet.
+/// The nftables table of marks, in family inet.
 pub const MARKS_TABLE: &str = "weirgate-links";
 
-/// A routing rule (`RTM_NEWRULE`, linux/fib_rules.h): packets that match all that
-/// is given are looked up in the table.
+/// A routing rule (`RTM_NEWRULE`, linux/fib_rules.h): packets that match all given conditions are
+/// looked up in the table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RoutingRule {
-    /// Its place among all rules; the lowest comes first.
+    /// Its priority; the lowest number comes first.
     pub priority: u32,
-    /// Whose packets.
+    /// The IP version of the packets.
     pub version: IpVersion,
-    /// Value and mask of the packet's mark.
+    /// The value and mask of the packet's mark.
     pub mark: Option<(u32, u32)>,
-    /// The device that the packet's socket is bound to.
+    /// The device to which the packet's socket is bound.
     pub bound_to: Option<DeviceName>,
     /// The table.
     pub table: u32,
-    /// Whether routes of no prefix are passed over (`suppress_prefixlength 0`).
+    /// Whether default routes of that table are ignored (`suppress_prefixlength 0`).
     pub no_default: bool,
 }
 
-/// A default route in one of the own tables.
+/// A default route in one of weirgate's tables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkRoute {
     /// The table.
     pub table: u32,
-    /// Whose packets.
+    /// The IP version of the packets.
     pub version: IpVersion,
     /// The device.
     pub device: DeviceName,
-    /// The next hop; `None` where the device has one other end.
+    /// The next hop; `None` on a point-to-point device.
     pub gateway: Option<IpAddr>,
 }
 
@@ -67,92 +66,92 @@ pub struct LinkRoute {
 pub struct Marking {
     /// The bits of the marks of packets and connections.
     pub mask: u32,
-    /// The value of each link, by its device.
+    /// The mark value of each link, by its device.
     pub devices: BTreeMap<DeviceName, u32>,
-    /// Which link a connection gets that has none; the first choice that fits.
-    /// Without one the routing rules decide.
+    /// Which link a connection without a mark gets: the first choice that matches. If none matches,
+    /// the routing rules decide.
     pub choices: Vec<Choice>,
 }
 
-/// Links among which the connections that fit are divided.
+/// Links among which matching connections are divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// Which connections.
+    /// The connections.
     #[serde(flatten)]
     pub of: Selector,
-    /// Values of links, each with its weight above 0.
+    /// The mark values of links, each with its weight above 0.
     pub links: Vec<(u32, u32)>,
 }
 
-/// A chain of the table of marks. All are of the priority `mangle` (-150), before
-/// routing and before addresses are translated.
+/// A chain of the table of marks. All have the priority `mangle` (-150), before routing and before
+/// address translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MarkChain {
     /// Arriving packets, before they are routed.
     Prerouting,
-    /// The machine's own, which are routed again where their mark changes.
+    /// The machine's own packets, which are routed again if their mark changes.
     Output,
-    /// All that leave.
+    /// All departing packets.
     Postrouting,
 }
 
 /// A rule of the table of marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkRule {
-    /// A connection that arrives by a link is of that link.
+    /// Marks a connection that arrives through a link with that link.
     Arrives(DeviceName, u32),
-    /// What arrives by a link goes to this machine or to hosts, and needs no mark.
+    /// Accepts what arrives through a link: it goes to this machine or to hosts, and needs no mark.
     Through(DeviceName),
-    /// A packet gets the value of its connection.
+    /// Copies the connection's mark to the packet.
     Restore(u32),
-    /// One of `of` connections that fit gets the value, `part` of `of` times.
+    /// Marks a share of the matching connections with the value: `part` out of `of`.
     Choose {
-        /// Which connections.
+        /// The connections.
         selector: Selector,
         /// The value.
         value: u32,
-        /// How many of them.
+        /// The number of connections that get it.
         part: u32,
-        /// Of how many.
+        /// The number out of which these are.
         of: u32,
     },
-    /// A connection that leaves by a link is of that link.
+    /// Marks a connection that leaves through a link with that link.
     Leaves(DeviceName, u32),
 }
 
-/// Everything of weirgate's that routes, in one network namespace.
+/// All of weirgate's routing in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Routing {
     /// The rules.
     pub rules: BTreeSet<RoutingRule>,
     /// The routes.
     pub routes: BTreeSet<LinkRoute>,
-    /// What is in the table of marks, where there is one. A table that is not as
-    /// weirgate made it is observed as one without links.
+    /// The contents of the table of marks, if it exists. A table that was modified is observed as
+    /// one without links.
     pub marks: Option<Marking>,
 }
 
 /// How a device leads to the internet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkPath {
-    /// The device's number, where it is there. Another device of the name has another one.
+    /// The device's index, if it exists. Another device of the same name has another index.
     pub index: Option<u32>,
-    /// Whether the device is there, switched on and has a carrier.
+    /// Whether the device exists, is up and has a carrier.
     pub up: bool,
-    /// Whether the kernel takes it to be operational (`IFF_RUNNING`): one with a carrier may
+    /// Whether the kernel considers it operational (`IFF_RUNNING`). A device with a carrier may
     /// wait for something else, such as 802.1X.
     pub running: bool,
-    /// The next hops: of IPv4 and IPv6, where there is a way.
+    /// The next hops of IPv4 and IPv6, where there is a default route.
     pub hops: BTreeMap<IpVersion, Option<IpAddr>>,
     /// The device's own addresses, from which probes are sent.
     pub addresses: BTreeSet<IpAddr>,
 }
 
 impl MarkChain {
-    /// All of them.
+    /// All chains.
     pub const ALL: [Self; 3] = [Self::Prerouting, Self::Output, Self::Postrouting];
 
-    /// The name of hook and chain.
+    /// Returns the name of its hook, which is also the name of the chain.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -164,7 +163,7 @@ impl MarkChain {
 }
 
 impl Marking {
-    /// The rules of the table, by chain and in order.
+    /// Returns the rules of the table, by chain and in order.
     #[must_use]
     pub fn rules(&self) -> Vec<(MarkChain, MarkRule)> {
         let mut rules = Vec::new();
@@ -195,7 +194,7 @@ impl Marking {
                         of,
                     },
                 ));
-                // Each rule sees what the ones before it left.
+                // Each rule only sees the connections that the earlier ones left.
                 of -= weight;
             }
         }
@@ -209,7 +208,7 @@ impl Marking {
         rules
     }
 
-    /// The same as text, for people and for comparison.
+    /// Returns the rules as text, for people and for comparison.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let rules = self.rules();
@@ -219,14 +218,14 @@ impl Marking {
         rules.iter().map(line).collect()
     }
 
-    /// The marking whose lines these are, as the rules' comments have them.
+    /// Parses the lines of [`Marking::lines`], which are the comments of the rules.
     #[must_use]
     pub fn of_lines(lines: &[String]) -> Option<Self> {
         let mut found = Self::default();
-        // Whether the last choice has links for all that it is about.
+        // Whether the weights of the last choice's links add up to the whole.
         let mut complete = true;
         for line in lines {
-            // The other chains follow from the devices.
+            // The rules of the other chains follow from the devices.
             let Some(rule) = line.strip_prefix("prerouting: ") else {
                 break;
             };
@@ -272,8 +271,8 @@ impl Marking {
         (found.lines() == lines).then_some(found)
     }
 
-    /// A rule, nearly as nft writes it; at most 127 bytes, so that a
-    /// comment of nftables holds it.
+    /// Returns a rule in a form close to nft's; at most 127 bytes, the limit of a comment in
+    /// nftables.
     #[must_use]
     pub fn line(&self, rule: &MarkRule) -> String {
         let bits = self.mask;
@@ -304,13 +303,13 @@ impl Marking {
     }
 }
 
-/// A number as `{:#x}` writes it.
+/// Parses a number that was formatted by `{:#x}`.
 fn number(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 impl fmt::Display for RoutingRule {
-    /// As iproute2 writes it.
+    /// Writes it in the form of iproute2.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -333,7 +332,7 @@ impl fmt::Display for RoutingRule {
 }
 
 impl fmt::Display for LinkRoute {
-    /// As iproute2 writes it.
+    /// Writes it in the form of iproute2.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ip -{} route default", self.version.number())?;
         if let Some(gateway) = self.gateway {

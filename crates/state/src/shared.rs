@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists that many states have in common: the rules of a chain, the sets of a
-//! table.
+//! Lists that many states share: the rules of a chain, the sets of a table.
 //!
-//! What is wanted, what was applied, what was observed and what is planned are
-//! mostly the same hundreds of rules. A copy of a list is one more owner of it,
-//! and comparing two owners of one list looks at nothing; who writes to it gets
-//! a list of its own first.
+//! The desired, applied, observed and planned states mostly have the same hundreds of rules. A copy
+//! of a list is another reference to it. Comparing two references to one list looks at no element,
+//! and a writer gets a list of its own first.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A list that is copied by sharing it, and used like a `Vec`.
+/// A list that is copied by reference, and used like a `Vec`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shared<T>(Arc<Vec<T>>);
 
 impl<T> Shared<T> {
-    /// Whether both are owners of one list: then they are equal in all that
-    /// they hold, also in what takes no part in comparison.
+    /// Returns whether both refer to the same list. Then they are equal, even in what comparison
+    /// ignores.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets cost on a wire, as qdiscs that count it themselves are configured.
+//! The overhead of packets on a wire, for qdiscs that compute it themselves.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// cake's compensation for cells and code words.
+/// cake's compensation for the framing of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CakeFraming {
-    /// As they are (`noatm`).
+    /// No framing (`noatm`).
     #[default]
     None,
-    /// ATM cells, 48 bytes in 53.
+    /// ATM cells: 48 bytes of payload in 53.
     Atm,
-    /// PTM, 64 bytes in 65.
+    /// PTM code words: 64 bytes in 65.
     Ptm,
 }
 
-/// What is added to a packet (`aqm_wire`, aqm/include/aqm.h).
+/// The overhead of a packet (`aqm_wire`, aqm/include/aqm.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KitWire {
-    /// Bytes beside those that the device counts; may be negative.
+    /// The bytes beyond those that the device counts; may be negative.
     pub overhead: i32,
-    /// Smallest frame, `overhead` included.
+    /// The minimum frame size, including `overhead`.
     pub mpu: u32,
-    /// How bytes travel.
+    /// The framing on the line.
     pub framing: CakeFraming,
 }
 
 impl Display for KitWire {
-    /// As tc says it of cake.
+    /// Writes it in the form that tc uses for cake.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let framing = match self.framing {
             CakeFraming::None => "",

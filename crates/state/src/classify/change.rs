@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must be written anew to make one table of another in place, so that
-//! everything else keeps its counts and its memory.
+//! Computes which parts of a table have to be rewritten to change it in place, so that all other
+//! parts keep their counters and meters.
 //!
-//! Rules hold nothing themselves: counters are named objects and meters are
-//! sets. So a chain whose rules differ may be emptied and written again inside
-//! the transaction, and only sets, counters and chains that differ by themselves
-//! are made anew.
+//! Rules hold no state themselves: counters are named objects, and meters are sets. So a chain
+//! whose rules differ may be flushed and rewritten in the transaction. Only sets, counters and
+//! chains that differ themselves are created again.
 
 use crate::classify::{
     Chain, Content, Count, Effect, Hook, Match, Rule, RuleVerdict, Set, Table, Values,
@@ -16,27 +15,27 @@ use weirgate_units::Inserted as _;
 /// The parts of a change, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableChange {
-    /// Chains to empty: those that go and those that are written anew.
+    /// Chains to flush: those that are removed and those that are rewritten.
     pub emptied: BTreeSet<String>,
     /// Chains to remove.
     pub gone_chains: BTreeSet<String>,
-    /// Chains that lose their switch.
+    /// Chains whose switch is removed.
     pub gone_switches: BTreeSet<String>,
     /// Sets to remove.
     pub gone_sets: BTreeSet<String>,
     /// Counters to remove.
     pub gone_counters: BTreeSet<String>,
-    /// Sets to make.
+    /// Sets to create.
     pub sets: BTreeSet<String>,
-    /// Counters to make.
+    /// Counters to create.
     pub counters: BTreeSet<String>,
-    /// Chains to make.
+    /// Chains to create.
     pub chains: BTreeSet<String>,
     /// Chains that get a switch.
     pub switches: BTreeSet<String>,
-    /// Chains to be switched on or off; new ones are off.
+    /// Chains to switch on or off; new ones are off.
     pub switched: BTreeMap<String, bool>,
-    /// Chains whose rules are to be written.
+    /// Chains whose rules have to be written.
     pub written: BTreeSet<String>,
 }
 
@@ -44,7 +43,7 @@ pub struct TableChange {
 type Counted<'a> = (&'a Set, BTreeSet<(&'a Count, bool)>);
 
 impl Table {
-    /// An empty table of the same name.
+    /// Returns an empty table of the same name.
     #[must_use]
     pub fn emptied(&self) -> Self {
         Self {
@@ -54,9 +53,8 @@ impl Table {
         }
     }
 
-    /// What makes `new` of this table in place; `None` where its base chains
-    /// would have to hang elsewhere, or where this one has parts that weirgate
-    /// does not write.
+    /// Returns the change that turns this table into `new` in place. Returns `None` if base chains
+    /// would need other hooks, or if this table has parts that weirgate does not write.
     #[must_use]
     pub fn change_to(&self, new: &Self) -> Option<TableChange> {
         let (old, new) = (self.canonical(), new.canonical());
@@ -66,7 +64,7 @@ impl Table {
         Some(old.change(&new))
     }
 
-    /// Every part of the table, for one that is not there yet.
+    /// Returns the change that creates every part of a table that does not exist yet.
     #[must_use]
     pub fn made(&self) -> TableChange {
         self.emptied().change(&self.canonical())
@@ -138,7 +136,7 @@ impl Table {
         change
     }
 
-    /// The chain of this name.
+    /// Returns the chain of this name.
     #[must_use]
     pub fn chain(&self, name: &str) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.name == name)
@@ -149,9 +147,8 @@ impl Table {
         self.sets.iter().any(meter)
     }
 
-    /// The sets by name. With a meter's set stands what is counted in it: the
-    /// kernel keeps that in each element, so that a rule with another rate would
-    /// go on with the old one.
+    /// Returns the sets by name; a meter's set comes with what is counted in it. The kernel stores
+    /// the rate in each element, so a rule with another rate would continue with the old one.
     fn sets_and_counts(&self) -> BTreeMap<&str, Counted<'_>> {
         let sets = self.sets.iter();
         let mut found: BTreeMap<_, _> = sets
@@ -171,8 +168,8 @@ impl Table {
 }
 
 impl TableChange {
-    /// Whether a rule must be written anew though it stays the same: it is
-    /// bound to the set or the switch that it names, and that is made anew.
+    /// Returns whether an unchanged rule has to be written again, because the set or switch to
+    /// which it is bound is created again.
     #[must_use]
     pub fn rebinds(&self, rule: &Rule) -> bool {
         let made = [
@@ -196,7 +193,7 @@ impl TableChange {
     }
 }
 
-/// The name of the set that a match looks at.
+/// Returns the name of the set in which a match looks values up.
 fn set_of(one: &Match) -> Option<&str> {
     match one {
         Match::Test {
@@ -208,7 +205,7 @@ fn set_of(one: &Match) -> Option<&str> {
     }
 }
 
-/// The name of the map that an effect looks things up in.
+/// Returns the name of the map in which an effect looks values up.
 fn map_of(effect: &Effect) -> Option<&str> {
     match effect {
         Effect::ClassOf { map, .. } => Some(map),
@@ -216,7 +213,7 @@ fn map_of(effect: &Effect) -> Option<&str> {
     }
 }
 
-/// The chains that hang somewhere, with their hooks.
+/// Returns the base chains, with their hooks.
 fn bases(table: &Table) -> BTreeMap<&str, &Hook> {
     let called = |hook: &Hook| matches!(hook, Hook::Called | Hook::Switched { .. });
     let chains = table.chains.iter().filter(|chain| !called(&chain.hook));
@@ -225,7 +222,7 @@ fn bases(table: &Table) -> BTreeMap<&str, &Hook> {
         .inserted()
 }
 
-/// The chains that have a switch, and how it stands.
+/// Returns the chains that have a switch, and whether it is on.
 fn switches(table: &Table) -> BTreeMap<String, bool> {
     let of = |chain: &Chain| match chain.hook {
         Hook::Switched { on } => Some((chain.name.clone(), on)),

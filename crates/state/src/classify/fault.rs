@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What no table may have, because the kernel could not hold it.
+//! Mistakes in a table that would make the kernel refuse it.
 
 use crate::classify::field::{Field, TCP};
 use crate::classify::{Content, Effect, Hook, Match, Rule, RuleVerdict, Table, Values};
 
 impl Table {
-    /// Why the kernel could not hold it, with what would be right, each with
-    /// the place; chains' hooks and redirections aside, which need the whole
-    /// state.
+    /// Returns the mistakes that would make the kernel refuse the table, each with its place and a
+    /// correction. Hooks of chains and redirections are not checked here, because they need the
+    /// whole state.
     #[must_use]
     pub fn faults(&self) -> Vec<(String, &Rule, String, &'static str)> {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields that rules look at: what they are, what packets have them and
-//! where, how their values are numbered.
+//! The fields that rules look at: what they are, which packets have them and where, and how their
+//! values are encoded.
 
 use crate::classify::facts::{Facts, SenderWord};
 use crate::classify::value::{HeaderBytes, IpVersion, Key};
@@ -15,14 +15,15 @@ pub const ICMP: u8 = 1;
 /// `ICMPv6`'s protocol number.
 pub const ICMPV6: u8 = 58;
 
-/// Which of the fields that come in several versions, or under several masks.
+/// Selects among the variants of fields that exist per IP version, under several masks or at
+/// several levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// The IP version of fields that differ between the two.
+    /// The IP version, for fields that differ between the two.
     pub version: IpVersion,
-    /// The bits looked at, of fields under a mask.
+    /// The bits that are compared, for fields under a mask.
     pub mask: u32,
-    /// Levels below the root, of fields that are paths in a tree.
+    /// The level below the root, for fields that are paths in a tree.
     pub level: u8,
 }
 
@@ -33,7 +34,7 @@ macro_rules! fields {
         $(($of:ident: $of_type:ty))?
         $({ $(#[$part_about:meta])* $part:ident: $part_type:ty $(,)? })?
     ),+ $(,)?) => {
-        /// Something that a packet, its connection or the time has.
+        /// A property of a packet, its connection or the time.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Field {
             $(
@@ -43,7 +44,7 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// Every field, in this variant.
+            /// Returns every field, in this variant.
             pub fn every(of: Variant) -> impl Iterator<Item = Self> {
                 [$(Self::$name $((of.$of))? $({ $part: of.$part as $part_type })?),+].into_iter()
             }
@@ -54,116 +55,112 @@ macro_rules! fields {
 fields! {
     /// The IP version, 4 or 6; only IP packets have one.
     Version,
-    /// The ethertype (`meta protocol`) of what is neither IPv4 nor IPv6, in
-    /// tables of family `netdev`; those two are [`Field::Version`].
+    /// The ethertype (`meta protocol`) of packets that are neither IPv4 nor IPv6, in tables of
+    /// family `netdev`. For these two, use [`Field::Version`].
     EtherType,
-    /// The number of PPP's protocol behind the header of PPPoE (RFC 1661
-    /// section 2); only packets of [`PPPOE_SESSION`](crate::PPPOE_SESSION) have
-    /// one, and any other has something else there.
+    /// The PPP protocol number that follows the PPPoE header (RFC 1661 section 2). Only packets of
+    /// [`PPPOE_SESSION`](crate::PPPOE_SESSION) have one; other packets have other data at that
+    /// place.
     PppProtocol,
-    /// What tells whether the upper layer's header of an IPv4 packet in a session
-    /// is at its fixed place: version, length of the header and offset of the
-    /// fragment, as its first eight bytes under [`Field::SHAPE_MASK`].
+    /// The version, header length and fragment offset of an IPv4 packet in a session: its first
+    /// eight bytes under [`Field::SHAPE_MASK`]. They tell whether the upper layer's header is at
+    /// its fixed place.
     Shape,
-    /// The upper-layer protocol number (`meta l4proto`); in a session the one
-    /// that the IP header names, which may be an extension of IPv6.
+    /// The upper-layer protocol number (`meta l4proto`). In a session it is the number in the IP
+    /// header, which may be an IPv6 extension header.
     Protocol,
     /// The source address as a number.
     Source(version: IpVersion),
     /// The destination address as a number.
     Destination(version: IpVersion),
-    /// Source port (TCP, UDP, SCTP, DCCP). Fragments but the first have none,
-    /// nor any other field beyond the IP header.
+    /// The source port (TCP, UDP, SCTP, DCCP). Only the first fragment has this field, or any other
+    /// field beyond the IP header.
     SourcePort,
-    /// Destination port.
+    /// The destination port.
     DestinationPort,
-    /// The code point of the IP header, 0 to 63.
+    /// The code point in the IP header, 0 to 63.
     Dscp(version: IpVersion),
-    /// IP packet length in bytes: total length of IPv4, 40 + payload length
-    /// of IPv6.
+    /// The length of the IP packet in bytes: the total length of IPv4, 40 + payload length of IPv6.
     Length(version: IpVersion),
-    /// TCP flags under a mask, bits as in the header's 14th byte.
+    /// The TCP flags under a mask, with bits as in the 14th byte of the header.
     TcpFlags {
-        /// Bits looked at.
+        /// The bits that are compared.
         mask: u8,
     },
     /// ICMP or `ICMPv6` type (RFC 792, RFC 4443 section 2.1).
     IcmpType(version: IpVersion),
-    /// The device a packet came in through (`meta iifname`); the router's own
-    /// packets have an empty text.
+    /// The device through which a packet arrived (`meta iifname`); empty for the router's own
+    /// packets.
     InputDevice,
-    /// ARPHRD number of that device; 1 is Ethernet.
+    /// The ARPHRD type of that device; 1 is Ethernet.
     InputKind,
-    /// Source MAC of the frame the packet came in with.
+    /// The source MAC of the frame in which the packet arrived.
     SourceMac,
-    /// The user whose socket sent it (`meta skuid`); packets of no open socket
-    /// of this machine, forwarded ones among them, have none.
+    /// The user whose socket sent it (`meta skuid`). Packets of no open socket of this machine,
+    /// such as forwarded ones, have none.
     User,
-    /// The group of that socket (`meta skgid`), alike.
+    /// The group of that socket (`meta skgid`), under the same conditions.
     Group,
-    /// The control group (version 2) in which its socket was made, or the one
-    /// above it that is so many levels below the root; looked up in sets only,
-    /// and only at [`Hook::Output`](crate::Hook::Output)
-    /// (`nft_socket_validate`, net/netfilter/nft_socket.c).
+    /// The control group (version 2) in which its socket was created, or its ancestor at this level
+    /// below the root. It is looked up in sets only, and only at
+    /// [`Hook::Output`](crate::Hook::Output) (`nft_socket_validate`, net/netfilter/nft_socket.c).
     ControlGroup {
-        /// Levels below the root, at least 1.
+        /// The level below the root, at least 1.
         level: u8,
     },
     /// Bits of `skb->mark`, unshifted.
     Mark {
-        /// Bits looked at.
+        /// The bits that are compared.
         mask: u32,
     },
     /// Bits of the connection's mark, unshifted; packets without a connection
     /// have none.
     ConnectionMark {
-        /// Bits looked at.
+        /// The bits that are compared.
         mask: u32,
     },
-    /// State bits of the connection (`NF_CT_STATE_BIT`): invalid 1, established
-    /// 2, related 4, new 8, untracked 64. Every packet has some.
+    /// State bits of the connection (`NF_CT_STATE_BIT`): invalid 1, established 2, related 4, new
+    /// 8, untracked 64. Every packet has at least one.
     ConnectionState {
-        /// Bits looked at.
+        /// The bits that are compared.
         mask: u32,
     },
-    /// Bytes of the connection so far in both directions, this packet included;
-    /// 0 without `net.netfilter.nf_conntrack_acct`.
+    /// The bytes of the connection so far in both directions, including this packet; 0 without
+    /// `net.netfilter.nf_conntrack_acct`.
     ConnectionBytes,
-    /// Packets of the connection so far, alike.
+    /// The packets of the connection so far, counted in the same way.
     ConnectionPackets,
-    /// Bytes by packets of the connection so far, alike.
+    /// The mean size of the connection's packets so far, counted in the same way.
     ConnectionMeanSize,
-    /// The class as it was written last (`meta priority`), as the number that
-    /// [`Handle::as_u32`](weirgate_units::Handle::as_u32) gives. Every packet
-    /// has it.
+    /// The class that was written last (`meta priority`), as the number of
+    /// [`Handle::as_u32`](weirgate_units::Handle::as_u32). Every packet has it.
     Class,
     /// The connection's own number (`ct id`), the same for all its packets.
     ConnectionId,
-    /// The conntrack helper that announced the connection; a text. The
-    /// connection that the helper listens to does not have it (`NFT_CT_HELPER`
-    /// asks for the master's, net/netfilter/nft_ct.c).
+    /// The name of the conntrack helper that expected the connection. The connection on which the
+    /// helper listens does not have it (`NFT_CT_HELPER` reads the master's,
+    /// net/netfilter/nft_ct.c).
     Helper,
-    /// Nanoseconds since 1970, UTC (`meta time`). Whole seconds, which is what
-    /// a text for nft can say.
+    /// Nanoseconds since 1970, UTC (`meta time`). They are whole seconds, the resolution of nft's
+    /// text.
     // Names of sets and counters in the kernel are hashes of this name.
     Moment,
     /// Seconds since midnight, UTC.
     Hour,
-    /// Day of the week, Sunday is 0, by the kernel's own time zone, which is
-    /// UTC unless the machine has set one (`sys_tz`).
+    /// The day of the week, where Sunday is 0, in the kernel's own time zone. That is UTC unless
+    /// the machine has set another one (`sys_tz`).
     Day,
 }
 
 impl Field {
-    /// The bits of [`Field::Shape`]: of the first byte all, of the fourth word
-    /// those of the offset.
+    /// The bits of [`Field::Shape`]: the whole first byte, and the fragment offset in the fourth
+    /// 16-bit word.
     pub const SHAPE_MASK: u64 = 0xff00_0000_0000_1fff;
 
-    /// The shape of a header without options, in a packet that is no later
-    /// fragment.
+    /// The shape of a header without options, in a packet that is not a later fragment.
     pub const PLAIN_SHAPE: u64 = 0x4500_0000_0000_0000;
 
-    /// The facts of each field, once.
+    /// Returns the facts about a field.
     const fn facts(self) -> Facts {
         use IpVersion::{V4, V6};
         match self {
@@ -190,7 +187,7 @@ impl Field {
             Self::DestinationPort => Facts::listed("th dport", Key::Short)
                 .upper(2, 2)
                 .called("destination port"),
-            // The DS field: the second byte of IPv4, bits 4 to 9 of IPv6.
+            // The DS field is the second byte of IPv4, and bits 4 to 9 of IPv6.
             Self::Dscp(V4) => Facts::typed("ip dscp", Key::Byte)
                 .to(63)
                 .ip(1, 1)
@@ -257,17 +254,17 @@ impl Field {
         }
     }
 
-    /// Its name in nft, without a mask.
+    /// Returns its name in nft, without a mask.
     pub(crate) const fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Whether nft has a type of its own for it.
+    /// Returns whether nft has a type of its own for it.
     pub(crate) const fn is_typed(self) -> bool {
         self.facts().typed
     }
 
-    /// The bits that are looked at, where it is compared under a mask.
+    /// Returns the bits that are compared, if it is compared under a mask.
     #[must_use]
     pub const fn mask(self) -> Option<u64> {
         match self {
@@ -280,26 +277,26 @@ impl Field {
         }
     }
 
-    /// What people call it; empty for what holds by the form of a packet.
+    /// Returns its name in messages; empty for a field that only describes the form of a packet.
     #[must_use]
     pub const fn words(self) -> &'static str {
         self.facts().words
     }
 
-    /// How a packet's text gives what the socket has that sends the packet;
-    /// `None` for what the socket does not have.
+    /// Returns how the text form of a packet states this property of the sending socket; `None` if
+    /// it is not such a property.
     #[must_use]
     pub const fn sender_word(self) -> Option<SenderWord> {
         self.facts().sender
     }
 
-    /// Whether the kernel knows it at [`Hook::Output`](crate::Hook::Output) only.
+    /// Returns whether the kernel knows it at [`Hook::Output`](crate::Hook::Output) only.
     #[must_use]
     pub const fn is_at_output_only(self) -> bool {
         self.facts().at_output
     }
 
-    /// The fields that not every kernel knows, each in any variant.
+    /// Returns the fields that not every kernel knows, each in any variant.
     pub fn optional() -> impl Iterator<Item = Self> {
         let any = Variant {
             version: IpVersion::V4,
@@ -309,12 +306,12 @@ impl Field {
         Self::every(any).filter(|field| field.is_optional())
     }
 
-    /// Whether there are kernels that do not know it.
+    /// Returns whether some kernels do not know it.
     pub(crate) const fn is_optional(self) -> bool {
         self.facts().optional
     }
 
-    /// How many levels below the root it is, where it is a path in a tree.
+    /// Returns the level below the root, if it is a path in a tree.
     #[must_use]
     pub const fn level(self) -> Option<u8> {
         match self {
@@ -323,14 +320,14 @@ impl Field {
         }
     }
 
-    /// Where a packet has it, where the kernel finds the header
-    /// (RFC 791 section 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
+    /// Returns the header bytes that contain it, if the kernel locates the header (RFC 791 section
+    /// 3.1, RFC 8200 section 3, RFC 9293 section 3.1).
     #[must_use]
     pub const fn header_bytes(self) -> Option<HeaderBytes> {
         self.facts().header_bytes
     }
 
-    /// The bits of those bytes that are looked at; `None` for all of them.
+    /// Returns the bits of those bytes that are compared; `None` for all of them.
     #[must_use]
     pub const fn bits(self) -> Option<u64> {
         match self.facts().bits {
@@ -339,7 +336,7 @@ impl Field {
         }
     }
 
-    /// Bits that stand below its value in those bytes.
+    /// Returns the number of bits below its value in those bytes.
     pub(crate) const fn shift(self) -> u32 {
         match self.facts().bits {
             Some(bits) => bits.trailing_zeros(),
@@ -347,27 +344,27 @@ impl Field {
         }
     }
 
-    /// What a set of its values holds; `None` for texts and counts, which are
-    /// in no set.
+    /// Returns the key type of a set of its values; `None` for texts and counts, which are in no
+    /// set.
     #[must_use]
     pub const fn key(self) -> Option<Key> {
         self.facts().key
     }
 
-    /// Whether its value is a text.
+    /// Returns whether its value is a text.
     #[must_use]
     pub const fn is_text(self) -> bool {
         self.facts().text
     }
 
-    /// The greatest value that it can have.
+    /// Returns its greatest value.
     #[must_use]
     pub const fn greatest(self) -> u128 {
         self.facts().greatest
     }
 
-    /// The least value that a packet can have: an IPv6 length counts its
-    /// header, which the header's own field does not.
+    /// Returns its least value in a packet. An IPv6 length here includes its header, which the
+    /// length in the header does not.
     #[must_use]
     pub const fn least(self) -> u128 {
         match self {
@@ -376,9 +373,8 @@ impl Field {
         }
     }
 
-    /// A value as the header has it, which is how sets hold it: code points
-    /// stand above the bits of ECN and the flow label, an IPv6 length does not
-    /// count its header.
+    /// Converts a value to its form in the header, which sets use. Code points are shifted above
+    /// ECN and the flow label, and an IPv6 length loses its header.
     #[must_use]
     pub const fn raw(self, value: u128) -> u128 {
         match self {
@@ -387,8 +383,7 @@ impl Field {
         }
     }
 
-    /// The value of bytes that hold it, other bits and all: what [`Field::raw`]
-    /// turns, back.
+    /// Converts header bytes, including other bits, to the value: the inverse of [`Field::raw`].
     #[must_use]
     pub const fn of_raw(self, bytes: u128) -> u128 {
         match (self, self.header_bytes(), self.bits()) {
@@ -398,7 +393,7 @@ impl Field {
         }
     }
 
-    /// The IP version without which a packet does not have it.
+    /// Returns the IP version that a packet must have to have this field.
     #[must_use]
     pub const fn version(self) -> Option<IpVersion> {
         match self {
@@ -412,7 +407,7 @@ impl Field {
         }
     }
 
-    /// The upper-layer protocol without which a packet does not have it.
+    /// Returns the upper-layer protocol that a packet must have to have this field.
     #[must_use]
     pub const fn protocol(self) -> Option<u8> {
         match self {
@@ -423,8 +418,7 @@ impl Field {
         }
     }
 
-    /// Whether it takes connection tracking, which packets have not passed
-    /// where they arrive.
+    /// Returns whether it needs connection tracking, which arriving packets have not passed yet.
     #[must_use]
     pub const fn needs_connection(self) -> bool {
         matches!(

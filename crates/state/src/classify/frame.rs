@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where in a frame the IP packet stands whose fields a rule looks at.
+//! The position of the IP packet in a frame, for rules that look at its fields.
 
 use crate::classify::field::{Field, Variant};
 use crate::classify::value::{Header, IpVersion};
 use crate::classify::{Effect, Match, Rule};
 use serde::{Deserialize, Serialize};
 
-/// Ethertype of PPPoE sessions (RFC 2516 section 4).
+/// The ethertype of PPPoE sessions (RFC 2516 section 4).
 pub const PPPOE_SESSION: u16 = 0x8864;
 
-/// The header of PPPoE and the number of PPP's protocol (RFC 2516 section 4),
-/// which stand before the IP packet, in bytes.
+/// The bytes before the IP packet: the PPPoE header and the PPP protocol number (RFC 2516 section
+/// 4).
 pub const SESSION_HEADER: usize = 8;
 
 /// Where a rule finds the IP packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Frame {
-    /// Where the kernel finds it.
+    /// Where the kernel locates it.
     #[default]
     Plain,
-    /// In a session of PPPoE, where the kernel finds no header: fields are bytes
-    /// at fixed places behind the network header, which is PPPoE's. Those of the
-    /// upper layer are where the IP header has no options or extensions. That
-    /// the packet is of this version, other rules have seen to.
+    /// In a PPPoE session, where the kernel locates no header. Fields are bytes at fixed offsets
+    /// from the network header, which is that of PPPoE. Upper-layer fields are only right if the IP
+    /// header has no options or extensions. Earlier rules check that the packet is of this version.
     Session(IpVersion),
 }
 
@@ -30,14 +29,14 @@ impl Frame {
     /// Both kinds of session.
     pub const SESSIONS: [Self; 2] = [Self::Session(IpVersion::V4), Self::Session(IpVersion::V6)];
 
-    /// Whether it is the plain one.
+    /// Returns whether it is the plain one.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain)
     }
 
-    /// Bytes from the network header to the IP header, and from there to the
-    /// upper layer's, where those places are fixed.
+    /// Returns the bytes from the network header to the IP header, and from there to the upper
+    /// layer's header, if these are fixed.
     #[must_use]
     pub const fn fixed(self) -> Option<(usize, usize)> {
         match self {
@@ -47,8 +46,8 @@ impl Frame {
         }
     }
 
-    /// The bytes that hold a field, from the network header on, and how many;
-    /// `None` where the kernel finds it, or it is no field of the IP packet.
+    /// Returns the offset from the network header and the length of the bytes that contain a field.
+    /// Returns `None` if the kernel locates the field, or it is not a field of the IP packet.
     #[must_use]
     pub fn location(self, field: Field) -> Option<(usize, usize)> {
         let Self::Session(version) = self else {
@@ -58,7 +57,7 @@ impl Frame {
         if field.version().is_some_and(|other| other != version) {
             return None;
         }
-        // Where there are no extensions, the IP header names it.
+        // Without extension headers, the IP header has the protocol number.
         if field == Field::Protocol {
             let offset = match version {
                 IpVersion::V4 => 9,
@@ -74,8 +73,7 @@ impl Frame {
         Some((begin + bytes.offset, bytes.length))
     }
 
-    /// The field that stands in these bytes of the frame: what [`Frame::location`]
-    /// says, from there to here.
+    /// Returns the field at these bytes of the frame: the inverse of [`Frame::location`].
     #[must_use]
     pub fn field_at(self, location: (usize, usize), mask: u8) -> Option<Field> {
         let Self::Session(version) = self else {
@@ -91,8 +89,8 @@ impl Frame {
 }
 
 impl Rule {
-    /// The rule, looking at the packet in another frame; the same where it looks
-    /// at nothing that stands elsewhere there.
+    /// Returns the rule for packets in another frame; unchanged if it looks at no field whose place
+    /// differs there.
     #[must_use]
     pub fn in_frame(mut self, frame: Frame) -> Self {
         let elsewhere = |field: Field| frame.location(field).is_some();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules look at in sessions of PPPoE, as nft(8) would take it: bytes
-//! behind the network header (`@nh`, in bits). To nft they are plain numbers,
-//! which it looks up in no set of addresses or ports, so the elements of sets
-//! are written where they are asked for.
+//! The nft(8) text of fields in PPPoE sessions: bytes relative to the network header (`@nh`, in
+//! bits). To nft these are plain numbers, which it does not look up in sets of addresses or ports.
+//! So the elements of a set are written into the rule.
 
 use crate::classify::field::Field;
 use crate::classify::frame::Frame;
@@ -10,7 +9,7 @@ use crate::classify::value::IpVersion;
 use crate::classify::{Content, Table, Values};
 use weirgate_units::Handle;
 
-/// The bytes of a field; `None` where the kernel finds it.
+/// Returns the bytes of a field; `None` if the kernel locates it.
 pub(crate) fn bytes_text(frame: Frame, field: Field) -> Option<String> {
     let location = frame.location(field)?;
     let bytes = at(location);
@@ -24,8 +23,8 @@ fn at((offset, length): (usize, usize)) -> String {
     format!("@nh,{},{}", offset * 8, length * 8)
 }
 
-/// What tells a segment without payload: IP length, header length where it
-/// varies, TCP's data offset; `None` where the kernel finds them.
+/// Returns the key that identifies a segment without payload: IP length, header length if it
+/// varies, and TCP's data offset. Returns `None` if the kernel locates these fields.
 pub(crate) fn empty_text(frame: Frame) -> Option<String> {
     let Frame::Session(version) = frame else {
         return None;
@@ -39,8 +38,8 @@ pub(crate) fn empty_text(frame: Frame) -> Option<String> {
     })
 }
 
-/// A test of a field in a session; `None` where the kernel finds the field.
-/// `merges` says that nft would make one of two negated tests.
+/// Returns the text of a test of a field in a session; `None` if the kernel locates the field.
+/// `merges` says that nft would merge two negated tests.
 pub(crate) fn session_text(
     (frame, merges): (Frame, bool),
     field: Field,
@@ -59,7 +58,7 @@ pub(crate) fn session_text(
             _ => Vec::new(),
         },
     };
-    // nft takes no empty list: what is in none is not in the list of all.
+    // nft accepts no empty list, so write the full range and invert the test.
     let (negated, ranges) = match ranges.as_slice() {
         [] => (!negated, vec![(0, u128::MAX >> (128 - length * 8))]),
         _ => (negated, ranges),
@@ -79,7 +78,7 @@ pub(crate) fn session_text(
     })
 }
 
-/// What a map has for a field in a session, written where it is asked for.
+/// Returns the text of a map lookup of a field in a session, with the elements in the rule.
 pub(crate) fn map_text(frame: Frame, field: Field, map: &str, table: &Table) -> Option<String> {
     let name = bytes_text(frame, field)?;
     let Some(Content::Classes(elements)) = table.set(map).map(|set| &set.content) else {

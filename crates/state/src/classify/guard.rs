@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What matches presuppose: a port means something only where the protocol has
-//! ports, an address only in its IP version.
+//! The preconditions of matches: a port needs a protocol that has ports, an address needs its IP
+//! version.
 
 use crate::Origin;
 use crate::classify::field::{Field, ICMP, ICMPV6, TCP};
@@ -8,9 +8,9 @@ use crate::classify::value::{IpVersion, Key};
 use crate::classify::{Content, Match, Rule, Set};
 
 impl Rule {
-    /// The rule with what its matches presuppose stated before them: the IP
-    /// version and the upper-layer protocol. A port of any protocol is looked
-    /// up in the set [`PORT_PROTOCOLS`], which the table then needs.
+    /// Returns the rule with the preconditions of its matches before them: the IP version and the
+    /// upper-layer protocol. If a port belongs to any protocol, the protocol is looked up in the
+    /// set [`PORT_PROTOCOLS`], which the table then needs.
     #[must_use]
     pub fn guarded(mut self) -> Self {
         self.matches = guarded(self.matches);
@@ -18,28 +18,27 @@ impl Rule {
     }
 }
 
-/// The set of protocols whose header begins with two ports.
+/// The name of the set of protocols whose header begins with two ports.
 pub const PORT_PROTOCOLS: &str = "port_protocols";
 
 /// Upper-layer protocols whose header begins with two ports: TCP, UDP, DCCP,
 /// SCTP.
 pub const PROTOCOLS_WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
-/// The set of headers of IPv6 that stand between its own and the upper layer's.
+/// The name of the set of IPv6 extension headers.
 pub const EXTENSION_HEADERS: &str = "extension_headers";
 
-/// The numbers of those that the kernel looks behind: hop-by-hop options,
-/// routing, fragment, destination options (`ipv6_ext_hdr`,
-/// net/ipv6/exthdrs_core.c).
+/// The extension headers that the kernel skips: hop-by-hop options, routing, fragment, destination
+/// options (`ipv6_ext_hdr`, net/ipv6/exthdrs_core.c).
 pub const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
-/// The set that [`PORT_PROTOCOLS`] names.
+/// Returns the set with the name [`PORT_PROTOCOLS`].
 #[must_use]
 pub fn port_protocols() -> Set {
     protocols(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS)
 }
 
-/// The set that [`EXTENSION_HEADERS`] names.
+/// Returns the set with the name [`EXTENSION_HEADERS`].
 #[must_use]
 pub fn extension_headers() -> Set {
     protocols(EXTENSION_HEADERS, EXTENSIONS)
@@ -81,7 +80,7 @@ fn guarded(matches: Vec<Match>) -> Vec<Match> {
     if port && !named {
         add(Match::within(Field::Protocol, PORT_PROTOCOLS));
     }
-    // Conditions on the version and the protocol come before what they guard.
+    // Tests of version and protocol come before the tests that need them.
     let first = |m: &Match| matches!(m.field(), Some(Field::Version | Field::Protocol));
     let (early, late): (Vec<Match>, Vec<Match>) = matches.into_iter().partition(first);
     out.extend(early);
@@ -92,7 +91,7 @@ fn guarded(matches: Vec<Match>) -> Vec<Match> {
             seen.push(candidate);
         }
     }
-    // A meter is charged by what all else holds for.
+    // Meters come last, so that only packets that pass all tests are counted.
     let (meters, tests): (Vec<Match>, Vec<Match>) =
         seen.into_iter().partition(|m| matches!(m, Match::Meter(_)));
     [tests, meters].concat()

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Matches: how they are made, and what they look at.
+//! Matches: constructors, and what they look at.
 
 use crate::classify::field::{Field, TCP};
 use crate::classify::value::IpVersion;
 use crate::classify::{Match, Meter, Values};
 
 impl Match {
-    /// The field has this value.
+    /// Returns a test for one value.
     #[must_use]
     pub fn one(field: Field, value: u128) -> Self {
         Self::range(field, value, value)
     }
 
-    /// The field has a value from..=to.
+    /// Returns a test for values from..=to.
     #[must_use]
     pub fn range(field: Field, from: u128, to: u128) -> Self {
         Self::Test {
@@ -22,7 +22,7 @@ impl Match {
         }
     }
 
-    /// The field's value is in a set.
+    /// Returns a test for values in a set.
     #[must_use]
     pub fn within(field: Field, set: &str) -> Self {
         Self::Test {
@@ -32,7 +32,7 @@ impl Match {
         }
     }
 
-    /// The field is this text.
+    /// Returns a test for a text.
     #[must_use]
     pub fn text(field: Field, text: &str) -> Self {
         Self::Test {
@@ -42,19 +42,20 @@ impl Match {
         }
     }
 
-    /// The packet is of this IP version.
+    /// Returns a test for an IP version.
     #[must_use]
     pub fn version_is(version: IpVersion) -> Self {
         Self::one(Field::Version, version.number())
     }
 
-    /// The flags of `mask` are as in `value`.
+    /// Returns a test that the flags under `mask` equal `value`.
     #[must_use]
     pub fn tcp_flags(mask: u8, value: u8) -> Self {
         Self::one(Field::TcpFlags { mask }, u128::from(value))
     }
 
-    /// The opposite; meters turn round, what cannot be turned stays.
+    /// Returns the opposite match; a meter matches on its other side. A match in another program's
+    /// rule stays as it is.
     #[must_use]
     pub fn negated(self) -> Self {
         match self {
@@ -79,7 +80,7 @@ impl Match {
         }
     }
 
-    /// The field that it looks at.
+    /// Returns the field that it looks at.
     #[must_use]
     pub fn field(&self) -> Option<Field> {
         match self {
@@ -88,7 +89,7 @@ impl Match {
         }
     }
 
-    /// The IP version without which this cannot hold.
+    /// Returns the IP version that a packet must have to match.
     #[must_use]
     pub fn version(&self) -> Option<IpVersion> {
         match self {
@@ -97,7 +98,7 @@ impl Match {
         }
     }
 
-    /// The upper-layer protocol without which this cannot hold.
+    /// Returns the upper-layer protocol that a packet must have to match.
     #[must_use]
     pub fn protocol(&self) -> Option<u8> {
         match self {
@@ -106,7 +107,7 @@ impl Match {
         }
     }
 
-    /// Whether only packets of stated protocols fulfil it.
+    /// Returns whether it only matches packets of stated protocols.
     #[must_use]
     pub fn names_protocol(&self) -> bool {
         let stated = matches!(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets in the one form in which they are compared.
+//! The canonical form in which sets are compared.
 
 use crate::classify::{Content, Set};
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
 impl Set {
-    /// The same set with its elements sorted, and those that touch made one.
+    /// Returns the set with its elements sorted, and adjacent ones merged.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut set = self.clone();
@@ -18,7 +18,7 @@ impl Set {
         set
     }
 
-    /// Whether it is its own canonical form.
+    /// Returns whether it is in canonical form.
     pub(crate) fn is_canonical(&self) -> bool {
         match &self.content {
             Content::Fixed(ranges) => ranges.is_sorted_by(|a, b| a.1.saturating_add(1) < b.0),
@@ -30,8 +30,7 @@ impl Set {
     }
 }
 
-/// Ranges with classes sorted, with those that touch and have one class made
-/// one.
+/// Sorts ranges with classes, and merges adjacent ones of the same class.
 fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
     let mut sorted = ranges.to_vec();
     sorted.arrange();
@@ -45,7 +44,7 @@ fn joined(ranges: &[(u128, u128, Handle)]) -> Vec<(u128, u128, Handle)> {
     out
 }
 
-/// Ranges sorted, with those that meet or touch made one.
+/// Sorts ranges, and merges those that overlap or are adjacent.
 fn merged(ranges: &[(u128, u128)]) -> Vec<(u128, u128)> {
     let mut sorted: Vec<(u128, u128)> = ranges.to_vec();
     sorted.arrange();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets as nft(8) would take them. A set of the kernel's has bytes; one of nft's
-//! has a type, and only values of that type are looked up in it.
+//! The nft(8) text of sets. A set in the kernel contains bytes; a set in nft has a type, and only
+//! values of that type can be looked up in it.
 
 use crate::classify::field::Field;
 use crate::classify::value::{IpVersion, Key};
@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weirgate_units::Handle;
 
 impl Table {
-    /// A set as nft declares it.
+    /// Returns the nft declaration of a set.
     pub(crate) fn set_text(&self, set: &Set) -> String {
         let field = self.declaring(&set.name);
         let typed = field.filter(|field| field.is_typed());
@@ -57,9 +57,8 @@ impl Table {
         format!("set {} {{ {kind};{body} }}", set.name)
     }
 
-    /// What a rule says that looks a value of a field up: the set, or its
-    /// elements where the set is declared for values of another kind, which nft
-    /// does not compare.
+    /// Returns the text with which a rule looks a field up. That is the name of the set. If the set
+    /// is declared for values of another type, with which nft does not compare, it is the elements.
     pub(crate) fn looked_up(&self, field: Field, name: &str) -> String {
         let own = |field: Field| field.is_typed().then(|| field.name());
         let same = |first: Field| own(first) == own(field);
@@ -74,8 +73,7 @@ impl Table {
         }
     }
 
-    /// The field for whose values a set is declared: the first that is looked
-    /// up in it.
+    /// Returns the field for whose values a set is declared: the first that is looked up in it.
     fn declaring(&self, name: &str) -> Option<Field> {
         let rules = self.chains.iter().flat_map(|chain| &chain.rules);
         let mut matches = rules.flat_map(|rule| &rule.matches);
@@ -91,7 +89,7 @@ impl Table {
     }
 }
 
-/// The elements of a list, as the field that is looked up in it counts.
+/// Returns the elements of a list, as values of the field that is looked up.
 fn elements_text(key: Key, field: Option<Field>, elements: &[(u128, u128)]) -> String {
     let plain = |raw: u128| raw >> field.map_or(0, Field::shift);
     let each = |&(from, to): &(u128, u128)| range_text(key, plain(from), plain(to));
@@ -117,7 +115,7 @@ pub(crate) fn value_text(key: Key, value: u128) -> String {
             let each: Vec<String> = bytes[10..].iter().map(|b| format!("{b:02x}")).collect();
             each.join(":")
         }
-        // A number is taken for seconds.
+        // nft reads a plain number as seconds.
         Key::Moment => (value / 1_000_000_000).to_string(),
         _ => value.to_string(),
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables as nft(8) would take them.
+//! The nft(8) text of tables.
 
 use crate::classify::field::Field;
 use crate::classify::frame::Frame;
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use weirgate_units::Handle;
 use weirgate_units::Inserted as _;
 
-/// `inet weirgate`, as nft writes a table.
+/// Returns the name of a table in nft, such as `inet weirgate`.
 fn table_name(table: &Table) -> String {
     format!(
         "{} {}",
@@ -23,7 +23,7 @@ fn table_name(table: &Table) -> String {
 }
 
 impl Table {
-    /// The file that `nft -f` would take for the table.
+    /// Returns a file for `nft -f` that creates the table.
     #[must_use]
     pub fn nft_text(&self) -> String {
         let name = table_name(self);
@@ -61,8 +61,8 @@ impl Table {
         text
     }
 
-    /// The file that `nft -f` would take to make this table of `before` in
-    /// place, as [`Table::change_to`] says.
+    /// Returns a file for `nft -f` that turns `before` into this table in place, as
+    /// [`Table::change_to`] says.
     #[must_use]
     pub fn change_text(&self, before: &Self) -> String {
         let Some(change) = before.change_to(self) else {
@@ -118,7 +118,7 @@ impl Table {
         text
     }
 
-    /// What `Final` is in this table.
+    /// Returns the statement for `Final` in this table.
     fn ending(&self) -> String {
         let to = self.chains.iter().find_map(|chain| match &chain.hook {
             Hook::Ingress { redirect_to, .. } => Some(format!("fwd to \"{redirect_to}\"")),
@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// The keys of a switch: the IP versions, and sessions of PPPoE.
+/// Returns the keys of a switch: the IP versions, and in `netdev` tables PPPoE sessions.
 fn switch_keys(netdev: bool) -> &'static [&'static str] {
     if netdev {
         &["ip", "ip6", "0x8864"]
@@ -215,7 +215,7 @@ fn chain_text(text: &mut String, chain: &Chain, table: &Table, end: &str) {
 }
 
 impl Table {
-    /// One rule as nft takes it, without what `Final` means.
+    /// Returns one rule in nft, without the statement for `Final`.
     #[must_use]
     pub fn rule_text(&self, rule: &Rule) -> String {
         let mut words: Vec<String> = Vec::new();
@@ -275,11 +275,11 @@ const fn ip(version: IpVersion) -> &'static str {
     }
 }
 
-/// A field as nft names it, with its mask.
+/// Returns a field's name in nft, with its mask.
 pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     let name = field.name();
     match (field, field.mask()) {
-        // A netdev table has packets of every ethertype.
+        // A netdev table sees packets of every ethertype.
         (Field::Version, _) if netdev => Field::EtherType.name().to_owned(),
         (Field::TcpFlags { .. }, Some(mask)) => format!("{name} & {mask:#04x}"),
         (_, Some(mask)) => format!("{name} & {mask:#x}"),
@@ -290,7 +290,7 @@ pub(crate) fn field_text(field: Field, netdev: bool) -> String {
     }
 }
 
-/// The set of what a segment without payload has, and what is looked up in it.
+/// Returns the set of keys of segments without payload, and the key that is looked up in it.
 fn empty_text(frame: Frame, version: IpVersion) -> (String, String) {
     let number = version.number();
     if let Some(key) = crate::classify::frame_text::empty_text(frame) {
@@ -322,9 +322,9 @@ fn match_text(candidate: &Match, rule: &Rule, table: &Table) -> String {
     }
 }
 
-/// Whether a rule has two negated tests of single values in the packet's bytes.
-/// Of such bytes next to each other nft 1.0 makes one comparison, which is
-/// another condition; it leaves ranges apart.
+/// Returns whether a rule has two negated tests of single values in the packet's bytes. nft 1.0
+/// merges tests of adjacent bytes into one comparison, which is another condition; it does not
+/// merge ranges.
 fn merges(rule: &Rule) -> bool {
     let apart = |one: &&Match| match one {
         Match::Test {
@@ -337,11 +337,11 @@ fn merges(rule: &Rule) -> bool {
     rule.matches.iter().filter(apart).count() > 1
 }
 
-/// Whether a field is, plain or in a session, bytes that may be next to another
-/// one's.
+/// Returns whether a field, plain or in a session, is bytes that may be adjacent to another
+/// field's.
 fn in_bytes(field: Field) -> bool {
     let whole = field.header_bytes().is_some() && field.bits().is_none();
-    // Types of ICMP have no neighbour that rules look at.
+    // ICMP types have no adjacent field that rules look at.
     field == Field::Protocol || whole && field.protocol().is_none()
 }
 
@@ -353,7 +353,7 @@ fn test_text(
 ) -> String {
     let netdev = table.netdev;
     let name = field_text(field, netdev);
-    // What no device brought; nft takes no empty name.
+    // A packet that no device received; nft accepts no empty name.
     if let (Field::InputDevice, Values::Text(text)) = (field, values)
         && text.is_empty()
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the values of fields are, and where a packet has them.
+//! The values of fields, and where a packet has them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ impl IpVersion {
     /// Both.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    /// 4 or 6.
+    /// Returns 4 or 6.
     #[must_use]
     pub const fn number(self) -> u128 {
         match self {
@@ -26,7 +26,7 @@ impl IpVersion {
     }
 }
 
-/// What the elements of a set are.
+/// The type of a set's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Key {
     /// An address.
@@ -46,7 +46,7 @@ pub enum Key {
     Moment,
 }
 
-/// The facts of the values of a set.
+/// The facts about the values of a set.
 struct KeyFacts {
     bytes: usize,
     declared: &'static str,
@@ -55,7 +55,7 @@ struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// Numbers in network order.
+    /// A number in network byte order.
     const fn new(bytes: usize, declared: &'static str, number: u32) -> Self {
         Self {
             bytes,
@@ -65,7 +65,7 @@ impl KeyFacts {
         }
     }
 
-    /// The kernel's own numbers of something.
+    /// The kernel's own number of an object, with the plural name of the objects.
     const fn of(self, what: &'static str) -> Self {
         Self {
             is_number_of: Some(what),
@@ -87,8 +87,8 @@ impl Key {
         Self::Moment,
     ];
 
-    /// The facts of each key, once: its bytes, how nft declares it, and nft's
-    /// number of that type (`enum datatypes`, include/datatype.h of nftables).
+    /// Returns the facts about each key: its bytes, its nft declaration, and nft's number of that
+    /// type (`enum datatypes`, include/datatype.h of nftables).
     const fn facts(self) -> KeyFacts {
         match self {
             Self::Address(IpVersion::V4) => KeyFacts::new(4, "type ipv4_addr", 7),
@@ -98,37 +98,37 @@ impl Key {
             Self::Short => KeyFacts::new(2, "type inet_service", 13),
             Self::Long => KeyFacts::new(4, "type mark", 19),
             Self::ControlGroup => KeyFacts::new(8, "type cgroupsv2", 46).of("control groups"),
-            // nft has two types of the name `time`.
+            // nft has two types called `time`.
             Self::Moment => KeyFacts::new(8, "typeof meta time", 43),
         }
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         self.facts().bytes
     }
 
-    /// How nft declares a set of it.
+    /// Returns the nft declaration of a set of it.
     pub(crate) const fn declared(self) -> &'static str {
         self.facts().declared
     }
 
-    /// nft's number of its type, so that `nft list` can print it.
+    /// Returns nft's number of its type, so that `nft list` can print it.
     #[must_use]
     pub const fn type_number(self) -> u32 {
         self.facts().number
     }
 
-    /// Whose numbers the values are that the kernel gives them, in the host's
-    /// order: a set of these is followed as they come and go. `None` for values
-    /// that packets bear.
+    /// Returns the plural name of the objects, if the values are numbers that the kernel gives
+    /// them, in host byte order. A set of these is updated as the objects appear and disappear.
+    /// Returns `None` for values that packets contain.
     #[must_use]
     pub const fn followed(self) -> Option<&'static str> {
         self.facts().is_number_of
     }
 
-    /// Its greatest value.
+    /// Returns its greatest value.
     #[must_use]
     pub const fn greatest(self) -> u128 {
         match self.bytes() {
@@ -141,9 +141,9 @@ impl Key {
 /// A header of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
-    /// That of IP.
+    /// The IP header.
     Ip,
-    /// That of the upper layer.
+    /// The upper layer's header.
     Upper,
 }
 
@@ -152,8 +152,8 @@ pub enum Header {
 pub struct HeaderBytes {
     /// Which header.
     pub header: Header,
-    /// Where they begin in it.
+    /// The offset of the first byte in it.
     pub offset: usize,
-    /// How many they are.
+    /// The number of bytes.
     pub length: usize,
 }

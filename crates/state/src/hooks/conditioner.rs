@@ -1,65 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic conditioners: what gives packets a colour where they enter a device or leave it, and
-//! acts on each colour as configured.
+//! Traffic conditioners: they give packets a colour where they enter or leave a device, and act on
+//! each colour as configured.
 
 use super::program::{Clause, HookProgram, ProgramFilter, ProgramRow, egress, ingress};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 
-/// A program at a device's `clsact` qdisc, for what enters or for what leaves
+/// A program at a device's `clsact` qdisc, for arriving or for departing packets
 /// (`bpf/inbound/condition.bpf.c`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conditioning {
-    /// The conditioners; the first whose packets they are conditions them.
+    /// The conditioners; the first one that matches a packet conditions it.
     pub conditioners: Vec<Conditioner>,
 }
 
 /// One conditioner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditioner {
-    /// Its name, by which it is counted.
+    /// Its name, under which its packets are counted.
     pub name: String,
-    /// The classes that it is about; none is all.
+    /// The classes that it matches; empty matches all.
     pub classes: Vec<Handle>,
-    /// Whose packets it is about, as networks; none is everybody's.
+    /// The source networks that it matches; empty matches all.
     pub source: Vec<(IpAddr, u8)>,
-    /// For whom.
+    /// The destination networks that it matches; empty matches all.
     pub destination: Vec<(IpAddr, u8)>,
-    /// Protocols that packets carry, in ascending order; none is all.
+    /// The protocols that it matches, in ascending order; empty matches all.
     #[serde(default)]
     pub protocols: Vec<u8>,
-    /// Ports from..=to that they come from; none is all.
+    /// The source ports from..=to that it matches; empty matches all.
     #[serde(default)]
     pub source_ports: Vec<(u16, u16)>,
-    /// Ports that they go to.
+    /// The destination ports from..=to that it matches; empty matches all.
     #[serde(default)]
     pub destination_ports: Vec<(u16, u16)>,
-    /// The code points that it is about, a bit for each value.
+    /// The code points that it matches, one bit for each value.
     pub codes: u64,
-    /// What it measures by; `None` takes every packet as green.
+    /// The meter; `None` makes every packet green.
     pub meter: Option<ColourMeter>,
-    /// What a smaller packet is measured as, in IP bytes: the minimum policed
-    /// unit (RFC 2215 section 3.6). 0 measures every packet as it is.
+    /// The minimum policed unit in IP bytes: a smaller packet is measured as this size (RFC 2215
+    /// section 3.6). 0 measures every packet as it is.
     #[serde(default)]
     pub smallest: u32,
-    /// Whether the colours that code points bring count.
+    /// Whether it is colour-aware: the colours of arriving code points count.
     pub aware: bool,
-    /// Code points that bring yellow and those that bring red, a bit for each;
-    /// others bring green.
+    /// The code points that mean yellow and those that mean red, one bit for each; others mean
+    /// green.
     pub brings: [u64; 2],
-    /// What is done with green, yellow and red packets.
+    /// The actions for green, yellow and red packets.
     pub actions: [ColourAction; 3],
 }
 
-/// A meter; rates and sizes are of IP packets.
+/// A meter; rates and sizes are in bytes of IP packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColourMeter {
     /// One rate and one burst: green or red (RFC 3290 section 5.1.3).
     Bucket {
         /// The rate.
         rate: Rate,
-        /// What may come at once.
+        /// The bucket's size.
         burst: Size,
     },
     /// The single rate three colour marker (RFC 2697).
@@ -82,14 +82,14 @@ pub enum ColourMeter {
         /// PBS.
         peak_burst: Size,
     },
-    /// A rate's bytes in each interval (RFC 3290 section 5.1.1).
+    /// The average rate in consecutive intervals (RFC 3290 section 5.1.1).
     Average {
         /// The rate.
         rate: Rate,
         /// The interval.
         interval: Span,
     },
-    /// An exponential average of what is offered (RFC 3290 section 5.1.2).
+    /// An exponentially weighted moving average of the offered rate (RFC 3290 section 5.1.2).
     Moving {
         /// The rate.
         rate: Rate,
@@ -100,30 +100,30 @@ pub enum ColourMeter {
     },
 }
 
-/// What is done with packets of a colour.
+/// An action for packets of one colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ColourAction {
-    /// Nothing.
+    /// Leaves them unchanged.
     #[default]
     Pass,
-    /// They get another code point.
+    /// Writes another code point.
     Mark(Dscp),
-    /// They end here.
+    /// Drops them.
     Drop,
 }
 
-/// The conditioners of what enters a device.
+/// The conditioners of arriving packets.
 #[derive(Debug)]
 pub enum IngressConditioners {}
 
-/// The conditioners of what leaves it.
+/// The conditioners of departing packets.
 #[derive(Debug)]
 pub enum EgressConditioners {}
 
 const fn row(filters: &'static [ProgramFilter]) -> ProgramRow {
     ProgramRow {
         object: "condition",
-        // After all that drop packets, to measure what they let go.
+        // After all programs that drop packets, to measure only what they pass.
         preference: 92,
         filters,
         ..ProgramRow::DEFAULT
@@ -176,7 +176,7 @@ impl Conditioning {
     }
 }
 
-/// A conditioner, in words.
+/// Describes a conditioner.
 fn one(one: &Conditioner) -> String {
     let mut whose: Vec<String> = Vec::new();
     let classes: Vec<String> = one.classes.iter().map(ToString::to_string).collect();

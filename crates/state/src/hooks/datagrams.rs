@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds streams of datagrams to a rate by states or a token bucket.
+//! The filter that limits the rate of datagram streams, by a state machine or a token bucket.
 
 use super::measured::{Measured, SparedMark};
 use super::program::{Clause, HookProgram, ProgramRow, ingress};
@@ -9,25 +9,25 @@ use weirgate_units::{Rate, Size, Span};
 /// UDP's protocol number.
 pub const UDP: u8 = 17;
 
-/// A filter for arriving packets that holds each stream of datagrams to a rate
+/// A filter of arriving packets that limits the rate of each datagram stream
 /// (`bpf/inbound/udp.bpf.c`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Datagrams {
-    /// What each stream may have, of IP packets.
+    /// The rate of each stream, in IP packets.
     pub rate: Rate,
-    /// Whether by a token bucket, and not by states.
+    /// Whether a token bucket is used, and not the state machine.
     pub bucket: bool,
-    /// What the token bucket lets through at once.
+    /// The size of the token bucket.
     pub burst: Size,
-    /// How long a stream above the rate is discarded.
+    /// How long a stream above the rate is dropped.
     pub drop: Span,
     /// How long it is then delivered before it is judged.
     pub warn: Span,
     /// How the rate is measured.
     pub measured: Measured,
-    /// The bits that are set in the mark of what is to be refused.
+    /// The bits that are set in the mark of packets that the firewall should refuse.
     pub refuse: u32,
-    /// Whose streams are let go.
+    /// The streams that are exempt.
     pub spared: SparedMark,
 }
 
@@ -36,7 +36,7 @@ impl HookProgram for Datagrams {
 
     const ROW: ProgramRow = ProgramRow {
         object: "udp",
-        // After the virtual queue, which has to count what this one drops.
+        // After the virtual queue, which has to count what this filter drops.
         preference: 91,
         filters: &[ingress("udp_states", "weirgate-udp-")],
         ..ProgramRow::DEFAULT

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is attached at a device's ingress and egress hooks, before any table.
+//! The programs at a device's ingress and egress hooks, which run before any table.
 //!
-//! [`HookProgram`] is what each program says about itself, in a file of its own. Crate
-//! `bpf` loads it (`crates/bpf/src/hooks/attached.rs`). To add one, follow
-//! `docs/adding/hook-program.md`.
+//! [`HookProgram`] is what each program states about itself, in a file of its own. Crate `bpf`
+//! loads it (`crates/bpf/src/hooks/attached.rs`). To add one, follow `docs/adding/hook-program.md`.
 
 pub(crate) mod conditioner;
 pub(crate) mod datagrams;
@@ -26,12 +25,12 @@ use std::collections::BTreeSet;
 use virtual_queue::VirtualQueueFilter;
 use window::Windows;
 
-/// Where [`HookPrograms`] has the settings of a program.
+/// A program with a field for its settings in [`HookPrograms`].
 pub trait InHooks: HookProgram {
-    /// Its settings; `None` where it is not attached.
+    /// Returns its settings; `None` if it is not attached.
     fn of(hooks: &HookPrograms) -> Option<&Self::Settings>;
 
-    /// Attaches it.
+    /// Sets its settings, so that it is attached.
     fn put(hooks: &mut HookPrograms, settings: Self::Settings);
 }
 
@@ -46,20 +45,20 @@ macro_rules! programs {
             $($(#[doc = $about])* $name,)+
         }
 
-        /// A device's ingress and egress hooks: the `clsact` qdisc
-        /// (net/sched/sch_ingress.c), and which of its filters are weirgate's.
+        /// A device's ingress and egress hooks: the `clsact` qdisc (net/sched/sch_ingress.c), and
+        /// which of its filters are weirgate's.
         ///
-        /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress`
-        /// before `nf_ingress`, net/core/dev.c), so what they write into a packet's
-        /// mark is there for the rules of an IFB. They pass every packet on to the
-        /// filters of others, but for those that [`VirtualQueueFilter`], [`Datagrams`] and
-        /// [`Conditioning`] drop, so that the hooks can be shared.
+        /// The kernel runs them before a `netdev` ingress chain (`sch_handle_ingress` before
+        /// `nf_ingress`, net/core/dev.c). So the rules for an IFB see what they write into a
+        /// packet's mark. The filters pass every packet on to the filters of other programs, so
+        /// that the hooks can be shared. Only [`VirtualQueueFilter`], [`Datagrams`] and
+        /// [`Conditioning`] drop packets.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct HookPrograms {
-            /// The bits of the connection's mark that are written into the packet's
-            /// (`act_ctinfo`, which finds the connection of a packet that conntrack has
-            /// not seen, also behind address translation); all other bits of the
-            /// packet's mark become 0. A packet without a connection keeps its mark.
+            /// The bits of the connection's mark that are written into the packet's (`act_ctinfo`).
+            /// This works for packets that conntrack has not seen yet, and behind address
+            /// translation. All other bits of the packet's mark become 0. A packet without a
+            /// connection keeps its mark.
             pub restore: Option<u32>,
             $(
                 $(#[doc = $about])*
@@ -67,15 +66,15 @@ macro_rules! programs {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $field: Option<$type>,
             )+
-            /// Programs that are another version's, miss a filter or cannot be read:
-            /// observed only, never desired, so that a plan exchanges them.
+            /// Programs that come from another version, miss a filter or cannot be read. They are
+            /// only observed, never desired, so that a plan replaces them.
             #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
             pub stale: BTreeSet<Program>,
-            /// Whether others have filters there: observed only, never desired. The
-            /// hooks stay when weirgate's filters go.
+            /// Whether other programs have filters there: only observed, never desired. In that
+            /// case the hooks stay when weirgate's filters are removed.
             #[serde(default)]
             pub others: bool,
-            /// Which policy line wants it.
+            /// The policy line that requires it.
             pub origin: Origin,
         }
 
@@ -92,7 +91,7 @@ macro_rules! programs {
         )+
 
         impl Program {
-            /// All of them.
+            /// All programs.
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
 
             const fn kind(self) -> Kind {
@@ -105,33 +104,33 @@ macro_rules! programs {
 }
 
 programs! {
-    /// The classifier of payloads, which runs after that.
+    /// The payload classifier, which runs after the filter that restores marks.
     Payload: Payload, payload: Payload;
 
-    /// The filter that polices what arrives by a virtual queue. It runs after all
-    /// those that drop nothing. Stored states call it `hold`.
+    /// The filter that polices arriving packets by a virtual queue. It runs after all filters that
+    /// drop nothing. Stored states call it `hold`.
     #[serde(rename = "hold")]
     VirtualQueue: VirtualQueueFilter, virtual_queue: VirtualQueueFilter;
 
-    /// What chooses receive windows: a program for what arrives, before the
-    /// filter that may drop it, and one for what leaves.
+    /// The control of receive windows: a program for arriving packets, which runs before the filter
+    /// that may drop them, and one for departing packets.
     Windows: Windows, windows: Box<Windows>;
 
-    /// The filter of datagrams, which runs last of those that police.
+    /// The datagram filter, the last one that polices.
     Datagrams: Datagrams, datagrams: Box<Datagrams>;
 
-    /// What conditions packets that enter the device, after all others.
+    /// The conditioners of arriving packets, which run after all other programs.
     IngressConditioners: IngressConditioners, entering: Box<Conditioning>;
 
-    /// What conditions packets that leave it.
+    /// The conditioners of departing packets.
     EgressConditioners: EgressConditioners, leaving: Box<Conditioning>;
 
-    /// What keeps connections in order that change their class: a program for the
-    /// data that leaves, one for the acknowledgements that arrive, both last.
+    /// Keeps the segments of connections in order when these change their class: a program for
+    /// departing data and one for arriving acknowledgements. Both run last.
     Order: Order, order: Order;
 }
 
-/// The functions of a [`HookProgram`] whose type is not known.
+/// The functions of a [`HookProgram`], without its type.
 struct Kind {
     row: ProgramRow,
     has_name: fn(&str) -> bool,
@@ -164,50 +163,50 @@ impl Kind {
 /// What a change does to a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramChange<'a> {
-    /// Nothing.
+    /// Leaves it.
     Keep,
-    /// It is attached as these hooks have it, in place of another version's or one
-    /// without settings.
+    /// Attaches it with these settings. It replaces another version, or a program whose settings
+    /// cannot be written.
     Attach(&'a HookPrograms),
-    /// Its settings are written; it forgets nothing.
+    /// Writes its settings; it keeps its state.
     Update(&'a HookPrograms),
-    /// It goes.
+    /// Detaches it.
     Detach,
 }
 
 impl Program {
-    /// Where it is attached.
+    /// Returns where it is attached.
     #[must_use]
     pub const fn row(self) -> ProgramRow {
         self.kind().row
     }
 
-    /// What the names of its filters have between their label and the program's version.
+    /// Returns the part of its filters' names between their label and the program's version.
     #[must_use]
     pub fn in_name(self, hooks: &HookPrograms) -> String {
         (self.kind().in_name)(hooks).unwrap_or_default()
     }
 
-    /// What it does, with all settings; `None` where hooks have it not.
+    /// Describes it with all settings; `None` if the hooks do not have it.
     #[must_use]
     pub fn text(self, hooks: &HookPrograms) -> Option<String> {
         (self.kind().text)(hooks)
     }
 
-    /// What it does, in short.
+    /// Describes it briefly.
     #[must_use]
     pub fn clause(self, hooks: &HookPrograms) -> Option<Clause> {
         (self.kind().clause)(hooks)
     }
 
-    /// What a command that attaches it does not show.
+    /// Returns what a command that attaches it does not show.
     #[must_use]
     pub fn comment(self, hooks: &HookPrograms) -> Option<String> {
         (self.kind().comment)(hooks)
     }
 
-    /// The program that a filter with this hook, preference and name is, and which
-    /// of its filters; `None` for a filter of others.
+    /// Returns the program to which a filter with this hook, preference and name belongs, and the
+    /// index of the filter. Returns `None` for a filter of another program.
     #[must_use]
     pub fn of_filter(hook: ClsactHook, preference: u16, name: &str) -> Option<(Self, usize)> {
         Self::ALL.into_iter().find_map(|program| {
@@ -219,8 +218,8 @@ impl Program {
         })
     }
 
-    /// What a change of a device's hooks does to it. A stale one will do only where
-    /// such is wanted, as it cannot be loaded again.
+    /// Returns what a change of a device's hooks does to it. A stale program is only kept if a
+    /// stale one is wanted, which cannot be loaded again.
     #[must_use]
     pub fn change<'a>(
         self,
@@ -248,20 +247,20 @@ impl Program {
 }
 
 impl HookPrograms {
-    /// Whether a program is attached.
+    /// Returns whether a program is attached.
     #[must_use]
     pub fn has(&self, program: Program) -> bool {
         (program.kind().is_in)(self)
     }
 
-    /// Whether nothing of weirgate's is there.
+    /// Returns whether nothing of weirgate's is attached.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.restore.is_none() && !Program::ALL.into_iter().any(|one| self.has(one))
     }
 
-    /// Whether a device's hooks have what is wanted of weirgate's; a device without
-    /// `clsact` has nothing.
+    /// Returns whether a device's hooks have exactly weirgate's wanted programs; a device without
+    /// `clsact` has none.
     #[must_use]
     pub fn same(wanted: Option<&Self>, seen: Option<&Self>) -> bool {
         let restore = |hooks: Option<&Self>| hooks.and_then(|hooks| hooks.restore);
@@ -304,7 +303,7 @@ mod tests {
         assert_eq!(change(Some(&own), Some(&old)), "keep");
         assert_eq!(change(Some(&own), Some(&other)), "update");
         assert_eq!(change(Some(&own), None), "detach");
-        // Another program's being stale makes no difference.
+        // A stale entry of another program makes no difference.
         let aside = hooks(Rate::default(), &[Program::Order]);
         assert_eq!(change(Some(&aside), Some(&own)), "keep");
     }

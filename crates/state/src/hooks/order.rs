@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What keeps connections in order that change their class.
+//! Keeps the segments of connections in order when these change their class.
 
 use super::program::{Clause, HookProgram, ProgramRow, egress, ingress};
 use serde::{Deserialize, Serialize};
 
-/// Two programs by which a TCP connection that changes its class has no segment
-/// overtaken (`bpf/order`). The one for what leaves keeps its data in the old class
-/// until all of it there has been acknowledged. The one for what arrives closes the
-/// sender's window meanwhile.
+/// Two programs that prevent a TCP connection that changes its class from being reordered
+/// (`bpf/order`). The one for departing packets keeps its data in the old class until all of the
+/// data there is acknowledged. During that time, the one for arriving packets closes the sender's
+/// window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Order {}
 
@@ -16,7 +16,7 @@ impl HookProgram for Order {
 
     const ROW: ProgramRow = ProgramRow {
         object: "order",
-        // Last, to see the data that goes into the queues, and no other.
+        // Last, to see exactly the data that enters the queues.
         preference: 93,
         filters: &[
             ingress("order_in", "weirgate-order-in-"),

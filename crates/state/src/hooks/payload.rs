@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classifier of payloads.
+//! The payload classifier.
 
 use super::program::{Clause, HookProgram, ProgramRow, ingress};
 use serde::{Deserialize, Serialize};
 
-/// A filter that looks for signatures in the first packets of a flow
-/// (`bpf/payload`), and writes what it found into the mark of every packet of
-/// the flow from then on, also where the packet's mark was restored before.
+/// A filter that looks for signatures in the first packets of a flow (`bpf/payload`). It writes the
+/// result into the mark of every later packet of the flow, even if the mark was restored before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Payload {
-    /// The lowest of the mark's bits that it writes, at most 29; other bits
-    /// stay.
+    /// The lowest of the mark's bits that it writes, at most 29; other bits stay.
     pub lowest: u8,
 }
 
-/// What its filter's name begins with.
+/// The beginning of its filter's name.
 const LABEL: &str = "weirgate-payload-";
 
 impl Payload {
-    /// The lowest bit that the classifier writes whose filter has this name; `None`
-    /// where it is none of weirgate's.
+    /// Returns the lowest bit that the classifier with this filter name writes; `None` if the
+    /// filter is not weirgate's.
     #[must_use]
     pub fn of_name(name: &str) -> Option<u8> {
         let lowest = name.strip_prefix(LABEL)?.split('-').next()?;
@@ -27,7 +25,7 @@ impl Payload {
         (u32::from(lowest) <= 32 - weirgate_signatures::BITS).then_some(lowest)
     }
 
-    /// The bits of the mark that it writes.
+    /// Returns the bits of the mark that it writes.
     #[must_use]
     pub const fn mask(self) -> u32 {
         ((1 << weirgate_signatures::BITS) - 1) << self.lowest

@@ -8,18 +8,18 @@ use crate::wire::{CakeFraming, KitWire};
 use serde::{Deserialize, Serialize};
 use weirgate_units::Rate;
 
-/// A filter where packets arrive that decides by a virtual queue who is marked
-/// or dropped (`bpf/ingress/ingress.bpf.h`).
+/// A filter of arriving packets that marks or drops them by a virtual queue
+/// (`bpf/ingress/ingress.bpf.h`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VirtualQueueFilter {
-    /// The rate that arriving packets are policed to, on the wire.
+    /// The rate to which arriving packets are policed, on the wire.
     pub rate: Rate,
-    /// What a packet costs there.
+    /// The overhead of a packet on the wire.
     pub wire: KitWire,
-    /// Bytes of the largest packet, as the device counts.
+    /// The size of the largest packet in bytes, as the device counts.
     pub mtu: u32,
-    /// Which parts of a packet make its flow: a sum of [`VirtualQueueFilter::SOURCE`] and
-    /// those that follow.
+    /// The parts of a packet that distinguish flows: a sum of [`VirtualQueueFilter::SOURCE`] and
+    /// the constants that follow it.
     pub parts: u8,
     /// The explicit parameters of the kit's `meredt`.
     pub settings: Vec<KitSetting>,
@@ -28,9 +28,9 @@ pub struct VirtualQueueFilter {
 impl VirtualQueueFilter {
     /// Flows differ by their source addresses.
     pub const SOURCE: u8 = 1;
-    /// By their destination addresses.
+    /// Flows differ by their destination addresses.
     pub const DESTINATION: u8 = 2;
-    /// By both ports and the protocol.
+    /// Flows differ by both ports and the protocol.
     pub const CONNECTION: u8 = 4 | 8 | 16;
 }
 
@@ -44,7 +44,7 @@ impl HookProgram for VirtualQueueFilter {
         ..ProgramRow::DEFAULT
     };
 
-    /// Parameters without an explicit value have their defaults.
+    /// Compares explicit parameters only; all others have their defaults.
     fn same(one: &Self, other: &Self) -> bool {
         let has = |of: &Self, setting: &KitSetting| {
             let own = of.settings.iter().find(|own| own.name == setting.name);
@@ -73,12 +73,12 @@ impl HookProgram for VirtualQueueFilter {
             .collect();
         let parameters = parameters.concat();
         format!(
-            "held to {} overhead {} mpu {}{framing} mtu {} flows {}{parameters}",
+            "policed to {} overhead {} mpu {}{framing} mtu {} flows {}{parameters}",
             filter.rate, filter.wire.overhead, filter.wire.mpu, filter.mtu, filter.parts
         )
     }
 
     fn clause(filter: &Self) -> Clause {
-        Clause::Policed(format!("are held to {} without a queue", filter.rate))
+        Clause::Policed(format!("are policed to {} without a queue", filter.rate))
     }
 }

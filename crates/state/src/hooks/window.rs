@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive-window control: TCP's senders are held to a rate from the receiving side.
+//! Receive-window control: the receiving side limits the rate of TCP senders.
 
 use super::measured::{Measured, SparedMark};
 use super::program::{Clause, HookProgram, ProgramRow, egress, ingress};
@@ -10,78 +10,74 @@ use weirgate_units::{Handle, Rate, Size, Span};
 /// How receive windows are chosen (`aqm/include/window.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WindowAlgorithm {
-    /// The right edge of the window goes on at the rate.
+    /// The right edge of the window advances at the rate.
     #[default]
     Edge,
-    /// Shah's algorithm 1: steps of 256 bytes where the window is small.
+    /// Shah's algorithm 1: steps of 256 bytes if the window is small.
     Steps,
-    /// Shah's algorithm 2: steps of a segment, never less than one.
+    /// Shah's algorithm 2: steps of one segment, and never less than one.
     Segments,
 }
 
-/// Two programs at a device's `clsact` qdisc that choose the receive windows of
-/// what leaves by what arrives (`bpf/inbound/window.bpf.c`).
+/// Two programs at a device's `clsact` qdisc: they measure arriving data, and write the receive
+/// windows of departing segments (`bpf/inbound/window.bpf.c`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "whom and what windows hold, each by itself"
 )]
 pub struct Windows {
-    /// What all connections of no class of their own may have together, of TCP's
-    /// payload; 0 for no limit.
+    /// The total rate of all connections without a class rate, in TCP payload; 0 for no limit.
     pub rate: Rate,
     /// How windows are chosen.
     pub algorithm: WindowAlgorithm,
-    /// This window and no other; 0 bytes for none.
+    /// A fixed window; 0 bytes for none.
     pub fixed: Size,
-    /// The most that is offered, earned or owed, as a time at the rate.
+    /// The most that is offered, and the most credit or debt, as a time at the rate.
     pub horizon: Span,
-    /// For how long an acknowledgement is held back at most, which `fq` does.
+    /// How long an acknowledgement is delayed at most, by `fq`.
     pub hold: Span,
-    /// What is on offer before anything came; 0 bytes for what the receiver
-    /// offers.
+    /// The window that is offered before any data has arrived; 0 bytes for the receiver's own.
     #[serde(default)]
     pub initial: Size,
-    /// The largest window of any connection; 0 bytes for no such limit.
+    /// The largest window of any connection; 0 bytes for no limit.
     #[serde(default)]
     pub limit: Size,
     /// How the rate is measured.
     pub measured: Measured,
-    /// Whose connections are not limited.
+    /// The connections that are exempt.
     pub spared: SparedMark,
-    /// The class of bare acknowledgements, which tells nothing of the
-    /// connection's; 0:0 for none.
+    /// The class of pure ACKs, which says nothing about their connection; 0:0 for none.
     pub acknowledgements: Handle,
-    /// Classes with a rate of their own, which their connections share; 0 for no
-    /// limit. A connection has the class of what it sends.
+    /// The rates of classes, each shared by the class's connections; 0 for no limit. A connection
+    /// has the class of what it sends.
     pub classes: Vec<(Handle, Rate)>,
-    /// While a session is announced: the largest segment that new connections
-    /// ask for, in bytes, 0 for what they would ask for anyway.
+    /// While a session is announced: the maximum segment size that new connections request, in
+    /// bytes; 0 to leave it unchanged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub announced_segment: u16,
-    /// While a session is announced: whether older connections that have
-    /// received much are reset.
+    /// While a session is announced: whether older connections that have received much data are
+    /// reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub announced_resets: bool,
-    /// New connections ask for segments of what they may have in a round trip,
-    /// which is this to ends of whom none is known; 0 for what they would ask
-    /// for anyway.
+    /// The round trip that is assumed for hosts without a measured one. New connections request
+    /// segments of what they may receive in a round trip. 0 leaves the requested segment size
+    /// unchanged.
     #[serde(default, skip_serializing_if = "is_never")]
     pub round_trip: Span,
-    /// A rate is shared by hosts inside, and what one of them may have by its
-    /// connections; else by connections, whosever they are.
+    /// Whether a rate is shared by inside hosts, and the share of a host by its connections.
+    /// Otherwise it is shared by connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hosts: bool,
-    /// What no window holds, datagrams and connections that are not known, leaves less of
-    /// a rate.
+    /// Whether traffic that no window limits (datagrams and unknown connections) reduces the rate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside_others: bool,
-    /// Windows hold senders of L4S as well, which are left alone otherwise.
+    /// Whether senders of L4S are limited too; otherwise they are exempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub l4s: bool,
 }
 
-/// What is as ever is not written down.
+/// Omits the default value from stored states.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes what it may leave out by reference"
@@ -90,7 +86,7 @@ const fn is_zero(segment: &u16) -> bool {
     *segment == 0
 }
 
-/// As [`is_zero`].
+/// Omits the default value, as [`is_zero`] does.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes what it may leave out by reference"
@@ -100,7 +96,7 @@ const fn is_never(time: &Span) -> bool {
 }
 
 impl Windows {
-    /// Whether announced sessions change anything.
+    /// Returns whether announced sessions change anything.
     #[must_use]
     pub const fn heeds_announcements(&self) -> bool {
         self.announced_segment != 0 || self.announced_resets
@@ -112,15 +108,14 @@ impl HookProgram for Windows {
 
     const ROW: ProgramRow = ProgramRow {
         object: "window",
-        // Before the filter that may drop packets, because what that drops has crossed
-        // the line too. Were it not counted, windows would open the wider the more is
-        // dropped.
+        // Before the filter that may drop packets, because dropped packets have crossed the line
+        // too. If they were not counted, windows would open wider the more is dropped.
         preference: 89,
         filters: &[
             ingress("window_in", "weirgate-window-in-"),
             egress("window_out", "weirgate-window-out-"),
         ],
-        // It asks for the host inside.
+        // It looks up the inside host in conntrack.
         tracks: true,
         ..ProgramRow::DEFAULT
     };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which connections a choice among links is about.
+//! The connections to which a choice among links applies.
 
 use serde::Serialize;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Connections whose first packet has all that is given.
+/// Connections whose first packet matches all given conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Selector {
-    /// The source, as address and length of the prefix.
+    /// The source prefix: address and length.
     pub from: Option<(IpAddr, u8)>,
-    /// The destination.
+    /// The destination prefix.
     pub to: Option<(IpAddr, u8)>,
     /// The upper-layer protocol.
     pub transport: Option<Transport>,
@@ -21,15 +21,15 @@ pub struct Selector {
 pub struct Transport {
     /// Its number.
     pub protocol: u8,
-    /// The first and the last destination port, where it has ports.
+    /// The first and the last destination port, for protocols with ports.
     pub to_port: Option<(u16, u16)>,
 }
 
-/// The names of those protocols that have one here.
+/// The names of protocols that have one here.
 const NAMES: [(u8, &str); 2] = [(6, "tcp"), (17, "udp")];
 
 impl Selector {
-    /// What a line begins with, and the words after that.
+    /// Parses a selector at the beginning of a line. Returns it with the remaining words.
     pub(super) fn of_words<'w, 'a>(words: &'w [&'a str]) -> Option<(Self, &'w [&'a str])> {
         let mut found = Self::default();
         let mut words = words;
@@ -64,7 +64,7 @@ impl Selector {
     }
 }
 
-/// Each part with a space behind it.
+/// Writes each part, followed by a space.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (word, net) in [("from", self.from), ("to", self.to)] {

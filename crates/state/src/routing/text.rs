@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routing as lines of text, as iproute2 writes rules and routes, and back: what is stored of
-//! it. That takes less code than a form of its own for each type.
+//! Routing as lines of text in the form of iproute2, and back. This is how it is stored, which
+//! takes less code than a serialized form of each type.
 
 use super::{LinkRoute, Marking, Routing, RoutingRule};
 use crate::{DeviceName, IpVersion};
@@ -9,7 +9,7 @@ use crate::{DeviceName, IpVersion};
 const MARKS: &str = "marks";
 
 impl Routing {
-    /// All of it as lines.
+    /// Returns all of it as lines.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
@@ -21,7 +21,7 @@ impl Routing {
         lines
     }
 
-    /// The routing whose lines these are.
+    /// Parses the lines of [`Routing::lines`].
     #[must_use]
     pub fn of_lines(lines: &[String]) -> Option<Self> {
         let mut found = Self::default();
@@ -73,7 +73,7 @@ fn rule<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Opt
 
 fn route<'a>(version: IpVersion, mut words: impl Iterator<Item = &'a str>) -> Option<LinkRoute> {
     let (mut table, mut device, mut gateway) = (0, None, None);
-    // The first is `default`.
+    // Skip the word `default`.
     words.next();
     while let Some(word) = words.next() {
         let value = words.next()?;
@@ -96,7 +96,8 @@ mod tests {
     use super::*;
     use crate::{Choice, Selector, Transport};
 
-    /// A choice of each kind: by source, destination, protocol and ports, of one link and more.
+    /// A choice of each kind: by source, destination, protocol and ports; with one link and with
+    /// several.
     fn choices() -> Vec<Choice> {
         let net = |address: &str, length| Some((address.parse().unwrap(), length));
         let transport = |protocol, to_port| Some(Transport { protocol, to_port });
@@ -172,7 +173,7 @@ mod tests {
         let mut lines = routing.lines();
         lines[0].push_str(" x");
         assert_eq!(Routing::of_lines(&lines), None);
-        // A table that somebody changed is observed as one without links.
+        // A modified table is observed as one without links.
         routing.marks = Some(Marking::default());
         assert_eq!(Routing::of_lines(&routing.lines()), Some(routing.clone()));
         routing.marks = None;

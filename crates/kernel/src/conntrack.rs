@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections as connection tracking knows them: listed, and their kept
-//! decisions forgotten.
+//! Connections of connection tracking: lists them, and clears the decisions in their marks.
 //!
-//! Messages and attributes are those of linux/netfilter/nfnetlink_conntrack.h;
-//! the kernel loads `nf_conntrack_netlink` when first asked.
+//! Messages and attributes are those of linux/netfilter/nfnetlink_conntrack.h; the kernel loads
+//! `nf_conntrack_netlink` at the first request.
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -50,12 +49,12 @@ const CTA_PROTOINFO_TCP: u16 = 1;
 const CTA_PROTOINFO_TCP_STATE: u16 = 1;
 const CTA_COUNTERS_PACKETS: u16 = 1;
 const CTA_COUNTERS_BYTES: u16 = 2;
-/// How many connections are tracked at most, in this thread's namespace.
+/// The maximum number of tracked connections, in this thread's namespace.
 const LIMIT: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 /// `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 2;
 
-/// One direction of a connection, as its packets carry it.
+/// One direction of a connection, as its packets have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tuple {
     /// Source address.
@@ -64,15 +63,15 @@ pub struct Tuple {
     pub destination: IpAddr,
     /// The upper-layer protocol.
     pub protocol: u8,
-    /// Source port; 0 where the protocol has none.
+    /// Source port; 0 if the protocol has none.
     pub source_port: u16,
-    /// Destination port; 0 where the protocol has none.
+    /// Destination port; 0 if the protocol has none.
     pub destination_port: u16,
-    /// The type of an ICMP message; 0 elsewhere.
+    /// The type of an ICMP message; 0 for other protocols.
     pub icmp_type: u8,
 }
 
-/// What a direction of a connection carried so far.
+/// The traffic of one direction of a connection so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Carried {
     /// Packets.
@@ -84,52 +83,52 @@ pub struct Carried {
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
-    /// From who opened it, with addresses before translation.
+    /// The direction of the packet that opened it, with addresses before translation.
     pub original: Tuple,
-    /// The answers, as they arrive.
+    /// The direction of replies, with addresses as they arrive.
     pub reply: Tuple,
-    /// Whether an answer was seen.
+    /// Whether a reply was seen.
     pub answered: bool,
     /// `enum tcp_conntrack` (linux/netfilter/nf_conntrack_tcp.h), for TCP.
     pub tcp_state: Option<u8>,
-    /// Seconds until it is forgotten without further packets.
+    /// Seconds until the entry expires without further packets.
     pub timeout: u32,
     /// Its mark.
     pub mark: u32,
-    /// Of the original direction and of the answers; `None` where
+    /// The traffic of the original and of the reply direction; `None` if
     /// `net.netfilter.nf_conntrack_acct` was off when it began.
     pub carried: Option<(Carried, Carried)>,
 }
 
-/// How many connections there are of a kind.
+/// Numbers of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConnectionCount {
     /// All of them.
     pub all: u64,
-    /// Those that no answer was seen of.
+    /// Connections for which no reply was seen.
     pub unanswered: u64,
-    /// Those that have a mark.
+    /// Connections with a mark other than 0.
     pub marked: u64,
 }
 
-/// The connection table: the first connections, and how many there are of all.
+/// A summary of the connection table: the first connections, and counts of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectionTable {
     /// The first [`ConnectionTable::MOST`], in the table's order.
     pub first: Vec<Connection>,
     /// All of them.
     pub count: ConnectionCount,
-    /// By protocol and port that they were opened to, for the first
-    /// [`ConnectionTable::MOST_SERVICES`] of these.
+    /// Counts by protocol and destination port, for the first [`ConnectionTable::MOST_SERVICES`] of
+    /// these.
     pub services: BTreeMap<(u8, u16), ConnectionCount>,
-    /// Those to others.
+    /// Counts of the connections to other services.
     pub others: ConnectionCount,
 }
 
 impl ConnectionTable {
-    /// Connections that are kept one by one.
+    /// The number of connections that are stored individually.
     pub const MOST: usize = 32_768;
-    /// Services that are distinguished.
+    /// The number of services that are distinguished.
     pub const MOST_SERVICES: usize = 4_096;
 
     /// Adds a connection.
@@ -157,13 +156,13 @@ impl ConnectionCount {
 }
 
 impl Kernel {
-    /// Every connection that is tracked in the namespace.
+    /// Returns every tracked connection of the namespace.
     pub async fn connections(&self) -> Result<Vec<Connection>, KernelError> {
         let listed = self.listed().await?;
         Ok(listed.iter().filter_map(|payload| read(payload)).collect())
     }
 
-    /// A summary of connections, which takes no memory for each of them, even if somebody fills the
+    /// Returns a summary of connections. Its memory is bounded, even if an attacker fills the
     /// table.
     pub async fn connection_table(&self) -> Result<ConnectionTable, KernelError> {
         let message = message(CT_GET, 0);
@@ -176,17 +175,16 @@ impl Kernel {
         listed.await
     }
 
-    /// How many connections are tracked at most; `None` where connection tracking
-    /// is not there.
+    /// Returns the maximum number of tracked connections; `None` without connection tracking.
     #[must_use]
     pub fn connection_limit(&self) -> Option<u64> {
         let text = std::fs::read_to_string(LIMIT).ok()?;
         text.trim().parse().ok()
     }
 
-    /// Removes every connection whose mark has the value in the bits of `mask` from connection
-    /// tracking. The next packet of each begins a new connection, with a new address translation.
-    /// One request, whatever their number (`ctnetlink_flush_conntrack`,
+    /// Removes from connection tracking every connection whose mark has this value under `mask`.
+    /// The next packet of each begins a new connection, with a new address translation. This is one
+    /// request for any number of connections (`ctnetlink_flush_conntrack`,
     /// net/netfilter/nf_conntrack_netlink.c).
     pub async fn drop_connections(&self, mask: u32, value: u32) -> Result<(), KernelError> {
         let mut message = message(CT_DELETE, 0);
@@ -205,11 +203,11 @@ impl Kernel {
         }
     }
 
-    /// Has the kernel load connection tracking, where that is a module: a program finds
-    /// the functions of those modules only that are there when it is loaded
-    /// (`find_ksym_btf_id`, tools/lib/bpf/libbpf.c). A kernel without it stays as it is.
+    /// Makes the kernel load connection tracking if it is a module. A BPF program only finds the
+    /// functions of modules that are present when it is loaded (`find_ksym_btf_id`,
+    /// tools/lib/bpf/libbpf.c). Does nothing on a kernel without it.
     pub(crate) async fn load_tracking(&self) {
-        // How many connections there are is the shortest thing to ask.
+        // The statistics are the shortest answer.
         let message = message(CT_GET_STATS, 0);
         let _ = self.nft.get(&message, "asking for connections", true).await;
     }
@@ -219,8 +217,8 @@ impl Kernel {
         self.nft.get(&message, "listing connections", false).await
     }
 
-    /// Clears the bits of `mask` in the marks of connections that have one of
-    /// the values there. A connection that ends meanwhile is no error.
+    /// Clears the bits of `mask` in the marks of connections that have one of the values there. A
+    /// connection that has ended in between is not an error.
     pub(crate) async fn forget(
         &self,
         mask: u32,
@@ -249,7 +247,7 @@ fn message(kind: u16, family: u8) -> MessageBuilder {
     message
 }
 
-/// The request that clears these bits of a listed connection's mark
+/// Returns the request that clears these bits of a listed connection's mark
 /// (`ctnetlink_change_mark`, net/netfilter/nf_conntrack_netlink.c).
 fn cleared(payload: &[u8], mask: u32) -> Option<Request> {
     let attrs = Attrs::after(payload, NFGENMSG);

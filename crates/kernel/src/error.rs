@@ -8,7 +8,7 @@ use std::{fmt, io};
 use weirgate_plan::{Difference, Problem};
 use weirgate_state::{DeviceName, Origin, Program};
 
-/// Occurs when the kernel refuses a request, or cannot be asked.
+/// Occurs when the kernel refuses a request, or a netlink socket fails.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// Occurs when the kernel answers a request with an error number.
@@ -17,25 +17,25 @@ pub enum KernelError {
     /// Occurs when a netlink socket cannot be opened, written or read.
     #[error("K311: {doing}: {source}")]
     Socket {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Occurs when an answer does not have the form the kernel documents.
+    /// Occurs when an answer does not have the documented form.
     #[error("K312: {what}: the kernel's answer cannot be read")]
     Malformed {
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
-    /// Occurs when a listing changes under the reader each time it is tried.
+    /// Occurs when a listing changes during every attempt to read it.
     #[error("K313: {what}: something else keeps changing it")]
     Unsteady {
         /// What was listed.
         what: String,
     },
-    /// Occurs when a state that was only ever observed shall be written.
+    /// Occurs when something has to be written that can only be observed.
     #[error("K315: {0}: this cannot be written")]
     Unwritable(String),
     /// Occurs when a program for a device's hooks cannot be loaded.
@@ -43,7 +43,7 @@ pub enum KernelError {
     Program {
         /// The program.
         program: Program,
-        /// What should happen to it.
+        /// The object and the operation.
         object: String,
         /// The cause.
         #[source]
@@ -54,20 +54,20 @@ pub enum KernelError {
     /// Occurs when a program or a map of the kit is refused, or cannot be used.
     #[error("K317: {object}: {source}")]
     Kit {
-        /// The object and what should happen to it.
+        /// The object and the operation.
         object: String,
         /// The cause.
         #[source]
         source: weirgate_bpf::BpfError,
     },
-    /// Occurs when the hook qdisc that others made at a device cannot have what would be attached.
+    /// Occurs when a hook qdisc of another program cannot take the filter.
     #[error("K318: {device}: its `{kind}` qdisc, which weirgate did not make, {why}")]
     HookQdisc {
         /// The device.
         device: DeviceName,
         /// The kind of the qdisc.
         kind: String,
-        /// What it lacks, and what would be right.
+        /// What prevents it, and the correction.
         why: &'static str,
     },
     /// Occurs when a device is not in this namespace.
@@ -76,7 +76,7 @@ pub enum KernelError {
 }
 
 impl KernelError {
-    /// A netlink socket that failed.
+    /// Returns the error of a failed netlink socket.
     pub(crate) fn socket(doing: &'static str, error: &nlink::Error) -> Self {
         Self::Socket {
             doing,
@@ -84,8 +84,8 @@ impl KernelError {
         }
     }
 
-    /// The program that this kernel does not take, where that is the cause; a capability that
-    /// is missing, or memory, is another.
+    /// Returns the program that this kernel does not accept, if that is the cause. A missing
+    /// capability or lack of memory is another cause.
     #[must_use]
     pub fn refused_program(&self) -> Option<Program> {
         match self {
@@ -100,8 +100,8 @@ impl KernelError {
     }
 }
 
-/// The error of the system behind one of nlink's. Its own message names everything that nlink
-/// can do, which would be 20 kB of the router's program.
+/// Converts an error of nlink to the system's error. nlink's own message names everything that
+/// nlink can do, which would add 20 kB to the program for routers.
 fn system(error: &nlink::Error) -> io::Error {
     let number = error.errno().map(io::Error::from_raw_os_error);
     match (number, error.ext_ack()) {
@@ -121,20 +121,20 @@ fn system(error: &nlink::Error) -> io::Error {
 /// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The object and what should happen to it.
+    /// The object and the operation.
     pub object: String,
     /// The error number (errno-base.h, errno.h), positive.
     pub errno: i32,
-    /// The kernel's own words (`NLMSGERR_ATTR_MSG`), where it has any.
+    /// The kernel's extended message (`NLMSGERR_ATTR_MSG`), if there is one.
     pub text: Option<String>,
-    /// Why it was not permitted, for EPERM.
+    /// For EPERM: why it was not permitted.
     pub denial: Option<Denial>,
     /// The policy line behind the object.
     pub origin: Origin,
 }
 
 impl KernelError {
-    /// Whether this process may not do it, which another attempt will not change.
+    /// Returns whether this process lacks the permission, so that another attempt would fail too.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Refused(refusal) if refusal.errno == EPERM)
@@ -149,14 +149,14 @@ pub enum Denial {
     /// It has the capability, in a user namespace that does not own the
     /// network namespace (user_namespaces(7)).
     OtherNamespace,
-    /// It has the capability; the table belongs to the process that made it
+    /// It has the capability, but another process created the table and owns it
     /// (`NFT_TABLE_F_OWNER`, `nft_table_lookup` of nf_tables_api.c).
     OwnedTable,
 }
 
 impl Denial {
-    /// Why a request was answered with this error number; `in_table` for one
-    /// that got as far as nf_tables itself, behind the look at capabilities.
+    /// Returns why a request failed with this error number. `in_table` says that it reached
+    /// nf_tables itself, after the check of capabilities.
     pub(crate) fn of(errno: i32, in_table: bool) -> Option<Self> {
         if errno != EPERM {
             return None;
@@ -206,7 +206,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The name of an error number that net/sched, rtnetlink or nf_tables use.
+/// Returns the name of an error number that net/sched, rtnetlink or nf_tables use.
 fn errno_name(errno: i32) -> Option<&'static str> {
     Some(match errno {
         EPERM => "EPERM",
@@ -241,20 +241,18 @@ fn errno_name(errno: i32) -> Option<&'static str> {
 /// Occurs when a plan could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Occurs when something failed and everything is as it was before. Exit
-    /// status 3.
+    /// Occurs when something failed and the former state was restored. Exit status 3.
     #[error("{cause}\nThe former state is back.")]
     Restored {
         /// What failed.
         cause: Cause,
     },
-    /// Occurs when something failed and the former state could not be
-    /// restored. Exit status 4.
+    /// Occurs when something failed and the former state could not be restored. Exit status 4.
     #[error("{cause}\nThe former state could not be restored: {}", lost(.differences, .because.as_ref()))]
     Lost {
-        /// What failed first.
+        /// The first failure.
         cause: Cause,
-        /// Why going back failed, where it is one error.
+        /// Why the former state could not be restored, if there was one error.
         because: Option<Cause>,
         /// What still differs from the former state.
         differences: Vec<Difference>,
@@ -262,7 +260,7 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// As [`KernelError::refused_program`], where everything is as it was before.
+    /// Does the same as [`KernelError::refused_program`], if the former state was restored.
     #[must_use]
     pub fn refused_program(&self) -> Option<Program> {
         match self {
@@ -280,11 +278,10 @@ pub enum Cause {
     /// Occurs when a step fails.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// Occurs when every step succeeds and the kernel still holds something
-    /// else than was asked for.
+    /// Occurs when every step succeeds but the resulting state differs from the requested one.
     #[error("K314: the kernel accepted every step, but differs from the requested state: {}", list(.0))]
     Differs(Vec<Difference>),
-    /// Occurs when no plan leads back.
+    /// Occurs when there is no plan back to the former state.
     #[error("{}", problems(.0))]
     NoWay(Vec<Problem>),
 }

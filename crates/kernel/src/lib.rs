@@ -83,44 +83,41 @@ use tc::decode::Entry;
 pub use weirgate_state::DeviceName;
 use weirgate_units::Inserted as _;
 
-/// One network namespace, through its own netlink sockets. They stay in that
-/// namespace wherever the calling thread goes.
+/// One network namespace, through its own netlink sockets. They stay in that namespace wherever the
+/// calling thread moves.
 pub struct Kernel {
     route: Channel,
     nft: Channel,
     ledger: Arc<Ledger>,
-    /// The namespace, for sockets that are opened when first needed; `None`
-    /// is the calling thread's.
+    /// The namespace, for sockets that are opened later; `None` means that of the calling thread.
     netns: Option<OwnedFd>,
 }
 
-/// Whether the calling thread is in the network namespace that the machine
-/// starts with: only that one has this setting (`net_core_table`,
-/// net/core/sysctl_net_core.c). Needs no privilege.
+/// Returns whether the calling thread is in the initial network namespace: only that one has this
+/// setting (`net_core_table`, net/core/sysctl_net_core.c). Needs no privilege.
 pub fn in_initial_namespace() -> bool {
     std::path::Path::new("/proc/sys/net/core/netdev_max_backlog").exists()
 }
 
-/// A device by the kernel's number, which is valid while the device exists.
+/// An interface index, which is valid while the device exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceIndex(u32);
 
 impl Kernel {
-    /// A second hold on the socket of nf_tables. Whoever closes the last waits
-    /// until the kernel has freed what transactions replaced
-    /// (`nft_rcv_nl_event`, net/netfilter/nf_tables_api.c), which takes a grace
-    /// period of RCU or two, 10 to 50 ms.
+    /// Returns a duplicate of the nf_tables socket. The process that closes it last waits until the
+    /// kernel has freed what transactions replaced (`nft_rcv_nl_event`,
+    /// net/netfilter/nf_tables_api.c). That takes one or two RCU grace periods, 10 to 50 ms.
     pub async fn hold(&self) -> std::io::Result<OwnedFd> {
         self.nft.second().await
     }
 
-    /// The namespace of the calling thread. Needs a tokio runtime.
+    /// Opens the namespace of the calling thread. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
         Self::with(None)
     }
 
-    /// The namespace behind a descriptor such as `/proc/PID/ns/net`. Entering
-    /// it needs CAP_SYS_ADMIN there (setns(2)), once. Needs a tokio runtime.
+    /// Opens the namespace behind a descriptor such as `/proc/PID/ns/net`. Entering it once needs
+    /// CAP_SYS_ADMIN there (setns(2)). Needs a tokio runtime.
     pub fn open_in(netns: BorrowedFd<'_>) -> Result<Self, KernelError> {
         let own = netns
             .try_clone_to_owned()
@@ -142,7 +139,7 @@ impl Kernel {
         })
     }
 
-    /// A kernel that gives these answers, whatever the request. After the last answer its sockets
+    /// Creates a kernel that gives these answers to any requests. After the last answer its sockets
     /// fail.
     #[cfg(feature = "played")]
     #[must_use]
@@ -158,8 +155,8 @@ impl Kernel {
         }
     }
 
-    /// The kernel of a namespace, some of whose answers are changed on their way. It waits
-    /// for none: what was not said when a request returns is an error.
+    /// Opens the kernel of a namespace, and alters some of its answers. It never waits for an
+    /// answer: an answer that is not queued when the request returns is an error.
     #[cfg(feature = "played")]
     pub fn altered(
         netns: BorrowedFd<'_>,
@@ -179,25 +176,24 @@ impl Kernel {
         })
     }
 
-    /// How many requests that change something were made, since this was
-    /// opened or [`Kernel::inject`] was called.
+    /// Returns how many changing requests were made since this was opened or [`Kernel::inject`] was
+    /// called.
     pub fn requests(&self) -> usize {
         self.ledger.count()
     }
 
-    /// From now on, every request that changes something is reported to `witness`
-    /// in words, just before it is sent.
+    /// Reports every later changing request to `witness`, in words, just before it is sent.
     pub fn witness(&self, witness: Witness) {
         self.ledger.set_witness(witness);
     }
 
-    /// Lets one of the next changing requests fail, counted from 0, for tests of what is left then.
-    /// `None` lets none fail.
+    /// Makes one of the next changing requests fail, counted from 0, so that tests can check the
+    /// result. `None` makes none fail.
     pub fn inject(&self, fault: Option<Fault>) {
         self.ledger.set(fault);
     }
 
-    /// The number of a device.
+    /// Returns the index of a device.
     pub async fn device(&self, name: &DeviceName) -> Result<DeviceIndex, KernelError> {
         let found = self
             .route
@@ -210,8 +206,8 @@ impl Kernel {
             .ok_or_else(|| KernelError::NoDevice(name.to_string()))
     }
 
-    /// The counters of a device's qdiscs and classes: two requests. The kernel
-    /// lists the qdiscs of all devices, so this is cheap where they are few.
+    /// Reads the counters of a device's qdiscs and classes, by two requests. The kernel lists the
+    /// qdiscs of all devices, so this is cheap if there are few.
     pub async fn stats(&self, device: DeviceIndex) -> Result<DeviceCounters, KernelError> {
         let DeviceIndex(index) = device;
         let (qdiscs, classes) = (self.qdiscs().await?, self.classes(index).await?);
@@ -229,8 +225,8 @@ impl Kernel {
         })
     }
 
-    /// The counters of a table's rules by name, at once. `netdev` is the
-    /// table's family, as in [`weirgate_state::Table`].
+    /// Reads the counters of a table's rules by name, in one request. `netdev` is the table's
+    /// family, as in [`weirgate_state::Table`].
     pub async fn rule_counters(
         &self,
         netdev: bool,
@@ -247,9 +243,9 @@ impl Kernel {
             .inserted())
     }
 
-    /// Switches a chain of [`weirgate_state::Hook::Switched`] on or off: one
-    /// small transaction that leaves rules, counters and meters alone. Switching
-    /// on what is on does nothing; switching off what is off is refused (ENOENT).
+    /// Switches a chain of [`weirgate_state::Hook::Switched`] on or off. This is one small
+    /// transaction that leaves rules, counters and meters alone. It does nothing if the chain is
+    /// already on; switching off twice is refused (ENOENT).
     pub async fn switch(
         &self,
         netdev: bool,
@@ -263,8 +259,8 @@ impl Kernel {
             .await
     }
 
-    /// Replaces what a set of [`weirgate_state::Content::Refreshed`] has: one
-    /// small transaction that leaves rules, counters and meters alone.
+    /// Replaces the contents of a set of [`weirgate_state::Content::Refreshed`]. This is one small
+    /// transaction that leaves rules, counters and meters alone.
     pub async fn refill(
         &self,
         table: &weirgate_state::Table,
@@ -285,8 +281,8 @@ impl Kernel {
             .await
     }
 
-    /// What a set of [`weirgate_state::Content::Refreshed`] has; nothing where
-    /// there is no such set.
+    /// Reads the contents of a set of [`weirgate_state::Content::Refreshed`]; nothing if there is
+    /// no such set.
     pub async fn refreshed(
         &self,
         table: &weirgate_state::Table,
@@ -298,13 +294,13 @@ impl Kernel {
         Ok(nft::sets::refreshed(set.name.clone(), set.key, &elements))
     }
 
-    /// All qdiscs, of all devices.
+    /// Lists the qdiscs of all devices.
     async fn qdiscs(&self) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(RTM_GETQDISC, 0, 0, 0, 0);
         self.route.get(&ask, "listing qdiscs", false).await
     }
 
-    /// The classes of one device.
+    /// Lists the classes of one device.
     async fn classes(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(RTM_GETTCLASS, 0, index, 0, 0);
         self.route.get(&ask, "listing classes", false).await

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which network namespace this is.
+//! Identifies network namespaces.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 
-/// A number of the calling thread's network namespace that no other has until
-/// the machine restarts (`SO_NETNS_COOKIE`, Linux 5.14). The inode of
-/// `/proc/PID/ns/net` is not one: it is used again when a namespace has gone.
+/// Returns a number that identifies the calling thread's network namespace until the machine
+/// reboots (`SO_NETNS_COOKIE`, Linux 5.14). The inode of `/proc/PID/ns/net` would not do, because
+/// it is reused when a namespace is gone.
 ///
-/// `Unsupported` or `ENOPROTOOPT` on older kernels.
+/// Fails with `Unsupported` or `ENOPROTOOPT` on older kernels.
 pub fn namespace_cookie() -> io::Result<u64> {
-    // Any socket belongs to the namespace of the thread that makes it.
+    // A socket belongs to the namespace of the thread that creates it.
     cookie_of(&UnixDatagram::unbound()?)
 }
 
-/// The same of a socket's namespace.
+/// Returns the number of a socket's namespace.
 #[expect(unsafe_code, reason = "no crate in use has this socket option")]
 pub(crate) fn cookie_of(socket: &impl AsFd) -> io::Result<u64> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and the kernel writes at most `length`
-    // bytes to `cookie`, which has as many.
+    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to `cookie`,
+    // which has that size.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -40,8 +40,8 @@ pub(crate) fn cookie_of(socket: &impl AsFd) -> io::Result<u64> {
     Ok(cookie)
 }
 
-/// Does something in a network namespace, `None` is this thread's: on a thread of
-/// its own, for those calls of the kernel that go by the caller's namespace.
+/// Calls a function in a network namespace; `None` means that of this thread. It uses a thread of
+/// its own, for system calls that depend on the caller's namespace.
 pub(crate) fn within<T: Send>(
     netns: Option<&OwnedFd>,
     what: impl FnOnce() -> T + Send,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the `clsact` or `ingress` qdisc that others made at a device can have the filters
-//! that a plan attaches.
+//! Checks that a `clsact` or `ingress` qdisc of another program can take the filters that a plan
+//! attaches.
 //!
-//! Programs can do without such a qdisc: they are attached by tcx. The filter that restores
-//! marks is no program, so it needs a qdisc whose filters are the device's own.
+//! Programs do not need that qdisc: they can be attached by tcx. The filter that restores marks is
+//! not a program, so it needs a qdisc whose filters are not shared with other devices.
 
 use crate::error::KernelError;
 use crate::programs::tcx::elsewhere;
@@ -15,8 +15,8 @@ use weirgate_plan::{Action, Plan};
 use weirgate_state::{ClsactHook, DeviceName};
 
 impl Kernel {
-    /// Fails where a plan attaches a filter at a qdisc that cannot have it; nothing has
-    /// been changed then.
+    /// Fails if a plan attaches a filter at a qdisc that cannot take it. Nothing has been changed
+    /// then.
     pub(super) async fn check_hook_qdiscs(&self, plan: &Plan) -> Result<(), KernelError> {
         let mut wanted: BTreeMap<u32, &DeviceName> = BTreeMap::new();
         let devices = self.devices().await?;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Carries out a plan: all of it, or none of it.
 //!
-//! Steps that follow one another and go through one socket are sent in one call.
-//! So no tree or table is half written if the process is killed. If a step fails,
-//! or the kernel accepts all and still holds something else, the way back is
-//! planned from the state that is observed then. That is safer than inverting
-//! steps.
+//! Consecutive steps for the same socket are sent in one call. So no tree or table is half written
+//! if the process is killed. If a step fails, or the kernel accepts everything but the result
+//! differs, a plan back to the former state is made from the state that is observed then. That is
+//! safer than inverting steps.
 
 mod hook_qdisc;
 pub(crate) mod parts;
@@ -36,23 +35,23 @@ use weirgate_units::Inserted as _;
 /// A plan that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// How many steps it took.
+    /// The number of steps.
     pub steps: usize,
-    /// What the kernel held afterwards: as desired.
+    /// The state of the kernel afterwards, which equals the desired one.
     pub after: State,
-    /// The generation of nf_tables that this is of; `None` where another
-    /// program changed a table meanwhile.
+    /// The generation of nf_tables at which `after` was read; `None` if another program changed a
+    /// table during the apply.
     pub generation: Option<u32>,
-    /// The numbers of the rules in that generation.
+    /// The handles of the rules in that generation.
     pub handles: Handles,
 }
 
-/// What is known of the tables of a plan's former state.
+/// What is known about the tables of a plan's former state.
 #[derive(Debug, Clone, Default)]
 pub struct Since {
-    /// Their generation of nf_tables, if all are of the same one.
+    /// The generation of nf_tables at which they were read, if it is the same for all.
     pub generation: Option<u32>,
-    /// The numbers of their rules in it.
+    /// The handles of their rules in that generation.
     pub handles: Handles,
 }
 
@@ -62,9 +61,8 @@ impl Kernel {
         self.apply_since(plan, &Since::default()).await
     }
 
-    /// The same, where it is known which generation of nf_tables the tables of
-    /// the plan's former state are of. If no other program has made one since,
-    /// only what the plan wrote is read back.
+    /// Carries out a plan whose former tables were read at a known generation of nf_tables. If no
+    /// other program has changed tables since, only what the plan wrote is read back.
     pub async fn apply_since(&self, plan: &Plan, since: &Since) -> Result<Applied, ApplyError> {
         let scope = Scope::of([&plan.before, &plan.desired]);
         let cause = match self.attempt(plan, &scope, since).await {
@@ -107,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// What is there after a plan's steps.
+    /// Reads the state after a plan's steps.
     async fn read_back(
         &self,
         plan: &Plan,
@@ -115,8 +113,8 @@ impl Kernel {
         since: &Since,
         written: Written,
     ) -> Result<Observed, KernelError> {
-        // Every transaction of nf_tables increments the generation by one, which
-        // skips 0 when it wraps around.
+        // Every transaction of nf_tables increments the generation by one. It skips 0 when it wraps
+        // around.
         let own = since
             .generation
             .and_then(|before| before.checked_add(transactions(plan)));
@@ -136,20 +134,19 @@ impl Kernel {
         })
     }
 
-    /// Returns to a former state from any present state, within a scope. It
-    /// follows an apply that was interrupted or not confirmed, and needs no record
-    /// of the steps taken. The state of a device that has since disappeared is not
-    /// restored.
+    /// Returns to a former state from any present state, within a scope. It is used after an apply
+    /// that was interrupted or not confirmed, and needs no record of the steps taken. The state of
+    /// a device that has since disappeared is not restored.
     ///
-    /// Does nothing where the former state is already in force.
+    /// Does nothing if the former state is already in force.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
         let devices = self.devices().await?.into_keys().inserted();
         let before = &present(before, &devices);
         let now = self.observe(scope).await?;
-        // If the first step was refused, nothing changed, and state that no plan
-        // could make again is still there.
+        // If the first step was refused, nothing changed. The present state may have parts that no
+        // plan could create again.
         if verify(&now, before).is_empty() {
-            // Programs may have been loaded and not have come onto their device.
+            // Remove programs that were loaded but not attached.
             return Ok(self.tidy().await?);
         }
         let options = Options {
@@ -212,7 +209,7 @@ impl Kernel {
                 ProgramChange::Detach => attached.push((program, None)),
             }
         }
-        // A qdisc that comes with this step has room for all of them.
+        // A qdisc that this step creates has room for all filters.
         let room = match before {
             Some(_) => self.room(index).await?,
             None => Room::default(),
@@ -220,7 +217,7 @@ impl Kernel {
         let change = tc::filters::change(index, (before, after), &attached, &room);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
-            // A clsact qdisc that this request made goes again.
+            // Remove the clsact qdisc if this request created it.
             let made = !matches!(
                 &error,
                 KernelError::Refused(refusal) if refusal.errno == EEXIST
@@ -243,8 +240,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// `handles` are the known numbers of rules; what is learnt of new ones
-    /// goes to `written`.
+    /// Carries out steps. `handles` are the known handles of rules; those of new rules are added to
+    /// `written`.
     pub(crate) async fn execute(
         &self,
         steps: &[Step],
@@ -276,7 +273,8 @@ impl Kernel {
                     batch = requests(step, link::create_ifb(device));
                     // Later steps need its interface index.
                     if let Err(error) = self.flush(&mut batch).await {
-                        // Without its mark, it would be taken for someone else's.
+                        // Remove the device: without its alias, it would count as another
+                        // program's.
                         if let Ok(index) = self.index(device).await {
                             batch = requests(step, [link::delete(index)]);
                             self.flush(&mut batch).await?;
@@ -333,22 +331,22 @@ impl Kernel {
         self.tidy().await
     }
 
-    /// Takes away programs that belong to nothing any more.
+    /// Removes programs that are not used any more.
     async fn tidy(&self) -> Result<(), KernelError> {
         self.tidy_tcx().await?;
         self.tidy_kit().await?;
         self.tidy_rows().await
     }
 
-    /// Writes a table whole, in one transaction.
+    /// Replaces a whole table, in one transaction.
     async fn set_table(&self, table: &Table) -> Result<(), KernelError> {
         let index = self.indexes().await?;
         let requests = nft::encode::set(table, |name| index.get(name).copied())?;
         self.nft.batch(nft::encode::transaction(requests)).await
     }
 
-    /// Writes what differs of a table from the one that is there, in one
-    /// transaction; what was learnt of the rules that came goes to `written`.
+    /// Writes the differences between two tables, in one transaction. What is learnt about new
+    /// rules is added to `written`.
     async fn change_table(
         &self,
         before: &Table,
@@ -375,7 +373,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Interface indexes by name.
+    /// Returns all interface indexes by name.
     async fn indexes(&self) -> Result<BTreeMap<DeviceName, u32>, KernelError> {
         let links = self.links().await?.into_iter();
         Ok(links.map(|link| (link.name, link.index)).inserted())
@@ -386,7 +384,7 @@ impl Kernel {
         Ok(index)
     }
 
-    /// Sends what has been gathered, in one call.
+    /// Sends the collected requests in one call.
     async fn flush(&self, batch: &mut Vec<Request>) -> Result<(), KernelError> {
         self.route.batch(std::mem::take(batch)).await
     }
@@ -407,7 +405,7 @@ pub(crate) fn requests(
         .collect()
 }
 
-/// The messages of a step that is about qdiscs and classes; none for others.
+/// Returns the messages of a step about qdiscs and classes; none for other steps.
 fn traffic_control(action: &Action, index: u32) -> Vec<nlink::netlink::MessageBuilder> {
     if let Action::AddQdisc { qdisc, .. } | Action::ReplaceQdisc { qdisc, .. } = action
         && let QdiscKind::Listed(listed) = &qdisc.kind

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which tables of a state need not be read again, because only this process has written tables
-//! since.
+//! Decides which tables of a state need not be read again, because no other process has written
+//! tables since.
 
 use crate::nft::handle::Handles;
 use crate::nft::narrow::{Left, Written};
@@ -9,19 +9,18 @@ use std::collections::BTreeMap;
 use weirgate_plan::{Action, Plan};
 use weirgate_state::{Table, TableChange};
 
-/// Tables that are known, by family and name: whole, or but for what a change
-/// wrote.
+/// Known tables by family and name: either completely known, or except for what a change wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Parts<'a> {
     tables: BTreeMap<(bool, &'a str), (&'a Table, Option<TableChange>)>,
-    /// The numbers of rules before.
+    /// The handles of rules before the change.
     pub(crate) handles: Cow<'a, Handles>,
-    /// What is known of what was written.
+    /// What is known about the rules that were written.
     pub(crate) left: Left,
 }
 
 impl<'a> Parts<'a> {
-    /// What is known after the steps of a plan whose former tables were there.
+    /// Returns what is known after the steps of a plan, if its former tables were in force before.
     pub(crate) fn after(plan: &'a Plan, handles: &'a Handles, written: Written) -> Self {
         let Written { left, mut changes } = written;
         let mut parts = Self {
@@ -51,7 +50,7 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// These tables are as they were, with rules of these numbers.
+    /// Adds tables that are unchanged, with these handles of their rules.
     pub(crate) fn of_tables(&mut self, tables: &'a [Table], handles: &'a Handles) {
         for table in tables {
             let key = (table.netdev, table.name.as_str());
@@ -60,7 +59,7 @@ impl<'a> Parts<'a> {
         self.handles = Cow::Borrowed(handles);
     }
 
-    /// What is known of a table.
+    /// Returns what is known about a table.
     pub(crate) fn of(&self, netdev: bool, name: &str) -> Option<(&'a Table, Option<&TableChange>)> {
         let mut known = self.tables.iter();
         let (_, (table, change)) = known.find(|(key, _)| **key == (netdev, name))?;
@@ -68,7 +67,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// How many transactions of nf_tables the steps of a plan take.
+/// Returns the number of nf_tables transactions in the steps of a plan.
 pub(crate) fn transactions(plan: &Plan) -> u32 {
     let writes = |action: &Action| {
         matches!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tree of a device that has just come, and has none.
+//! Puts a qdisc tree on a device that has just appeared.
 
 use super::{requests, traffic_control};
 use crate::error::KernelError;
@@ -12,16 +12,16 @@ use weirgate_plan::{QdiscParent, plan};
 use weirgate_state::{Device, DeviceName, Origin, Qdisc, State};
 
 impl Kernel {
-    /// Puts a tree on a device that has no qdisc but the kernel's own, in one call; whether
-    /// it did. It does not where the device has another, or where the tree has a program to
-    /// be loaded.
+    /// Puts a tree on a device that has only the kernel's default qdisc, in one call. Returns
+    /// whether it did: not if the device has another qdisc, or the tree needs a program to be
+    /// loaded.
     ///
-    /// Nothing else of the device is looked at or changed, and nothing is read back: this is
-    /// for one that carries packets already, and a comparison follows.
+    /// It looks at nothing else of the device, and reads nothing back. It is for a device that
+    /// already carries packets, and a full comparison follows.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the first part that it refuses. The parts before it are gone
+    /// The kernel's error for the first part that it refuses. The parts before it are removed
     /// again.
     pub async fn put_tree(
         &self,
@@ -48,7 +48,7 @@ impl Kernel {
         let Err(error) = self.route.batch(batch.collect()).await else {
             return Ok(true);
         };
-        // One that somebody else put there meanwhile is theirs.
+        // If another program put a root qdisc there first, leave it alone.
         let theirs = matches!(&error, KernelError::Refused(refusal) if refusal.errno == EEXIST);
         if let Some(step) = plan.steps.first().filter(|_| !theirs) {
             let delete = encode::delete_qdisc(index, QdiscParent::Root, tree.handle);
@@ -57,8 +57,8 @@ impl Kernel {
         Err(error)
     }
 
-    /// Whether a device has a root qdisc that somebody put there: the kernel's own have no
-    /// number.
+    /// Returns whether a device has a root qdisc other than the kernel's default, which has no
+    /// handle.
     async fn has_root(&self, index: u32) -> Result<bool, KernelError> {
         let listed = self.qdiscs().await?;
         let mut entries = listed.iter().filter_map(|payload| Entry::of(payload));

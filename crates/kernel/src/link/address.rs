@@ -12,19 +12,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// `sizeof(struct ifaddrmsg)`.
 const IFADDRMSG: usize = 8;
 
-/// An address of a device with the subnet that is reached through it.
+/// An address of a device, with its subnet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
     /// The device.
     pub device: String,
     /// Its own address.
     pub own: IpAddr,
-    /// Bits of the prefix.
+    /// The length of the prefix in bits.
     pub length: u8,
 }
 
 impl Subnet {
-    /// Whether an address is on it.
+    /// Returns whether an address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.own, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -43,7 +43,7 @@ impl Subnet {
 }
 
 impl Kernel {
-    /// Every address of every device. Needs no privilege.
+    /// Returns every address of every device. Needs no privilege.
     pub async fn subnets(&self) -> Result<Vec<Subnet>, KernelError> {
         let links = self.links().await?;
         let mut message = MessageBuilder::new(RTM_GETADDR, NLM_F_REQUEST);
@@ -53,7 +53,7 @@ impl Kernel {
             let length = wire::u8_at(payload, 1)?;
             let index = wire::u32_at(payload, 4)?;
             let attrs = Attrs::after(payload, IFADDRMSG);
-            // On a point-to-point link `IFA_ADDRESS` is the other end.
+            // On a point-to-point link `IFA_ADDRESS` is the peer's.
             let bytes = attrs
                 .bytes(IFA_LOCAL)
                 .or_else(|| attrs.bytes(IFA_ADDRESS))?;

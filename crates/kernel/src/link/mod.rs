@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Network devices: which there are, and IFB devices of weirgate's.
+//! Network devices of a namespace, and weirgate's IFB devices.
 //!
-//! An IFB is weirgate's if it carries [`MARK`] as its alias. Nothing else about
-//! a device is changed here but how many segments TCP may hand it as one packet.
+//! An IFB is weirgate's if its alias is [`MARK`]. The only other thing that is changed here is how
+//! many segments TCP may pass a device as one packet.
 
 pub(crate) mod address;
 mod offload;
@@ -29,9 +29,9 @@ pub(crate) const MARK: &str = "weirgate";
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: DeviceName,
-    /// An IFB device that weirgate made.
+    /// Whether it is an IFB device that weirgate created.
     pub(crate) owned_ifb: bool,
-    /// Segments that TCP here may hand it as one packet.
+    /// The most segments that this machine's TCP may pass it as one packet.
     pub(crate) segments: Option<u32>,
 }
 
@@ -45,31 +45,31 @@ fn request(kind: u16, flags: u16, index: u32, up: u32, change: u32) -> MessageBu
     message
 }
 
-/// Asks for all devices, without their counters.
+/// Requests all devices, without their counters.
 pub(crate) fn list() -> MessageBuilder {
     let mut message = request(RTM_GETLINK, 0, 0, 0, 0);
     message.append_attr_u32(IFLA_EXT_MASK, libc::RTEXT_FILTER_SKIP_STATS as u32);
     message
 }
 
-/// Asks for all devices with their counters.
+/// Requests all devices with their counters.
 pub(crate) fn list_counters() -> MessageBuilder {
     request(RTM_GETLINK, 0, 0, 0, 0)
 }
 
-/// Asks for one device by its number, with its counters.
+/// Requests one device by its index, with its counters.
 pub(crate) fn counters(index: u32) -> MessageBuilder {
     request(RTM_GETLINK, 0, index, 0, 0)
 }
 
-/// Asks for one device by name.
+/// Requests one device by name.
 pub(crate) fn find(name: &DeviceName) -> MessageBuilder {
     let mut message = request(RTM_GETLINK, 0, 0, 0, 0);
     message.append_attr_str(IFLA_IFNAME, name.as_str());
     message
 }
 
-/// Reads one device; `None` for bytes that are none.
+/// Reads one device; `None` if the message is not one.
 pub(crate) fn read(payload: &[u8]) -> Option<Link> {
     let attrs = Attrs::after(payload, IFINFOMSG);
     let kind = attrs.nest(IFLA_LINKINFO).text(IFLA_INFO_KIND);
@@ -84,8 +84,8 @@ pub(crate) fn read(payload: &[u8]) -> Option<Link> {
     })
 }
 
-/// Creates an IFB device, marks it and sets it up: three requests, because the
-/// kernel takes no alias with a creation.
+/// Creates an IFB device, sets its alias, and brings it up. These are three requests, because the
+/// kernel accepts no alias at creation.
 pub(crate) fn create_ifb(name: &DeviceName) -> [MessageBuilder; 3] {
     let mut create = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0, 0);
     create.append_attr_str(IFLA_IFNAME, name.as_str());
@@ -98,7 +98,7 @@ pub(crate) fn create_ifb(name: &DeviceName) -> [MessageBuilder; 3] {
     [create, mark, up]
 }
 
-/// Sets how many segments TCP here may hand a device as one packet.
+/// Sets how many segments this machine's TCP may pass a device as one packet.
 pub(crate) fn set_segments(name: &DeviceName, most: u32) -> MessageBuilder {
     let mut message = request(RTM_NEWLINK, 0, 0, 0, 0);
     message.append_attr_str(IFLA_IFNAME, name.as_str());
@@ -111,8 +111,8 @@ pub(crate) fn delete(index: u32) -> MessageBuilder {
     request(RTM_DELLINK, 0, index, 0, 0)
 }
 
-/// A creation that always fails, by an MTU that no device has: with EINVAL
-/// where the kernel knows IFB devices, with EOPNOTSUPP where it does not.
+/// Returns a creation request that always fails, because no device may have its MTU. It fails with
+/// EINVAL if the kernel knows IFB devices, and with EOPNOTSUPP if not.
 pub(crate) fn probe_ifb() -> MessageBuilder {
     let mut message = request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0, 0);
     message.append_attr_str(IFLA_IFNAME, "weirgate-probe");

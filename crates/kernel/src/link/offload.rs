@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Segmentation and receive offloads, through ethtool's netlink family.
 //!
-//! Only the four features that [`Offloads`] names are read and written; and, by
-//! rtnetlink, how many segments this machine's TCP hands a device as one packet:
-//! it joins them whatever the features are (`sk_setup_caps()`, net/core/sock.c),
-//! and the kernel cuts them up only behind the queue.
+//! Only the features that [`Offloads`] names are read and written. Beyond these, rtnetlink sets how
+//! many segments this machine's TCP passes a device as one packet. TCP joins segments whatever the
+//! features are (`sk_setup_caps()`, net/core/sock.c), and the kernel splits them only after the
+//! queue.
 
 use crate::Kernel;
 use crate::error::{KernelError, Refusal};
@@ -29,8 +29,8 @@ impl Kernel {
         opened.map_err(|error| KernelError::socket("opening the kernel's ethtool family", &error))
     }
 
-    /// The offloads of each device, in their order; `None` for a device that
-    /// tells nothing about its features.
+    /// Returns the offloads of each device, in the given order; `None` for a device that does not
+    /// report its features.
     ///
     /// # Errors
     /// If the kernel has no ethtool family.
@@ -60,9 +60,9 @@ impl Kernel {
         Ok(all)
     }
 
-    /// Switches a device's offloads, only those that are otherwise: a feature
-    /// that is off though requested stays requested. What the device holds
-    /// fixed is left, and shows when the result is verified. Needs `CAP_NET_ADMIN`.
+    /// Switches those offloads of a device that differ. A feature that is requested but off stays
+    /// requested. A feature that the device cannot change is left, and shows as a difference when
+    /// the result is verified. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
     /// If the kernel refuses it.

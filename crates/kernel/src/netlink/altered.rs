@@ -6,39 +6,39 @@ use libc::{ENODEV, ENOENT, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a message's type and flags stand in its header, and the error behind it.
+/// The offsets of type and flags in a message header, and of the error after it.
 const TYPE: usize = 4;
 const FLAGS: usize = 6;
 
 /// A change of one datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct AlteredAnswer {
-    /// Which datagram, counted from 0 over all sockets of a kernel.
+    /// The number of the datagram, counted from 0 over all sockets of a kernel.
     pub at: usize,
-    /// What becomes of it.
+    /// The alteration.
     pub how: Alteration,
 }
 
-/// What becomes of a datagram.
+/// An alteration of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub enum Alteration {
-    /// Where it answers a request: the error is this one, 0 for none.
+    /// Sets the error of an answer that ends a request; 0 for none.
     Errno(u8),
-    /// Its parts are of a dump that was interrupted.
+    /// Flags its messages as parts of an interrupted dump.
     Interrupted,
-    /// It comes twice.
+    /// Delivers it twice.
     Twice,
-    /// It is of the request before.
+    /// Delivers it once more, as the answer to the request before.
     Stale,
-    /// It ends after so many bytes.
+    /// Truncates it after this many bytes.
     Cut(u16),
-    /// This byte has other bits.
+    /// Flips these bits of this byte.
     Flipped(u16, u8),
 }
 
 impl Alteration {
-    /// Whether the kernel says nothing wrong of what it holds. With ENOENT or ENODEV it says
-    /// that something is not there.
+    /// Returns whether the altered answer says nothing false about the kernel's state. ENOENT or
+    /// ENODEV would say that something does not exist.
     #[must_use]
     pub fn is_plausible(self) -> bool {
         match self {
@@ -49,11 +49,11 @@ impl Alteration {
     }
 }
 
-/// What is changed, for all sockets of a kernel.
+/// The alterations, for all sockets of a kernel.
 #[derive(Debug)]
 pub(crate) struct Altered {
     answers: Vec<AlteredAnswer>,
-    /// How many datagrams came, and those that come once more.
+    /// The number of datagrams so far, and those to deliver again.
     state: Mutex<(usize, VecDeque<Vec<u8>>)>,
 }
 
@@ -69,14 +69,14 @@ impl Altered {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a datagram there that comes once more; how long it is.
+    /// Copies a datagram that is delivered again to `room`. Returns its length.
     pub(crate) fn again(&self, room: &mut [u8]) -> Option<usize> {
         let bytes = self.lock().1.pop_front()?;
         room[..bytes.len()].copy_from_slice(&bytes);
         Some(bytes.len())
     }
 
-    /// Changes a datagram; how long it is then.
+    /// Alters a datagram. Returns its new length.
     pub(crate) fn change(&self, datagram: &mut [u8]) -> usize {
         let mut state = self.lock();
         let number = state.0;
@@ -119,7 +119,7 @@ impl Altered {
     }
 }
 
-/// Sets the error of a message that says how a request ended.
+/// Sets the error of a message that ends a request.
 fn set_error(message: &mut [u8], errno: u8) {
     let kind = i32::from(u16::from_ne_bytes([message[TYPE], message[TYPE + 1]]));
     if [NLMSG_ERROR, NLMSG_DONE].contains(&kind)

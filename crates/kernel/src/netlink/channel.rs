@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests over one netlink socket: batches with an answer for each message,
-//! and dumps.
+//! Requests over one netlink socket: batches with an answer for each message, and dumps.
 //!
-//! A batch is one `sendmsg`. rtnetlink handles all of its messages inside that
-//! call, so a process that is killed leaves either none or all of them done;
-//! nf_tables makes it a transaction besides.
+//! A batch is one `sendmsg`. rtnetlink handles all of its messages inside that call, so if the
+//! process is killed, either none or all of them are done. nf_tables also makes it a transaction.
 
 use crate::error::{Denial, KernelError, Refusal};
 use crate::namespace::cookie_of;
@@ -23,51 +21,50 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use weirgate_state::Origin;
 
-/// The echo of a rule that was made.
+/// The message type of a rule's echo.
 const NEW_RULE: u16 = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE as u16;
 
-/// A type of nf_tables that there is no request of,
-/// and one above `RTM_MAX`.
+/// Message types that do not exist: one of nf_tables, and one above `RTM_MAX`.
 const NO_TABLE_REQUEST: u16 = NFNL_SUBSYS_NFTABLES << 8 | 0xff;
 const NO_ROUTE_REQUEST: u16 = 0xfff;
 
-/// How often an interrupted dump is begun again.
+/// How often an interrupted dump is attempted.
 const DUMP_ATTEMPTS: usize = 5;
 
-/// One request of a batch: the message, and what it means to a person.
+/// One request of a batch: the message, and its description for people.
 pub(crate) struct Request {
     pub(crate) message: MessageBuilder,
     pub(crate) object: String,
     pub(crate) origin: Origin,
-    /// Whether this is the begin or end of an nf_tables batch, which is
-    /// answered only if the whole batch fails.
+    /// Whether this is the begin or end of an nf_tables batch, which is only answered if the whole
+    /// batch fails.
     pub(crate) frame: bool,
 }
 
-/// A socket with one exchange at a time.
+/// A socket that handles one exchange at a time.
 pub(crate) struct Channel {
     buffered: Mutex<BufferedSocket>,
-    /// Whether it speaks to nf_tables, whose tables may have owners.
+    /// Whether it is an nf_tables socket; tables may have owners.
     tables: bool,
     ledger: Arc<Ledger>,
 }
 
-/// A socket, and where its datagrams are read to.
+/// A socket, and the buffer for its datagrams.
 struct BufferedSocket {
     socket: Socket,
     room: Vec<u8>,
 }
 
-/// What a batch led to.
+/// The answers to a batch.
 #[derive(Default)]
 struct Heard {
     /// Every refusal, in order.
     refused: Vec<Refusal>,
-    /// The payloads of rules that the kernel was asked to echo, in order.
+    /// The payloads of the rules that were echoed on request, in order.
     rules: Vec<Vec<u8>>,
 }
 
-/// An answer by the sequence number of its request.
+/// An answer, with the sequence number of its request.
 struct Answer {
     seq: u32,
     errno: i32,
@@ -75,7 +72,7 @@ struct Answer {
 }
 
 impl Channel {
-    /// A socket in the namespace, or in the calling thread's.
+    /// Opens a socket in the namespace, or in that of the calling thread.
     pub(crate) fn open(
         protocol: Protocol,
         netns: Option<BorrowedFd<'_>>,
@@ -86,7 +83,7 @@ impl Channel {
         Ok(Self::over(socket, tables, ledger))
     }
 
-    /// The same over a socket that is open already.
+    /// Makes a channel from an open socket.
     pub(crate) fn over(socket: Socket, tables: bool, ledger: &Arc<Ledger>) -> Self {
         let room = vec![0; ROOM];
         Self {
@@ -96,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// The number of the namespace that it speaks to.
+    /// Returns the number of its namespace.
     pub(crate) async fn namespace(&self) -> io::Result<u64> {
         cookie_of(self.buffered.lock().await.socket.kernel()?)
     }
@@ -107,8 +104,7 @@ impl Channel {
         self.echoes(requests).await.map(|_| ())
     }
 
-    /// The same, and the payloads of the rules that the requests ask to be
-    /// echoed (`NLM_F_ECHO`), as the kernel has them.
+    /// Does the same, and returns the kernel's rules that were echoed (`NLM_F_ECHO`) on request.
     pub(crate) async fn echoes(&self, requests: Vec<Request>) -> Result<Vec<Vec<u8>>, KernelError> {
         let heard = self.exchange(requests, true).await?;
         match heard.refused.into_iter().next() {
@@ -117,14 +113,14 @@ impl Channel {
         }
     }
 
-    /// A second hold on the socket, without which closing it is another's work.
+    /// Returns a duplicate of the socket, so that another process may close it last.
     pub(crate) async fn second(&self) -> io::Result<OwnedFd> {
         let buffered = self.buffered.lock().await;
         buffered.socket.kernel()?.as_fd().try_clone_to_owned()
     }
 
-    /// Sends all requests in one call and returns every refusal, in order.
-    /// They are not counted: they ask, or clear away.
+    /// Sends all requests in one call and returns every refusal, in order. The requests are queries
+    /// or clean-ups, and are not counted.
     pub(crate) async fn answers(
         &self,
         requests: Vec<Request>,
@@ -132,17 +128,17 @@ impl Channel {
         Ok(self.exchange(requests, false).await?.refused)
     }
 
-    /// The same of requests that change something.
+    /// Does the same for requests that change something, which are counted.
     pub(crate) async fn each(&self, requests: Vec<Request>) -> Result<Vec<Refusal>, KernelError> {
         Ok(self.exchange(requests, true).await?.refused)
     }
 
-    /// `counted` are requests that are meant to change something.
+    /// Sends requests and collects the answers. `counted` says that they change something.
     async fn exchange(&self, requests: Vec<Request>, counted: bool) -> Result<Heard, KernelError> {
         let mut buffered = self.buffered.lock().await;
         let BufferedSocket { socket, room } = &mut *buffered;
-        // The kernel answers every refusal by itself. One answer to the last
-        // request says that it is through; more would only fill the socket.
+        // The kernel answers every refusal without being asked. Only the last request asks for an
+        // answer, which shows the end; more answers would only fill the socket buffer.
         let last = requests.iter().rposition(|request| !request.frame);
         let mut end = None;
         let mut bytes = Vec::new();
@@ -201,14 +197,14 @@ impl Channel {
                         });
                     }
                 }
-                // Answers are queued before `sendmsg` returns.
+                // All answers are queued before `sendmsg` returns.
                 frame = socket.queued(room)?.map(<[u8]>::to_vec);
             }
         }
         Ok(heard)
     }
 
-    /// What a test wants to happen to a request; one that only asks is sent.
+    /// Returns what a test wants to happen to a request; uncounted requests are sent.
     fn action(&self, counted: bool, what: &str) -> FaultAction {
         if counted {
             self.ledger.next(what)
@@ -217,7 +213,7 @@ impl Channel {
         }
     }
 
-    /// A message type that the kernel refuses.
+    /// Returns a message type that the kernel refuses.
     fn no_type(&self) -> u16 {
         if self.tables {
             NO_TABLE_REQUEST
@@ -226,9 +222,9 @@ impl Channel {
         }
     }
 
-    /// Sends a request for objects and returns the payload of every answer,
-    /// without its netlink header. `what` names it in errors. With `single`
-    /// it is no dump, and an object that does not exist is an empty answer.
+    /// Sends a request for objects and returns the payload of every answer, without its netlink
+    /// header. `what` names the objects in errors. With `single` it is not a dump, and an object
+    /// that does not exist is an empty answer.
     pub(crate) async fn get(
         &self,
         message: &MessageBuilder,
@@ -239,8 +235,8 @@ impl Channel {
         self.fold(message, what, single, add).await
     }
 
-    /// The same without keeping the payloads: each is shown once, and what `add`
-    /// makes of them begins anew where the dump does.
+    /// Does the same without storing the payloads. Each one is passed to `add`, which starts with a
+    /// new value when the dump is repeated.
     pub(crate) async fn fold<T: Default>(
         &self,
         message: &MessageBuilder,
@@ -262,7 +258,7 @@ impl Channel {
     }
 }
 
-/// A socket in the namespace, or in the calling thread's, that tells why it refuses.
+/// Opens a socket in the namespace, or in that of the calling thread, with extended error messages.
 pub(crate) fn opened(
     protocol: Protocol,
     netns: Option<BorrowedFd<'_>>,
@@ -278,7 +274,8 @@ pub(crate) fn opened(
     Ok(socket)
 }
 
-/// One dump; `false` where the kernel says that it changed meanwhile.
+/// Makes one attempt at a dump. Returns `false` if the kernel reports that the data changed during
+/// the dump.
 async fn attempt(
     buffered: &mut BufferedSocket,
     mut message: MessageBuilder,
@@ -329,7 +326,7 @@ async fn attempt(
     }
 }
 
-/// The error answers of a datagram; number 0 is success.
+/// Returns the error answers of a datagram; number 0 is success.
 fn answers(datagram: &[u8]) -> Vec<Answer> {
     MessageIter::new(datagram)
         .map_while(Result::ok)
@@ -338,7 +335,7 @@ fn answers(datagram: &[u8]) -> Vec<Answer> {
         .collect()
 }
 
-/// The payloads of the rules in a datagram that are echoed to a request.
+/// Returns the payloads of the rules in a datagram that were echoed to a request.
 fn echoed(datagram: &[u8], asked: impl Fn(u32) -> bool) -> Vec<Vec<u8>> {
     MessageIter::new(datagram)
         .map_while(Result::ok)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Notifications of the kernel about changes of devices, addresses, qdiscs and weirgate's own
-//! tables. The caller then reads what changed, because notifications may be lost when there are too
-//! many.
+//! tables. The caller then reads the present state, because notifications may be lost when there
+//! are too many.
 
 use crate::error::KernelError;
 use crate::link::{self, MARK};
@@ -21,7 +21,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use weirgate_state::DeviceName;
 
-/// The notifications to receive, besides those of weirgate's own tables.
+/// The notifications to receive, in addition to those about weirgate's own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Devices, their addresses and qdiscs.
@@ -51,8 +51,8 @@ const NDMSG: usize = 12;
 const NDA_DST: u16 = 1;
 const NUD_FAILED: u16 = 0x20;
 
-/// Word of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h): a
-/// firewall that is loaded anew may flush tables which are not its own.
+/// The notifications of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h). A firewall
+/// that is reloaded may flush the tables of other programs.
 const TABLES: u32 = 7;
 
 /// A listener in the calling thread's namespace.
@@ -62,7 +62,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Listens from now on. Needs a tokio runtime.
+    /// Subscribes to notifications. Needs a tokio runtime.
     pub fn open(topic: Topic) -> Result<Self, KernelError> {
         let failed = |error| KernelError::socket("listening for changes of devices", &error);
         let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
@@ -77,7 +77,7 @@ impl Events {
         })
     }
 
-    /// Receives these notifications, whoever causes them.
+    /// Creates a listener that receives these notifications.
     #[cfg(feature = "played")]
     #[must_use]
     pub fn played(route: Vec<PlayedAnswer>, tables: Vec<PlayedAnswer>) -> Self {
@@ -87,12 +87,11 @@ impl Events {
         }
     }
 
-    /// Waits until something changed. Words that were lost count as one: more
-    /// were sent than could be kept.
+    /// Waits until something has changed. A loss of notifications counts as a change.
     pub async fn next(&self) {
         loop {
-            // An error here is ENOBUFS, or a socket that the kernel took away,
-            // after which looking at what is there is right as well.
+            // An error here is ENOBUFS, or the kernel closed the socket. In both cases it is right
+            // to read the present state.
             let concerns = tokio::select! {
                 _ = self.route.word() => true,
                 message = self.tables.word() => message.map_or(true, |message| of_ours(&message)),
@@ -106,46 +105,47 @@ impl Events {
     }
 }
 
-/// A listener for devices alone, which tells their names.
+/// A listener for devices only, which returns their names.
 pub struct DeviceNews(Socket);
 
 impl DeviceNews {
-    /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
+    /// Subscribes in the calling thread's namespace. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
         member(LINKS, "listening for devices").map(Self)
     }
 
-    /// Receives these notifications, whoever causes them.
+    /// Creates a listener that receives these notifications.
     #[cfg(feature = "played")]
     #[must_use]
     pub fn played(words: Vec<PlayedAnswer>) -> Self {
         Self(Socket::Played(Played::new(words)))
     }
 
-    /// Waits for devices that came, went or changed; `None` where words were lost, so that
-    /// it may have been any. May be dropped and called again.
+    /// Waits for devices that appeared, disappeared or changed. Returns `None` if notifications
+    /// were lost, so that any device may have changed. Cancel-safe: it may be dropped and called
+    /// again.
     pub async fn next(&self) -> Option<BTreeSet<DeviceName>> {
         heard(&self.0, |_, payload| Some(link::read(payload)?.name)).await
     }
 }
 
-/// A listener for neighbours that do not answer ARP or neighbour solicitations.
+/// A listener for neighbours that do not answer ARP requests or neighbour solicitations.
 pub struct LostNeighbours(Socket);
 
 impl LostNeighbours {
-    /// Listens from now on, in the calling thread's namespace. Needs a tokio runtime.
+    /// Subscribes in the calling thread's namespace. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
         member(NEIGHBOURS, "listening for neighbours").map(Self)
     }
 
-    /// Waits for neighbours' changes, and tells those that were lost, each by the number of its
-    /// device and its address: none, mostly. May be dropped and called again.
+    /// Waits for changes of neighbours. Returns those that were lost, each as interface index and
+    /// address; often none. Cancel-safe: it may be dropped and called again.
     pub async fn next(&self) -> BTreeSet<(u32, IpAddr)> {
         heard(&self.0, lost).await.unwrap_or_default()
     }
 }
 
-/// A socket that is in this group.
+/// Opens a socket that is a member of this group.
 fn member(group: u32, doing: &'static str) -> Result<Socket, KernelError> {
     let failed = |error| KernelError::socket(doing, &error);
     let socket = NetlinkSocket::new(Protocol::Route).map_err(failed)?;
@@ -153,8 +153,8 @@ fn member(group: u32, doing: &'static str) -> Result<Socket, KernelError> {
     Ok(Socket::Netlink(socket))
 }
 
-/// Waits for words, and answers what is read of them and of those that are queued, by the type
-/// and the payload of each; `None` where some were lost.
+/// Waits for messages. Returns what `read` finds in these and in the queued ones, from the type and
+/// the payload of each; `None` if messages were lost.
 async fn heard<T: Ord>(
     socket: &Socket,
     read: impl Fn(u16, &[u8]) -> Option<T>,
@@ -172,17 +172,17 @@ async fn heard<T: Ord>(
     }
 }
 
-/// The number of the device and the address of a neighbour that was lost (`struct ndmsg`,
-/// linux/neighbour.h). One that the kernel forgets (`RTM_DELNEIGH`) keeps the state that it had,
-/// which is no news.
+/// Returns the interface index and the address of a neighbour that was lost (`struct ndmsg`,
+/// linux/neighbour.h). An entry that the kernel deletes (`RTM_DELNEIGH`) keeps its last state, so
+/// it is ignored.
 fn lost(kind: u16, payload: &[u8]) -> Option<(u32, IpAddr)> {
     let (device, state) = (wire::u32_at(payload, 4)?, wire::u16_at(payload, 8)?);
     let address = wire::address(Attrs::after(payload, NDMSG).bytes(NDA_DST)?)?;
     (kind == RTM_NEWNEIGH && state & NUD_FAILED != 0).then_some((device, address))
 }
 
-/// Whether words of nf_tables are about a table of weirgate's: others' sets may
-/// change all the time. In every message the first attribute is the table.
+/// Returns whether a datagram of nf_tables is about a table of weirgate's; those of other programs
+/// may change all the time. In every message the first attribute is the table.
 fn of_ours(datagram: &[u8]) -> bool {
     MessageIter::new(datagram)
         .map_while(Result::ok)
@@ -192,15 +192,15 @@ fn of_ours(datagram: &[u8]) -> bool {
         })
 }
 
-/// Puts a non-blocking file descriptor that is read into the event loop: for
-/// other things of the kernel's that tell, such as timers and inotify.
+/// Registers a non-blocking descriptor in the event loop, for reading. This is also used for other
+/// notifications of the kernel, such as timers and inotify.
 #[expect(
     unsafe_code,
     reason = "tokio wants the stability of the descriptor asserted"
 )]
 pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is valid and stays the same descriptor until it is
-    // dropped, which the `AsyncFd` that owns it does after deregistering.
+    // SAFETY: an `OwnedFd` is valid and stays the same descriptor until it is dropped. The
+    // `AsyncFd` that owns it drops it after deregistering.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
@@ -213,7 +213,7 @@ mod tests {
     const NUD_REACHABLE: u16 = 0x02;
     const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 1);
 
-    /// A neighbour as the kernel tells of it.
+    /// A neighbour message of the kernel.
     fn neighbour(device: u32, state: u16) -> Vec<u8> {
         let mut bytes = vec![libc::AF_INET as u8, 0, 0, 0];
         bytes.extend(device.to_ne_bytes());
@@ -225,7 +225,7 @@ mod tests {
         bytes
     }
 
-    /// Next hops of two links may have one address.
+    /// Next hops of two links may have the same address.
     #[test]
     fn a_neighbour_is_lost_on_its_device_alone() {
         for device in [2, 3] {

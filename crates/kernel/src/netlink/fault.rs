@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts the requests that change something, and can make one of them fail,
-//! so that a test can look at what is left whichever it is.
+//! Counts the requests that change something, and can make any one of them fail, so that tests can
+//! check the result in each case.
 
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// What happens at a request.
+/// A fault at one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The kernel refuses this one; nothing after it fails.
+    /// The kernel refuses this request; later ones succeed.
     Refused(usize),
-    /// The process is killed (SIGKILL) just before the call that carries this
-    /// one where it is the first of its call, else just after. Within a call
-    /// nothing can be killed: the kernel handles it whole.
+    /// The process is killed (SIGKILL) before the call that sends this request if the request is
+    /// the first of its call, and otherwise after that call. Within a call nothing can be killed:
+    /// the kernel handles it completely.
     Killed(usize),
-    /// Of the requests that name a kind of qdisc, filter, device or expression,
-    /// this one names a kind that no kernel has, as where its module is missing;
-    /// nothing after it fails. Offloads and sets name no kind.
+    /// Among the requests that name a kind of qdisc, filter, device or expression, this one names a
+    /// kind that no kernel has, as if its module were missing. Later ones succeed. Offloads and
+    /// sets name no kind.
     Missing(usize),
 }
 
-/// Receives each request that changes something, in words.
+/// A function that receives each changing request, in words.
 pub type Witness = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The requests of one [`Kernel`](crate::Kernel).
 #[derive(Default)]
 pub(crate) struct Ledger {
     count: AtomicUsize,
-    /// Of those, requests that name a kind.
+    /// The number of requests so far that name a kind.
     kinds: AtomicUsize,
     fault: Mutex<Option<Fault>>,
     witness: OnceLock<Witness>,
@@ -43,7 +43,7 @@ pub(crate) enum FaultAction {
 }
 
 impl Ledger {
-    /// Counts one request, tells of it and says what to do with it.
+    /// Counts one request, reports it, and says what to do with it.
     pub(crate) fn next(&self, what: &str) -> FaultAction {
         if let Some(witness) = self.witness.get() {
             witness(what);
@@ -61,7 +61,7 @@ impl Ledger {
         action
     }
 
-    /// Has a request name a kind that is missing, if it is the one that shall.
+    /// Makes a request name a kind that does not exist, if it is the chosen one.
     pub(crate) fn rename(&self, raw: &mut [u8]) {
         let Ok(mut fault) = self.fault.lock() else {
             return;
@@ -73,15 +73,15 @@ impl Ledger {
             return;
         };
         if self.kinds.fetch_add(1, Ordering::Relaxed) == at {
-            // No kind begins with it.
+            // No kind begins with this character.
             *first = b'?';
             *fault = None;
         }
     }
 
-    /// Whom to tell from now on; only the first is kept.
+    /// Sets the receiver of reports; only the first call has an effect.
     pub(crate) fn set_witness(&self, witness: Witness) {
-        // A second one is the caller's mistake, and does no harm.
+        // A second call is a mistake of the caller, and harmless.
         let _ = self.witness.set(witness);
     }
 
@@ -89,7 +89,7 @@ impl Ledger {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Begins to count anew.
+    /// Sets the fault and restarts the counts.
     pub(crate) fn set(&self, fault: Option<Fault>) {
         self.count.store(0, Ordering::Relaxed);
         self.kinds.store(0, Ordering::Relaxed);
@@ -99,10 +99,9 @@ impl Ledger {
     }
 }
 
-/// Where the name of a kind stands for each type of request that the kernel looks
-/// one up for: the type, the length of what stands before the attributes, and
-/// the attributes that lead to it (linux/rtnetlink.h, linux/if_link.h,
-/// linux/netfilter/nf_tables.h).
+/// Where the name of a kind is in each type of request for which the kernel looks one up. Each
+/// entry has the type, the length of what precedes the attributes, and the path of attributes
+/// (linux/rtnetlink.h, linux/if_link.h, linux/netfilter/nf_tables.h).
 const KINDS: [(u16, usize, &[u16]); 4] = [
     // RTM_NEWQDISC and RTM_NEWTFILTER: TCA_KIND.
     (36, 20, &[1]),
@@ -113,18 +112,18 @@ const KINDS: [(u16, usize, &[u16]); 4] = [
     (10 << 8 | 6, 4, &[4, 1, 1]),
 ];
 
-/// Bytes of a netlink header, and of an attribute's.
+/// The lengths of a netlink header and of an attribute's header.
 const HEADER: usize = 16;
 const ATTRIBUTE: usize = 4;
 
-/// Where the first kind that a request names begins.
+/// Returns the offset of the first kind that a request names.
 fn kind_in(raw: &[u8]) -> Option<usize> {
     let short = |at: usize| Some(u16::from_ne_bytes([*raw.get(at)?, *raw.get(at + 1)?]));
     let number = short(4)?;
     let (_, before, path) = KINDS.iter().find(|known| known.0 == number)?;
     let (mut at, mut end) = (HEADER + before, raw.len());
     for (depth, wanted) in path.iter().enumerate() {
-        // The flags for nested and big-endian contents are no part of a type.
+        // Mask out the flags for nested and big-endian contents, which are not part of the type.
         while short(at + 2)? & 0x3fff != *wanted {
             let length = usize::from(short(at)?);
             at += length.max(ATTRIBUTE).next_multiple_of(ATTRIBUTE);
@@ -141,7 +140,7 @@ fn kind_in(raw: &[u8]) -> Option<usize> {
     None
 }
 
-/// Ends this process as `kill -9` would.
+/// Kills this process, as `kill -9` does.
 pub(crate) fn die() -> ! {
     loop {
         // A process may always kill itself.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Netlink itself: sockets, requests and their answers, events, and the bytes
-//! of messages. What a message means is in `link`, `tc`, `nft` and `conntrack`.
+//! Netlink itself: sockets, requests and their answers, notifications, and the bytes of messages.
+//! The meaning of messages is in `link`, `tc`, `nft` and `conntrack`.
 
 #[cfg(feature = "played")]
 pub(crate) mod altered;

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that lies, for tests: it answers from a script, whatever the request.
+//! A fake kernel for tests: it answers from a script, whatever the request.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a message's length and number stand in its header (`struct nlmsghdr`).
+/// The offsets of a message's length and sequence number in its header (`struct nlmsghdr`).
 const LENGTH: usize = 0;
 pub(crate) const NUMBER: usize = 8;
 pub(crate) const HEADER: usize = 16;
-/// Numbers below are counted back from that of the newest request: scripts cannot know it.
+/// Sequence numbers below this count back from that of the newest request, which scripts cannot
+/// know.
 const COUNTED_BACK: u32 = 256;
 const FIRST: u32 = 1_000;
 
 /// A datagram of a script.
 #[derive(Debug, Clone)]
 pub struct PlayedAnswer {
-    /// Its bytes. A message's number below 256 is so many before the newest request's.
+    /// Its bytes. A message number below 256 means that many before the newest request's.
     pub bytes: Vec<u8>,
-    /// Whether it is not queued yet when the one before it is read.
+    /// Whether it is not queued yet when the datagram before it is read.
     pub later: bool,
 }
 
-/// What is left of a script.
+/// The rest of a script.
 #[derive(Debug)]
 pub(crate) struct Played {
     answers: Mutex<VecDeque<PlayedAnswer>>,
@@ -46,7 +47,7 @@ impl Played {
         self.number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The next datagram; an error where the script is at its end.
+    /// Returns the next datagram; an error at the end of the script.
     pub(crate) fn next(&self) -> nlink::Result<Vec<u8>> {
         let next = self.lock().pop_front();
         let next = next.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -58,7 +59,7 @@ impl Played {
         Some(self.numbered(next.bytes))
     }
 
-    /// Puts one that is queued there; how long it is.
+    /// Copies the next queued datagram to `room`. Returns its length.
     pub(crate) fn queued(&self, room: &mut [u8]) -> Option<usize> {
         let next = self.next_queued()?;
         let length = next.len().min(room.len());
@@ -79,7 +80,7 @@ impl Played {
     }
 }
 
-/// Where the messages of a datagram begin, each with a whole header.
+/// Returns the offsets of the messages in a datagram that have a complete header.
 pub(crate) fn messages(datagram: &[u8]) -> Vec<usize> {
     let (mut starts, mut at) = (Vec::new(), 0);
     while datagram.len().saturating_sub(at) >= HEADER {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transport of a channel: a netlink socket, or with the feature `played` a script of false
-//! answers, or a socket whose answers are altered.
+//! The transport of a channel: a netlink socket. With the feature `played`, it may also be a script
+//! of false answers, or a socket whose answers are altered.
 
 use crate::error::KernelError;
 #[cfg(feature = "played")]
@@ -13,8 +13,8 @@ use std::io;
 #[cfg(feature = "played")]
 use std::sync::Arc;
 
-/// The largest datagram that is read in one go: dumps come in up to 32 KiB
-/// (`netlink_dump`, net/netlink/af_netlink.c), single objects in less than 64.
+/// The size of the receive buffer. Dumps have up to 32 KiB (`netlink_dump`,
+/// net/netlink/af_netlink.c), single objects less than 64 KiB.
 pub(crate) const ROOM: usize = 256 << 10;
 
 pub(crate) enum Socket {
@@ -26,7 +26,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// The kernel's socket.
+    /// Returns the kernel's socket.
     pub(crate) fn kernel(&self) -> io::Result<&NetlinkSocket> {
         match self {
             Self::Netlink(socket) => Ok(socket),
@@ -37,7 +37,7 @@ impl Socket {
         }
     }
 
-    /// The number of the next request.
+    /// Returns the sequence number of the next request.
     pub(crate) fn next_seq(&self) -> u32 {
         match self {
             Self::Netlink(socket) => socket.next_seq(),
@@ -59,7 +59,7 @@ impl Socket {
         sent.map_err(|error| KernelError::socket("sending to the kernel", &error))
     }
 
-    /// The next datagram, which is mostly queued already.
+    /// Returns the next datagram, which is usually queued already.
     pub(crate) async fn next<'a>(&self, room: &'a mut [u8]) -> Result<Cow<'a, [u8]>, KernelError> {
         if let Some(length) = self.waiting(room)? {
             return Ok(Cow::Borrowed(&room[..length]));
@@ -68,21 +68,21 @@ impl Socket {
             Self::Netlink(socket) => socket.recv_unicast().await,
             #[cfg(feature = "played")]
             Self::Played(played) => played.next(),
-            // All that the kernel says is queued before it returns from what asks.
+            // The kernel queues all answers before the request returns.
             #[cfg(feature = "played")]
             Self::Altered(..) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         };
         waited.map(Cow::Owned).map_err(unread)
     }
 
-    /// A datagram that is queued.
+    /// Returns a queued datagram, if any.
     pub(crate) fn queued<'a>(&self, room: &'a mut [u8]) -> Result<Option<&'a [u8]>, KernelError> {
         let length = self.waiting(room)?;
         Ok(length.map(|length| &room[..length]))
     }
 
-    /// Reads a datagram that is queued, in one call and not in two, of which the
-    /// first only asks for its length. The socket is in no group, so each is for it.
+    /// Reads a queued datagram in one call, instead of asking for its length first. The socket is
+    /// in no group, so each datagram is addressed to it.
     fn waiting(&self, room: &mut [u8]) -> Result<Option<usize>, KernelError> {
         let (size, flags) = (room.len(), RecvFlags::DONTWAIT | RecvFlags::TRUNC);
         let received = match self {
@@ -109,7 +109,7 @@ impl Socket {
         }
     }
 
-    /// Word of a group, when there is some.
+    /// Waits for a multicast message.
     pub(crate) async fn word(&self) -> nlink::Result<Vec<u8>> {
         match self {
             Self::Netlink(socket) => socket.recv_msg().await,
@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Word of a group that is queued.
+    /// Returns a queued multicast message, if any.
     pub(crate) fn queued_word(&self) -> nlink::Result<Option<Vec<u8>>> {
         match self {
             Self::Netlink(socket) => socket.try_recv_msg(),
@@ -131,10 +131,10 @@ impl Socket {
         }
     }
 
-    /// Lets one call send this much. Where that is not permitted, the call itself
-    /// fails with EMSGSIZE and says so.
+    /// Makes the send buffer large enough for this much. If that is not permitted, the later send
+    /// fails with EMSGSIZE.
     pub(crate) fn make_room(&self, length: usize) {
-        // The kernel's own default (`SK_WMEM_DEFAULT`) is above this.
+        // The kernel's default (`SK_WMEM_DEFAULT`) is larger.
         const ENOUGH: usize = 100_000;
         let Ok(socket) = self.kernel() else { return };
         if length > ENOUGH {

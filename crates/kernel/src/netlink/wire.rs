@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads netlink bytes without a panic, whatever the bytes are.
+//! Reads netlink messages without a panic, whatever the bytes are.
 
 use nlink::netlink::AttrIter;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_units::Inserted as _;
 
-/// Attributes by type; the last of a type counts.
+/// Attributes by type; the last one of a type counts.
 pub(crate) struct Attrs<'a>(BTreeMap<u16, &'a [u8]>);
 
 impl<'a> Attrs<'a> {
-    /// The attributes of a message or nest.
+    /// Returns the attributes of a message or nest.
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         Self(AttrIter::new(bytes).inserted())
     }
 
-    /// The attributes after a fixed header of `length` bytes.
+    /// Returns the attributes after a fixed header of `length` bytes.
     pub(crate) fn after(bytes: &'a [u8], length: usize) -> Self {
         Self::of(bytes.get(length..).unwrap_or_default())
     }
@@ -28,7 +28,7 @@ impl<'a> Attrs<'a> {
         Self::of(self.bytes(kind).unwrap_or_default())
     }
 
-    /// Every attribute as a nest, in the order of types.
+    /// Returns every attribute as a nest, in the order of types.
     pub(crate) fn nests(&self) -> impl Iterator<Item = Attrs<'a>> {
         self.0.values().map(|bytes| Attrs::of(bytes))
     }
@@ -49,7 +49,7 @@ impl<'a> Attrs<'a> {
         u64_at(self.bytes(kind)?, 0)
     }
 
-    /// Text up to its NUL.
+    /// Returns a text up to its NUL.
     pub(crate) fn text(&self, kind: u16) -> Option<String> {
         let bytes = self.bytes(kind)?;
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
@@ -85,7 +85,7 @@ pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     array(bytes, offset).map(u64::from_ne_bytes)
 }
 
-/// An address of either IP version.
+/// Reads an address of either IP version.
 pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     match bytes.len() {
         4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),

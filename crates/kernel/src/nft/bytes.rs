@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as registers and sets hold them.
+//! Numbers in the form of registers and sets.
 
 use weirgate_state::Key;
 
-/// The last bytes of a number, in network order.
+/// Returns the last bytes of a number, in network byte order.
 pub(super) fn last(bytes: usize, value: u128) -> Vec<u8> {
     value.to_be_bytes()[16 - bytes..].to_vec()
 }
 
-/// The number of such bytes.
+/// Returns the number of these bytes.
 pub(super) fn number(bytes: &[u8]) -> u128 {
     let add = |all, byte: &u8| all << 8 | u128::from(*byte);
     bytes.iter().fold(0, add)
 }
 
-/// A value of a key. What the kernel numbers itself stands in the host's order.
+/// Returns the bytes of a key's value. Numbers that the kernel assigns are in host byte order.
 pub(super) fn of_key(key: Key, value: u128) -> Vec<u8> {
     turned(key, last(key.bytes(), value))
 }
 
-/// The value that [`of_key`] makes these bytes of.
+/// Returns the value of these bytes: the inverse of [`of_key`].
 pub(super) fn key_value(key: Key, bytes: &[u8]) -> u128 {
     number(&turned(key, bytes.to_vec()))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A table from the kernel's listings of chains, rules and set elements.
+//! Reads a table from the kernel's listings of chains, rules and set elements.
 //!
-//! Whatever is not of the form that weirgate writes becomes a rule with
-//! [`Match::Other`], so that it shows as a difference and is never overlooked.
+//! Whatever does not have the form that weirgate writes becomes a rule with [`Match::Other`], so
+//! that it shows as a difference and is never overlooked.
 
 use super::encode::UDATA_COMMENT;
 use super::read::{self, Known, Read};
@@ -20,16 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, RuleVerdict, Table};
 use weirgate_units::Inserted as _;
 
-/// Where a base chain hangs, as the kernel says it.
+/// A chain's name, and its hook if it is a base chain.
 struct Head {
     name: String,
     hook: Option<(u32, i32, Option<DeviceName>)>,
     accepts: bool,
 }
 
-/// The table of that name from listings of all chains and rules of its family,
-/// and its sets. `switches` says of each chain that has a switch whether it is
-/// on.
+/// Returns the table of that name from listings of all chains and rules of its family, and its
+/// sets. `switches` has each chain with a switch, and whether it is on.
 pub(crate) fn table(
     netdev: bool,
     name: &str,
@@ -59,7 +58,7 @@ pub(crate) fn table(
         .iter()
         .map(|(head, read)| base(head, read, &device))
         .collect();
-    // Called chains end as the first base chain does.
+    // Called chains end in the same way as the first base chain.
     let mut ends = bases.iter().flatten().map(|(_, end)| *end);
     let shared = ends.find(|end| matches!(end, End::Forward(_)));
     let shared = shared.unwrap_or(End::Accept);
@@ -76,7 +75,7 @@ pub(crate) fn table(
     }
 }
 
-/// The listing is of one family already.
+/// Reads one chain. The listing contains one family only.
 fn head(payload: &[u8], table: &str) -> Option<Head> {
     let attrs = Attrs::after(payload, NFGENMSG);
     if attrs.text(NFTA_CHAIN_TABLE)? != table {
@@ -97,15 +96,14 @@ fn head(payload: &[u8], table: &str) -> Option<Head> {
     })
 }
 
-/// Whether a rule is listed of this chain.
+/// Returns whether a rule belongs to this chain.
 pub(super) fn is_of(payload: &[u8], table: &str, chain: &str) -> bool {
     let attrs = Attrs::after(payload, NFGENMSG);
     attrs.text(NFTA_RULE_TABLE).as_deref() == Some(table)
         && attrs.text(NFTA_RULE_CHAIN).as_deref() == Some(chain)
 }
 
-/// A rule by itself, in a chain whose rules end like this; `None` where it is
-/// none of weirgate's.
+/// Reads a single rule of a chain whose rules end like this; `None` if it is not weirgate's.
 pub(super) fn one(
     payload: &[u8],
     path: (&str, &str),
@@ -134,7 +132,7 @@ fn rule_of(
     Some((read::read(&exprs, known), origin.unwrap_or_default()))
 }
 
-/// The policy line out of a rule's comment.
+/// Returns the policy line from a rule's comment.
 fn origin(userdata: &[u8]) -> Origin {
     let Some(text) = comment_of(userdata) else {
         return Origin::default();
@@ -146,7 +144,7 @@ fn origin(userdata: &[u8]) -> Origin {
     numbered.unwrap_or_else(|| Origin::new(0, text.as_str()))
 }
 
-/// A rule's comment, as libnftnl stores it.
+/// Returns a rule's comment, as libnftnl stores it.
 pub(crate) fn comment_of(userdata: &[u8]) -> Option<String> {
     let [UDATA_COMMENT, length, rest @ ..] = userdata else {
         return None;
@@ -155,8 +153,8 @@ pub(crate) fn comment_of(userdata: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(text.unwrap_or_default()).into_owned())
 }
 
-/// Where a base chain hangs and how its rules end; `None` for called chains
-/// and for what weirgate never makes.
+/// Returns the hook of a base chain and how its rules end; `None` for called chains and for hooks
+/// that weirgate never uses.
 fn base(
     head: &Head,
     read: &[(Read, Origin)],
@@ -194,7 +192,7 @@ fn base(
     }
 }
 
-/// An end without anything else.
+/// Returns whether a rule is an end and nothing else.
 fn is_tail(rule: &Rule) -> bool {
     rule.matches.is_empty() && rule.effects.is_empty() && rule.counter.is_none()
 }

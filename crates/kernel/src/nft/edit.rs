@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which rules of a chain are replaced when some of them differ: those between
-//! the ones that stay at its beginning and at its end. The kernel finds rules
-//! by handles (`nf_tables_newrule`, net/netfilter/nf_tables_api.c), so that one
-//! rule of hundreds is changed without sending the others again.
+//! Finds which rules of a chain have to be replaced: those between the unchanged ones at its
+//! beginning and at its end. The kernel finds rules by handles (`nf_tables_newrule`,
+//! net/netfilter/nf_tables_api.c). So one rule of hundreds can be changed without sending the
+//! others again.
 
 use super::handle::{self, Handles};
 use super::{family, label, message};
@@ -13,25 +13,24 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use weirgate_state::{Chain, Hook, Rule, Table, TableChange};
 
-/// The rules of one chain that differ.
+/// The difference between two versions of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// The handles of those that stay before them.
+    /// The handles of the unchanged rules before it.
     pub(crate) head: Vec<u64>,
-    /// The handles of those that go.
+    /// The handles of the rules to delete.
     pub(crate) gone: Vec<u64>,
-    /// Those that come, of the chain's new ones.
+    /// The new rules to insert, as a range of the new chain.
     pub(crate) come: Range<usize>,
-    /// The handles of those that stay after them.
+    /// The handles of the unchanged rules after it.
     pub(crate) tail: Vec<u64>,
 }
 
-/// The edits of a table's chains, by name. A chain that is not here is emptied
-/// and written anew.
+/// The edits of a table's chains, by name. A chain without an edit is flushed and rewritten.
 pub(crate) type Edits = BTreeMap<String, Edit>;
 
-/// What the kernel has in a chain beside its rules: one before them, or one
-/// after them. See `chain_rules` in `encode`.
+/// Returns how many rules the kernel has in a chain before and after the chain's own. See
+/// `chain_rules` in `encode`.
 pub(super) const fn around(hook: &Hook) -> (usize, usize) {
     match hook {
         Hook::Postrouting { .. } => (1, 0),
@@ -46,8 +45,8 @@ pub(super) const fn around(hook: &Hook) -> (usize, usize) {
 }
 
 impl Edit {
-    /// What makes `new` of `old`; `None` where no rule stays, or the handles
-    /// are not those of `old`.
+    /// Returns the edit from `old` to `new`; `None` if no rule stays, or the handles do not belong
+    /// to `old`.
     fn of(old: &Chain, new: &Chain, handles: &[u64], change: &TableChange) -> Option<Self> {
         let (first, last) = around(&old.hook);
         if old.hook != new.hook || handles.len() != first + old.rules.len() + last {
@@ -71,14 +70,14 @@ impl Edit {
         })
     }
 
-    /// The handle of the rule before which the new ones come; none at the end.
+    /// Returns the handle of the rule before which the new ones are inserted; `None` at the end.
     pub(crate) fn before(&self) -> Option<u64> {
         self.tail.first().copied()
     }
 }
 
-/// The edits by which `after` is made of `before`, which is there. The kernel
-/// is asked through `nft` for handles that are not known.
+/// Returns the edits from `before`, which is in force, to `after`. Handles that are not known are
+/// requested through `nft`.
 pub(crate) async fn edits(
     nft: &Channel,
     before: &Table,
@@ -99,7 +98,7 @@ pub(crate) async fn edits(
     Ok(edits)
 }
 
-/// The handles of a chain's rules, in their order.
+/// Requests the handles of a chain's rules, in order.
 async fn handles(nft: &Channel, table: &Table, chain: &str) -> Result<Vec<u64>, KernelError> {
     let mut ask = message(NFT_MSG_GETRULE, 0, family(table.netdev));
     ask.append_attr_str(NFTA_RULE_TABLE, &table.name);
@@ -130,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Carries an edit out on a list of handles, as the kernel does.
+    /// Applies an edit to a list of handles, as the kernel does.
     fn edited(handles: &[u64], edit: &Edit) -> Vec<u64> {
         let mut left: Vec<u64> = handles.to_vec();
         left.retain(|handle| !edit.gone.contains(handle));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole table, or a change of one, as one transaction.
+//! Encodes a whole table, or a change of one, as one transaction.
 
 use super::edit::{Edit, Edits};
 use super::rule::{self, End};
@@ -28,7 +28,7 @@ pub(super) const UDATA_COMMENT: u8 = 0;
 /// nft's own limit on a comment, with its NUL (`NFTNL_UDATA_COMMENT_MAXLEN`).
 const COMMENT_LENGTH: usize = 128;
 
-/// One transaction of requests.
+/// Returns the requests as one transaction.
 pub(crate) fn transaction(requests: Vec<Request>) -> Vec<Request> {
     let (begin, end) = frame();
     let framed = |message| Request {
@@ -74,8 +74,8 @@ pub(crate) fn delete(netdev: bool, name: &str) -> Request {
     )
 }
 
-/// Puts the table in place of any of its name. `index` finds the devices that
-/// packets are redirected to.
+/// Returns the requests that replace any table of this name. `index` finds the devices to which
+/// packets are redirected.
 pub(crate) fn set(
     table: &Table,
     index: impl Fn(&DeviceName) -> Option<u32>,
@@ -87,7 +87,7 @@ pub(crate) fn set(
         message.append_attr_str(NFTA_TABLE_NAME, &table.name);
         request(message, format!("create {title}"), &none)
     };
-    // A deletion fails without a table, so one is made first.
+    // Deleting a missing table fails, so create it first.
     let mut out = vec![create(), delete(table.netdev, &table.name), create()];
     let (none, change) = (table.emptied(), table.made());
     make(
@@ -101,8 +101,8 @@ pub(crate) fn set(
     Ok(out)
 }
 
-/// Makes `after` of `before`, which is there, in place, by this change. Rules that edits bring
-/// are echoed if the caller wants to hear of them.
+/// Returns the requests that turn `before`, which is in force, into `after` in place. With `echo`,
+/// the kernel echoes the rules of edits.
 pub(crate) fn change(
     before: &Table,
     after: &Table,
@@ -116,7 +116,7 @@ pub(crate) fn change(
     Ok(out)
 }
 
-/// What goes, in an order in which nothing is removed that something uses.
+/// Deletes the old parts, in an order in which nothing is deleted that is still used.
 fn unmake(
     out: &mut Vec<Request>,
     before: &Table,
@@ -182,7 +182,7 @@ fn unmake(
     }
 }
 
-/// What comes: what rules name before the rules.
+/// Creates the new parts; objects come before the rules that name them.
 fn make(
     out: &mut Vec<Request>,
     before: &Table,
@@ -217,7 +217,7 @@ fn make(
             &none,
         ));
     }
-    // Chains first, so that rules and switches can jump to them.
+    // Create chains first, so that rules and switches can jump to them.
     let of = |names: &BTreeSet<String>| {
         let named = |chain: &&Chain| names.contains(&chain.name);
         after.chains.iter().filter(named).collect::<Vec<_>>()
@@ -247,7 +247,7 @@ fn make(
     Ok(())
 }
 
-/// The constant sets that a table's rules look things up in.
+/// Returns the constant sets that a table's rules use.
 fn constants(table: &Table) -> BTreeSet<sets::ConstantSet> {
     rule::sets_used(table.chains.iter().flat_map(|chain| &chain.rules))
 }
@@ -264,10 +264,10 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
         Hook::Called | Hook::Switched { .. } => {
             return Ok(request(head, path, &Origin::default()));
         }
-        // Before source NAT, so that inside addresses are seen.
+        // Before source NAT, so that rules see inside addresses.
         Hook::Postrouting { .. } => (HOOK_POSTROUTING, NF_IP_PRI_MANGLE, None),
-        // Before connection tracking, so that the answer to a sender has the
-        // addresses that the sender knows.
+        // Before connection tracking, so that an ICMP error to a sender has the addresses that the
+        // sender knows.
         Hook::Prerouting => (HOOK_PREROUTING, NF_IP_PRI_RAW, None),
         Hook::Output => (HOOK_OUTPUT, NF_IP_PRI_MANGLE, None),
         Hook::Ingress { device, .. } => (HOOK_INGRESS, 0, Some(device)),
@@ -286,8 +286,8 @@ fn chain_head(table: &Table, chain: &Chain, title: &str) -> Result<Request, Kern
     Ok(request(head, path, &Origin::default()))
 }
 
-/// Where a `Final` rule of a chain sends packets: a called chain's, where the
-/// first base chain's go.
+/// Returns where a `Final` rule of a chain sends packets. For a called chain, this is where the
+/// first base chain sends them.
 pub(super) fn end_of(
     table: &Table,
     chain: &Chain,
@@ -307,7 +307,7 @@ pub(super) fn end_of(
     }
 }
 
-/// The rules of a chain: all of them, or those that an edit brings.
+/// Encodes the rules of a chain: all of them, or those that an edit inserts.
 fn chain_rules(
     out: &mut Vec<Request>,
     table: &Table,
@@ -321,7 +321,7 @@ fn chain_rules(
     let path = format!("{} chain {}", label(table.netdev, &table.name), chain.name);
     let before = edit.and_then(Edit::before);
     let mut push = |exprs: &[Expr], origin: &Origin| {
-        // At a position, a rule that is not appended comes before it.
+        // With a position, a rule without the append flag is inserted before it.
         let append = if before.is_some() { 0 } else { NLM_F_APPEND };
         let echo = if echo && edit.is_some() {
             NLM_F_ECHO
@@ -364,7 +364,7 @@ fn chain_rules(
     Ok(())
 }
 
-/// A comment as libnftnl stores it: type, length, text, NUL.
+/// Returns a comment as libnftnl stores it: type, length, text, NUL.
 pub(crate) fn comment(text: &str) -> Vec<u8> {
     let mut end = text.len().min(COMMENT_LENGTH - 1);
     while !text.is_char_boundary(end) {

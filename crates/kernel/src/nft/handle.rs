@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's numbers of rules, by which one is changed or read without the
-//! others. A rule keeps its number as long as it exists (`nf_tables_newrule`,
-//! net/netfilter/nf_tables_api.c), so the numbers of a generation of nf_tables
-//! are good until a transaction that writes them.
+//! Handles of rules, by which one rule is changed or read without the others. A rule keeps its
+//! handle as long as it exists (`nf_tables_newrule`, net/netfilter/nf_tables_api.c). So the handles
+//! of a generation of nf_tables are valid until a transaction changes the rules.
 
 use super::{NFGENMSG, family, label, message};
 use crate::netlink::wire::Attrs;
@@ -13,28 +12,28 @@ use nlink::netlink::nftables::{
 use std::collections::BTreeMap;
 use weirgate_state::Table;
 
-/// The numbers of a chain's rules in their order, by the name that
-/// [`key`] gives the chain. One that is not here is not known.
+/// The handles of each chain's rules in order, by the name that [`key`] gives the chain. Handles of
+/// a chain that is missing here are not known.
 pub type Handles = BTreeMap<String, Vec<u64>>;
 
-/// What a chain is called among [`Handles`].
+/// Returns the key of a chain in [`Handles`].
 pub(crate) fn key(netdev: bool, table: &str, chain: &str) -> String {
     format!("{} {chain}", label(netdev, table))
 }
 
-/// The number in a rule's listing.
+/// Returns the handle in a rule's listing.
 pub(crate) fn of(payload: &[u8]) -> Option<u64> {
     number(payload, NFTA_RULE_HANDLE)
 }
 
-/// A number of eight bytes in a rule's listing.
+/// Reads a number of eight bytes from a rule's listing.
 pub(super) fn number(payload: &[u8], attribute: u16) -> Option<u64> {
     let bytes = Attrs::after(payload, NFGENMSG).bytes(attribute)?;
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Learns the numbers of a table's rules from their listing; of its chains
-/// without rules, that they have none.
+/// Records the handles of a table's rules from their listing, including empty lists for chains
+/// without rules.
 pub(crate) fn learn(handles: &mut Handles, table: &Table, rules: &[Vec<u8>]) {
     let (netdev, name) = (table.netdev, table.name.as_str());
     for chain in &table.chains {
@@ -52,7 +51,7 @@ pub(crate) fn learn(handles: &mut Handles, table: &Table, rules: &[Vec<u8>]) {
     }
 }
 
-/// Those of a table's chains, of what is known.
+/// Copies the known handles of a table's chains.
 pub(crate) fn keep(handles: &mut Handles, table: &Table, known: &Handles) {
     for chain in &table.chains {
         let key = key(table.netdev, &table.name, &chain.name);
@@ -62,7 +61,7 @@ pub(crate) fn keep(handles: &mut Handles, table: &Table, known: &Handles) {
     }
 }
 
-/// Asks for a rule of this number.
+/// Requests the rule with this handle.
 pub(crate) fn ask(netdev: bool, table: &str, chain: &str, handle: u64) -> MessageBuilder {
     let mut ask = message(NFT_MSG_GETRULE, 0, family(netdev));
     ask.append_attr_str(NFTA_RULE_TABLE, table);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classification tables over nf_tables: whole tables, or what differs of them,
-//! out in one transaction, rules read back expression by expression; switches and counters by
-//! themselves.
+//! Classification tables over nf_tables. A whole table or a change of one is sent in one
+//! transaction; rules are read back expression by expression; switches and counters have requests
+//! of their own.
 
 mod bytes;
 pub(crate) mod decode;
@@ -30,7 +30,7 @@ pub(crate) const HOOK_OUTPUT: u32 = libc::NF_INET_LOCAL_OUT as u32;
 pub(crate) const HOOK_INGRESS: u32 = 0;
 pub(crate) const HOOK_EGRESS: u32 = 1;
 
-/// The family of a table.
+/// Returns the family of a table.
 pub(crate) fn family(netdev: bool) -> u8 {
     if netdev {
         libc::NFPROTO_NETDEV as u8
@@ -39,12 +39,12 @@ pub(crate) fn family(netdev: bool) -> u8 {
     }
 }
 
-/// Family and name as nft writes them.
+/// Returns family and name as nft writes them.
 pub(crate) fn label(netdev: bool, name: &str) -> String {
     format!("table {} {name}", if netdev { "netdev" } else { "inet" })
 }
 
-/// An nf_tables message with its `struct nfgenmsg`.
+/// Returns an nf_tables message with its `struct nfgenmsg`.
 pub(crate) fn message(kind: u8, flags: u16, family: u8) -> MessageBuilder {
     let kind = (NFNL_SUBSYS_NFTABLES << 8) | u16::from(kind);
     let mut message = MessageBuilder::new(kind, NLM_F_REQUEST | flags);
@@ -52,7 +52,7 @@ pub(crate) fn message(kind: u8, flags: u16, family: u8) -> MessageBuilder {
     message
 }
 
-/// The begin and end of a transaction.
+/// Returns the begin and end messages of a transaction.
 pub(crate) fn frame() -> (MessageBuilder, MessageBuilder) {
     let of = |kind| {
         let mut message = MessageBuilder::new(kind, NLM_F_REQUEST);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading a table back by the rules that a change wrote.
+//! Reads a table back by only those rules that a change wrote.
 //!
-//! The kernel echoes each rule that it makes with its number and that of the
-//! rule before it (`nf_tables_rule_notify`, net/netfilter/nf_tables_api.c). So a
-//! change of one rule of hundreds is read back by asking for that rule, and for
-//! those that are to be gone. Whatever is not as plain as that is read whole.
+//! The kernel echoes each new rule with its handle and that of the rule before it
+//! (`nf_tables_rule_notify`, net/netfilter/nf_tables_api.c). So after a change of one rule of
+//! hundreds, only that rule is requested, and the deleted ones to see that they are gone. In all
+//! other cases the whole table is read.
 
 use super::decode;
 use super::edit::{Edit, Edits, around};
@@ -19,34 +19,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Hook, Table, TableChange};
 use weirgate_units::Inserted as _;
 
-/// Rules that are written and read one by one; where there are more, the chain
-/// is read whole. The echoes of so many fit any socket's buffer, and what does
-/// not fit is lost.
+/// The most rules that are written and read individually; beyond this, the whole chain is read. The
+/// echoes of this many rules fit into any socket buffer; further echoes would be lost.
 pub(crate) const ONE_BY_ONE: usize = 16;
 
-/// What a transaction left in one chain.
+/// The result of a transaction in one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fresh {
     edit: Edit,
-    /// The numbers of the rules that came.
+    /// The handles of the new rules.
     came: Vec<u64>,
-    /// The numbers of all rules of the chain now.
+    /// The handles of all rules of the chain now.
     all: Vec<u64>,
 }
 
-/// What transactions left, by the chains' keys among [`Handles`].
+/// The results of transactions, by the chains' keys in [`Handles`].
 pub(crate) type Left = BTreeMap<String, Fresh>;
 
-/// What is known of transactions.
+/// What is known about transactions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Written {
-    /// What they left in chains that were edited.
+    /// The results in chains that were edited.
     pub(crate) left: Left,
-    /// The changes, by their tables' family and name.
+    /// The changes, by family and name of their tables.
     pub(crate) changes: BTreeMap<(bool, String), TableChange>,
 }
 
-/// Whether a change's edits are few enough to be echoed.
+/// Returns whether a change's edits are few enough to be echoed.
 pub(crate) fn is_short(edits: &Edits) -> bool {
     let rules = edits
         .values()
@@ -54,8 +53,8 @@ pub(crate) fn is_short(edits: &Edits) -> bool {
     rules.sum::<usize>() <= ONE_BY_ONE
 }
 
-/// What a transaction left in the chains of these edits, by what was echoed;
-/// nothing where that does not fit.
+/// Returns the result of a transaction in the chains of these edits, from what was echoed. Chains
+/// whose echoes do not fit the edit are omitted.
 pub(crate) fn left((netdev, table): (bool, &str), edits: Edits, heard: &[Vec<u8>]) -> Left {
     let mut left = Left::new();
     for (chain, edit) in edits {
@@ -77,8 +76,8 @@ pub(crate) fn left((netdev, table): (bool, &str), edits: Edits, heard: &[Vec<u8>
     left
 }
 
-/// `echoed` are the numbers of rules and of those before them, where the
-/// kernel names one.
+/// Returns the result for one chain. `echoed` has the handles of rules and of those before them, if
+/// the kernel names one.
 fn fresh(edit: Edit, echoed: &[(Option<u64>, Option<u64>)]) -> Option<Fresh> {
     if echoed.len() != edit.come.len() {
         return None;
@@ -98,7 +97,7 @@ fn fresh(edit: Edit, echoed: &[(Option<u64>, Option<u64>)]) -> Option<Fresh> {
     })
 }
 
-/// Whether a change is one of rules alone, in chains that stay.
+/// Returns whether a change concerns only rules, in chains that stay.
 fn is_plain(change: &TableChange) -> bool {
     let none = [
         &change.gone_chains,
@@ -114,8 +113,8 @@ fn is_plain(change: &TableChange) -> bool {
 }
 
 impl Kernel {
-    /// A table that was `before` until this change, by what the change wrote;
-    /// `None` where the table has to be read whole.
+    /// Returns a table that was `before` until this change, by reading what the change wrote.
+    /// Returns `None` if the whole table has to be read.
     pub(crate) async fn narrowly(
         &self,
         (before, change): (&Table, &TableChange),
@@ -156,8 +155,8 @@ impl Kernel {
         Ok(Some(after))
     }
 
-    /// Puts what the kernel has now into a chain; false where it has not what
-    /// was written.
+    /// Replaces rules of a chain by what the kernel has now. Returns false if the kernel does not
+    /// have what was written.
     async fn exchange(
         &self,
         table: &Table,

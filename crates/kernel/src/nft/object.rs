@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Named counters: made with the table, read by name.
+//! Named counters: created with the table, read by name.
 
 use super::{NFGENMSG, family, message};
 use crate::netlink::wire::Attrs;
@@ -12,16 +12,16 @@ use nlink::netlink::nftables::{
 
 const NFT_OBJECT_COUNTER: u32 = 1;
 
-/// What a rule's counter counted.
+/// The values of a rule's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RuleCounter {
     /// Packets that the rule matched.
     pub packets: u64,
-    /// Their bytes, IP headers included.
+    /// Their bytes, including IP headers.
     pub bytes: u64,
 }
 
-/// Makes a counter at zero.
+/// Creates a counter with value zero.
 pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     let mut object = message(NFT_MSG_NEWOBJ, NLM_F_CREATE, family(netdev));
     object.append_attr_str(NFTA_OBJ_TABLE, table);
@@ -32,7 +32,7 @@ pub(crate) fn create(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     object
 }
 
-/// Removes a counter.
+/// Deletes a counter.
 pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     let mut object = message(NFT_MSG_DELOBJ, 0, family(netdev));
     object.append_attr_str(NFTA_OBJ_TABLE, table);
@@ -41,12 +41,12 @@ pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     object
 }
 
-/// Asks for all objects of a family.
+/// Requests all objects of a family.
 pub(crate) fn list(netdev: bool) -> MessageBuilder {
     message(NFT_MSG_GETOBJ, 0, family(netdev))
 }
 
-/// A counter of the table from a listing's entry.
+/// Reads a counter of the table from an entry of a listing.
 pub(crate) fn counter(payload: &[u8], table: &str) -> Option<(String, RuleCounter)> {
     let attrs = Attrs::after(payload, NFGENMSG);
     let own = attrs.text(NFTA_OBJ_TABLE)? == table;

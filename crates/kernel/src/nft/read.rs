@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rule from its nf_tables expressions. Only what `rule::write` writes is
-//! understood; everything else is named as unknown.
+//! Reads a rule from its nf_tables expressions. It understands only what `rule::write` writes;
+//! everything else is returned as unknown.
 //!
-//! Over 500 lines, because each reader takes expressions off the front of a rule
-//! and hands the rest to the next: none of them can be understood alone.
+//! Over 500 lines, because each reader takes expressions off the front of a rule and passes the
+//! rest to the next: none of them can be understood alone.
 
 use super::field::{self, Load, Source};
 use super::rule::{self, End, REGISTERS};
@@ -20,24 +20,24 @@ use weirgate_state::{
 };
 use weirgate_units::{Dscp, Handle};
 
-/// What was read of one rule.
+/// The result of reading one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// A rule of weirgate's form, with its end where it has one.
+    /// A rule of weirgate's form, with its end if it has one.
     Rule(Rule, Option<End>),
-    /// Packets of devices other than this go on.
+    /// Accepts packets of devices other than this one.
     OtherDevices(DeviceName),
     /// Anything else, described.
     Unknown(String),
 }
 
-/// What the table of a rule is known to have.
+/// What is known about a rule's table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) netdev: bool,
-    /// Constant sets whose elements are as they should be.
+    /// Constant sets that have the right elements.
     pub(crate) constants: &'a BTreeSet<ConstantSet>,
-    /// The chains that are switched.
+    /// The chains with a switch.
     pub(crate) switched: &'a BTreeSet<String>,
 }
 
@@ -104,7 +104,7 @@ fn read_whole(exprs: &[RuleExpr], known: Known<'_>) -> Option<Read> {
     Some(Read::Rule(rule, end))
 }
 
-/// Where a rule finds the IP packet.
+/// Returns where a rule finds the IP packet.
 fn frame(exprs: &[RuleExpr]) -> Frame {
     let of = |expr: &RuleExpr| match expr {
         RuleExpr::Payload {
@@ -118,7 +118,7 @@ fn frame(exprs: &[RuleExpr]) -> Frame {
     exprs.iter().find_map(of).unwrap_or_default()
 }
 
-/// The IP version whose ICMP the matches so far leave.
+/// Returns the IP version of the ICMP for which the matches so far tested.
 fn version(matches: &[Match]) -> Option<IpVersion> {
     let of = |number: u8| Match::one(Field::Protocol, u128::from(number));
     matches.iter().rev().find_map(|m| {
@@ -131,12 +131,13 @@ fn word(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-/// The first word of the first register has two names.
+/// Returns whether a register is the one of this slot. The first word of the first register has two
+/// names.
 fn is_slot(register: Register, slot: usize) -> bool {
     REGISTERS.get(slot) == Some(&register) || (slot == 0 && register == Register::Reg32_00)
 }
 
-/// What is loaded into a register, and the rest.
+/// Reads what is loaded into a register. Returns it with the remaining expressions.
 fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])> {
     let (first, mut rest) = exprs.split_first()?;
     let (load, register) = field::loaded(first)?;
@@ -186,7 +187,7 @@ fn read_source(exprs: &[RuleExpr], slot: usize) -> Option<(Source, &[RuleExpr])>
     Some((source, rest))
 }
 
-/// One match from the front of the expressions, and the rest.
+/// Reads one match from the front of the expressions. Returns it with the rest.
 fn read_match<'a>(
     exprs: &'a [RuleExpr],
     known: Known<'_>,
@@ -199,7 +200,7 @@ fn read_match<'a>(
     let (source, rest) = read_source(exprs, 0)?;
     let field = field::field(&source, frame, known.netdev, version)?;
     let (first, rest) = rest.split_first()?;
-    // What is neither IP version is another ethertype.
+    // A value that is not of an IP version is another ethertype.
     let field = match first {
         RuleExpr::Cmp { data, .. }
             if known.netdev
@@ -335,7 +336,7 @@ fn read_empty<'a>(
     })
 }
 
-/// A class from a map.
+/// Reads a class from a map.
 fn read_class_of(exprs: &[RuleExpr], frame: Frame, netdev: bool) -> Option<(Effect, &[RuleExpr])> {
     let (source, rest) = read_source(exprs, 0)?;
     match rest {

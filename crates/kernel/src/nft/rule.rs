@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One rule as nf_tables expressions: its matches, counter, effects, verdict.
+//! Encodes one rule as nf_tables expressions: its matches, counter, effects and verdict.
 
 use super::field::{self, Load, Source};
 use super::sets::ConstantSet;
@@ -16,32 +16,31 @@ use weirgate_state::{
 };
 use weirgate_units::Inserted as _;
 
-/// The option with the largest segment, and where its value stands (RFC 9293
-/// section 3.2).
+/// The offset of the value in the TCP option for the maximum segment size (RFC 9293 section 3.2).
 pub(super) const MAXSEG_OFFSET: u32 = 2;
 
 /// How a rule or chain ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The packet goes on.
+    /// The packet is accepted.
     Accept,
     /// The packet goes to another device, by index.
     Forward(u32),
 }
 
-/// What a rule's expressions depend on.
+/// The context on which a rule's expressions depend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RuleContext<'a> {
     pub(crate) netdev: bool,
     pub(crate) end: End,
-    /// The chains that are switched.
+    /// The chains with a switch.
     pub(crate) switched: &'a BTreeSet<String>,
 }
 
 pub(super) const REGISTERS: [Register; 3] = [Register::R0, Register::Reg32_01, Register::Reg32_02];
 
-/// The fields of a segment's three lengths, side by side; none of an IP version
-/// that the frame does not have.
+/// Returns the sources of a segment's lengths, which are loaded side by side; none for an IP
+/// version that the frame does not have.
 pub(super) fn empty_sources(version: IpVersion, frame: Frame) -> Vec<Source> {
     let plain = |load| Source {
         load,
@@ -79,7 +78,7 @@ pub(super) fn empty_set(version: IpVersion) -> ConstantSet {
     }
 }
 
-/// The constant sets that the rules look things up in.
+/// Returns the constant sets that the rules use.
 pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<ConstantSet> {
     rules
         .flat_map(|rule| &rule.matches)
@@ -90,7 +89,7 @@ pub(crate) fn sets_used<'a>(rules: impl Iterator<Item = &'a Rule>) -> BTreeSet<C
         .inserted()
 }
 
-/// The rule's expressions; `None` where a chain's name is not one.
+/// Returns the rule's expressions; `None` if a chain's name is invalid.
 pub(crate) fn write(rule: &Rule, context: RuleContext<'_>) -> Option<Vec<Expr>> {
     let mut out = Vec::new();
     for one in &rule.matches {
@@ -132,7 +131,7 @@ pub(crate) fn write(rule: &Rule, context: RuleContext<'_>) -> Option<Vec<Expr>> 
     Some(out)
 }
 
-/// The expressions of an end alone.
+/// Returns the expressions of an end alone.
 pub(crate) fn write_end(end: End) -> Vec<Expr> {
     match end {
         End::Accept => vec![Expr::Verdict(NftVerdict::Accept)],
@@ -149,7 +148,7 @@ pub(crate) fn write_end(end: End) -> Vec<Expr> {
     }
 }
 
-/// The first rule of a postrouting chain: other devices' packets go on.
+/// Returns the first rule of a postrouting chain: it accepts packets of other devices.
 pub(crate) fn write_other_devices(device: &DeviceName) -> Vec<Expr> {
     let mut out = vec![
         Expr::Meta {
@@ -188,7 +187,7 @@ fn write_match(out: &mut Vec<Expr>, one: &Match, frame: Frame, netdev: bool) {
             field::write(out, &field::source(meter.field, frame, netdev), sreg);
             out.push(write_meter(meter, sreg));
         }
-        // Refused by the plan.
+        // The plan has refused this.
         Match::Other(_) => {}
     }
 }
@@ -258,8 +257,8 @@ pub(super) fn unit(per: u32) -> LimitUnit {
     }
 }
 
-/// The word that holds the code point, the bits of it that stay, and the code
-/// point in place.
+/// Returns the mask of the bits that stay in the word with the code point, and the code point in
+/// its place.
 pub(super) fn dscp_word(version: IpVersion, dscp: u8) -> ([u8; 2], [u8; 2]) {
     match version {
         IpVersion::V4 => ([0xff, 0x03], [0, dscp << 2]),
@@ -267,7 +266,8 @@ pub(super) fn dscp_word(version: IpVersion, dscp: u8) -> ([u8; 2], [u8; 2]) {
     }
 }
 
-/// Writes `value` into the bits of `mask` of the word in the first register.
+/// Returns the expression that writes `value` into the bits of `mask` of the word in the first
+/// register.
 fn bits_written(mask: u32, value: u32) -> Expr {
     Expr::Bitwise {
         sreg: Register::R0,
@@ -284,7 +284,7 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect, frame: Frame, netdev: bool
         Effect::Class(class) => out.extend([
             Expr::Immediate {
                 dreg: register,
-                // `skb->priority` is in the host's order.
+                // `skb->priority` is in host byte order.
                 data: class.as_u32().to_ne_bytes().to_vec(),
             },
             Expr::MetaSet {
@@ -293,7 +293,7 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect, frame: Frame, netdev: bool
             },
         ]),
         Effect::ClassOf { field, map } => {
-            // `skb->priority` is in the host's order, as the map's data are.
+            // `skb->priority` is in host byte order, and so are the map's data.
             field::write(out, &field::source(*field, frame, netdev), register);
             out.push(LookupExpr::new(map.clone(), register).dreg(register).into());
             out.push(Expr::MetaSet {
@@ -337,7 +337,7 @@ fn write_effect(out: &mut Vec<Expr>, effect: &Effect, frame: Frame, netdev: bool
             },
         ]),
         Effect::Dscp(version, dscp) => {
-            // A whole word, because checksums are of words.
+            // Rewrite a whole 16-bit word, because checksums are computed over words.
             let (mask, xor) = dscp_word(*version, dscp.value());
             let (csum, csum_offset) = match version {
                 IpVersion::V4 => (PayloadCsum::Inet, 10),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control group of a packet's sender as nf_tables has it: loaded by the
-//! expression `socket` (`nft_socket_init`, net/netfilter/nft_socket.c), which
-//! nlink does not model for this key.
+//! The control group of a packet's sender in nf_tables: loaded by the expression `socket`
+//! (`nft_socket_init`, net/netfilter/nft_socket.c), which nlink does not model for this key.
 
 use crate::netlink::wire::Attrs;
 use nlink::netlink::nftables::{
@@ -12,7 +11,7 @@ const NAME: &str = "socket";
 /// `NFT_SOCKET_CGROUPV2`.
 const CONTROL_GROUP: u32 = 3;
 
-/// The expression that puts the group of a level into a register.
+/// Returns the expression that loads the group of a level into a register.
 pub(super) fn load(level: u8, register: Register) -> Expr {
     let mut attributes = Vec::new();
     let words = [
@@ -21,7 +20,7 @@ pub(super) fn load(level: u8, register: Register) -> Expr {
         (NFTA_SOCKET_LEVEL, u32::from(level)),
     ];
     for (kind, value) in words {
-        // Each is as long as its header of four bytes and one word.
+        // Each attribute has a header of four bytes and one 32-bit word.
         attributes.extend(8_u16.to_ne_bytes());
         attributes.extend(kind.to_ne_bytes());
         attributes.extend(value.to_be_bytes());
@@ -29,7 +28,7 @@ pub(super) fn load(level: u8, register: Register) -> Expr {
     RawExpr::new(NAME, attributes).into()
 }
 
-/// Level and register of an expression that [`load`] makes.
+/// Returns level and register of an expression made by [`load`].
 pub(super) fn loaded(expr: &RuleExpr) -> Option<(u8, Register)> {
     let RuleExpr::Unknown { name, data, .. } = expr else {
         return None;
@@ -41,7 +40,7 @@ pub(super) fn loaded(expr: &RuleExpr) -> Option<(u8, Register)> {
     }
     let level = u8::try_from(attributes.u32_be(NFTA_SOCKET_LEVEL)?).ok()?;
     let number = attributes.u32_be(NFTA_SOCKET_DREG)?;
-    // A group's number takes two words, which is why it stands in the first.
+    // A group's number needs two words, so it is always in the first register.
     let mut registers = [Register::R0, Register::Reg32_00].into_iter();
     let register = registers.find(|register| *register as u32 == number)?;
     Some((level, register))

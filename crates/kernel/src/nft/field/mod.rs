@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How each field is loaded into a register, and what its values look like
-//! there.
+//! How each field is loaded into a register, and the form of its values there.
 
 mod control_group;
 
@@ -10,20 +9,20 @@ use nlink::netlink::nftables::{
 };
 use weirgate_state::{Field, Frame, Header, IpVersion, Variant};
 
-/// What is loaded.
+/// What an expression loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
     Meta(MetaKey),
     Connection(CtKey),
-    /// The control group of the sender's socket, so many levels below the root.
+    /// The control group of the sender's socket, at this level below the root.
     ControlGroup(u8),
     LinkLayer(u32, u32),
     Network(u32, u32),
     Transport(u32, u32),
 }
 
-/// A load, what is masked out of it, and whether it is turned into network
-/// order so that ranges compare right.
+/// A load, the mask that is applied, and the length that is converted to network byte order so that
+/// ranges compare correctly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) load: Load,
@@ -31,15 +30,15 @@ pub(super) struct Source {
     pub(super) turned: Option<u32>,
 }
 
-/// Length of a text field: `IFNAMSIZ`, `NF_CT_HELPER_NAME_LEN`.
+/// The length of a text field: `IFNAMSIZ`, `NF_CT_HELPER_NAME_LEN`.
 const TEXT: usize = 16;
 
-/// Ethertypes, for tables that have no nfproto of their own.
+/// Ethertypes of the IP versions, for tables without nfproto.
 const ETHERTYPES: [(u128, [u8; 2]); 2] = [(4, [0x08, 0x00]), (6, [0x86, 0xdd])];
 /// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
 const FAMILIES: [(u128, u8); 2] = [(4, 2), (6, 10)];
 
-/// How a field is loaded, of the packet in a frame.
+/// Returns how a field is loaded from a packet in this frame.
 pub(super) fn source(field: Field, frame: Frame, netdev: bool) -> Source {
     let found = plain_source(field, netdev);
     match frame.location(field) {
@@ -80,7 +79,7 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Group => turned(Load::Meta(MetaKey::SkGid), 4),
         Field::ControlGroup { level } => plain(Load::ControlGroup(level)),
         Field::Mark { mask } => masked(Load::Meta(MetaKey::Mark), mask.to_ne_bytes().to_vec()),
-        // Turned, because decisions are compared by their order.
+        // Converted, because ranges of values are compared.
         Field::ConnectionMark { mask } => Source {
             load: Load::Connection(CtKey::Mark),
             mask: Some(mask.to_ne_bytes().to_vec()),
@@ -106,8 +105,8 @@ fn plain_source(field: Field, netdev: bool) -> Source {
     }
 }
 
-/// The load of a header's bytes. What neither has a place in a header nor a load
-/// of its own has none that a kernel takes; a test looks for such fields.
+/// Returns the load of header bytes. Every other field has a load of its own; a test checks that no
+/// field is left out.
 fn in_header(field: Field) -> Load {
     let Some(bytes) = field.header_bytes() else {
         return Load::Network(0, 0);
@@ -119,12 +118,12 @@ fn in_header(field: Field) -> Load {
     }
 }
 
-/// Bytes that a value in a header takes.
+/// Returns the number of bytes of a field in a header.
 fn length(field: Field) -> usize {
     field.header_bytes().map_or(0, |bytes| bytes.length)
 }
 
-/// The frame of a rule that loads this; `None` where it may be any.
+/// Returns the frame of a rule with this load; `None` if it may be any.
 pub(super) fn frame(load: Load) -> Option<Frame> {
     let Load::Network(offset, length) = load else {
         return None;
@@ -134,9 +133,8 @@ pub(super) fn frame(load: Load) -> Option<Frame> {
     Frame::SESSIONS.into_iter().find(holds)
 }
 
-/// The field that a source is, where it is exactly the one that [`source`]
-/// gives. `version` is the one
-/// whose ICMP a match before asked for.
+/// Returns the field whose [`source`] is exactly this one. `version` is the one for whose ICMP an
+/// earlier match tested.
 pub(super) fn field(
     source: &Source,
     frame: Frame,
@@ -158,7 +156,7 @@ pub(super) fn field(
             level,
         })
     };
-    // Both versions have the type of ICMP at the same place.
+    // Both versions have the ICMP type at the same place.
     let distinct = |field: &Field| {
         !(frame.is_plain() && matches!(field, Field::IcmpType(of) if Some(*of) != version))
     };
@@ -166,7 +164,7 @@ pub(super) fn field(
     fields.find(|field| self::source(*field, frame, netdev) == *source)
 }
 
-/// A value as the register holds it.
+/// Returns a value in the form of a register.
 pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
     match field {
         Field::Version if netdev => ETHERTYPES
@@ -192,7 +190,7 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
     }
 }
 
-/// The value that [`raw`] makes these bytes of.
+/// Returns the value of these bytes: the inverse of [`raw`].
 pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
     if bytes.len() > 16 {
         return None;
@@ -209,28 +207,28 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
-        // Bits beyond the mask are kept: no packet has such a value.
+        // Keep bits outside the mask: no packet has such a value.
         _ if field.mask().is_some() => whole,
         _ => field.of_raw(whole),
     };
     (raw(field, netdev, found) == bytes).then_some(found)
 }
 
-/// A text as the register holds it, padded.
+/// Returns a text in the form of a register, padded with zeros.
 pub(super) fn raw_text(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(TEXT, 0);
     bytes
 }
 
-/// The text of such bytes.
+/// Returns the text of these bytes.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = std::str::from_utf8(&bytes[..end]).ok()?;
     (raw_text(text) == bytes).then(|| text.to_owned())
 }
 
-/// What an expression loads, and the register that it writes.
+/// Returns what an expression loads, and into which register.
 pub(super) fn loaded(expr: &RuleExpr) -> Option<(Load, Register)> {
     Some(match expr {
         RuleExpr::Meta { dreg, key, .. } => (Load::Meta(*key), *dreg),
@@ -257,7 +255,7 @@ pub(super) fn loaded(expr: &RuleExpr) -> Option<(Load, Register)> {
     })
 }
 
-/// The expressions that put a source into a register.
+/// Writes the expressions that load a source into a register.
 pub(super) fn write(out: &mut Vec<Expr>, source: &Source, register: Register) {
     let payload = |base, offset, len| Expr::Payload {
         dreg: register,
@@ -313,14 +311,14 @@ mod tests {
                     mask: 0x12,
                     level: 3,
                 };
-                // A rule of a session looks at nothing of the other version.
+                // A rule of a session looks at no field of the other version.
                 let other = frame == Frame::Session(IpVersion::V4) && version == IpVersion::V6
                     || frame == Frame::Session(IpVersion::V6) && version == IpVersion::V4;
                 let fields = Field::every(of).filter(|one| !other || one.version().is_none());
                 for one in fields {
                     let source = source(one, frame, netdev);
                     assert_ne!(source.load, Load::Network(0, 0), "{one:?}");
-                    // What is no IP version is known by its value.
+                    // An ethertype that is not of an IP version is recognised by its value.
                     let wanted = match one {
                         Field::EtherType if netdev => Field::Version,
                         one => one,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One device alone. What is asked here does not grow with the number of devices: the
-//! kernel lists the qdiscs of all of them or one qdisc, and nothing between.
+//! Observes and changes one device alone. The cost does not depend on the number of devices. The
+//! kernel can list the qdiscs of all devices or a single qdisc, so single ones are requested here.
 
 use crate::Kernel;
 use crate::error::{ApplyError, Cause, KernelError};
@@ -16,18 +16,18 @@ use weirgate_plan::{Options, Plan, plan_with, verify};
 use weirgate_state::{Device, DeviceName, State};
 use weirgate_units::Inserted as _;
 
-/// Where `struct tcmsg` of a class has the handle of its own qdisc (`tcm_info`,
+/// The offset in `struct tcmsg` at which a class has the handle of its qdisc (`tcm_info`,
 /// linux/rtnetlink.h).
 const TCM_INFO: usize = 16;
 
 impl Kernel {
-    /// A device with the tree that sends, without its offloads and hooks; `None` where
-    /// there is none of this name.
+    /// Returns a device with its qdisc tree, without offloads and hooks; `None` if there is none of
+    /// this name.
     pub async fn observe_one(&self, name: &DeviceName) -> Result<Option<Device>, KernelError> {
         let ask = link::find(name);
         let found = self.route.get(&ask, name.as_str(), true).await?;
         let mut links = found.iter().filter_map(|payload| link::read(payload));
-        // The kernel finds a device by an alternative name as well.
+        // The kernel also finds a device by an alternative name.
         let Some(link) = links.find(|link| link.name == *name) else {
             return Ok(None);
         };
@@ -43,10 +43,10 @@ impl Kernel {
         Ok(Some(device))
     }
 
-    /// The qdisc below a parent; nothing where it is one that the kernel does not show
-    /// (`TCQ_F_BUILTIN`, net/sched/sch_api.c).
+    /// Requests the qdisc below a parent; nothing for a built-in one, which the kernel does not
+    /// show (`TCQ_F_BUILTIN`, net/sched/sch_api.c).
     async fn qdisc_at(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
-        // Without it the answer goes to those who listen, and not to who asks
+        // Without NLM_F_ECHO the answer goes to listeners, and not to the requester
         // (`rtnetlink_send`, net/core/rtnetlink.c).
         let ask = tc::encode::message(RTM_GETQDISC, NLM_F_ECHO, index, 0, parent);
         match self.route.get(&ask, "asking for a qdisc", true).await {
@@ -55,8 +55,8 @@ impl Kernel {
         }
     }
 
-    /// Carries out a plan that is about the tree of one device, and reads it back; goes
-    /// back where that fails.
+    /// Carries out a plan for the tree of one device, and reads the result back. Restores the
+    /// former tree if that fails.
     pub async fn apply_to_one(&self, name: &DeviceName, plan: &Plan) -> Result<(), ApplyError> {
         let Err(cause) = self.lead_one(name, plan).await else {
             return Ok(());
@@ -87,7 +87,7 @@ impl Kernel {
         }
     }
 
-    /// A device that has gone needs no way back.
+    /// Restores the former tree; a device that is gone needs nothing.
     async fn take_one_back(&self, name: &DeviceName, before: &State) -> Result<(), Cause> {
         let now = self.state_of_one(name).await?;
         if now.devices.is_empty() || verify(&now, before).is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Property: no bytes from a kernel make a decoder panic or hang.
+//! Property tests: no bytes from a kernel make a decoder panic or hang.
 
 use crate::nft;
 use crate::nft::decode;
@@ -17,7 +17,7 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-/// One attribute; `wrong` is added to its length.
+/// Returns one attribute; `wrong` is added to its length.
 fn attribute(kind: u16, payload: &[u8], wrong: u16) -> Vec<u8> {
     let length = (payload.len() as u16 + 4).wrapping_add(wrong);
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -27,12 +27,12 @@ fn attribute(kind: u16, payload: &[u8], wrong: u16) -> Vec<u8> {
     bytes
 }
 
-/// Lengths are right most of the time.
+/// Returns an error of a length, which is mostly 0.
 fn wrong() -> impl Strategy<Value = u16> {
     prop_oneof![30 => Just(0_u16), 1 => any::<u16>()]
 }
 
-/// Contents of the sizes that the kernel's structs have, or others.
+/// Returns contents of the sizes that the kernel's structs have, or of others.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(any::<u8>(), 4),
@@ -44,7 +44,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A nest of attributes, each of a kind once, some nested again.
+/// Returns a nest of attributes, each of a kind once, some nested again.
 fn nest() -> impl Strategy<Value = Vec<u8>> {
     content().prop_recursive(3, 40, 12, |inner| {
         vec((1_u16..20, inner, wrong()), 0..12).prop_map(|items| {
@@ -56,7 +56,7 @@ fn nest() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A listing's entry of qdiscs or classes, of few handles so that they meet.
+/// Returns an entry of a listing of qdiscs or classes, with few handles so that they collide.
 fn traffic_control() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![
         4 => Just("htb"),
@@ -81,7 +81,7 @@ fn traffic_control() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A listing's entry that is a chain and a rule at once.
+/// Returns an entry of a listing that is a chain and a rule at once.
 fn netfilter() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![
         Just("payload"),
@@ -122,14 +122,14 @@ fn netfilter() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A message after its netlink header, with a small header of its own.
+/// Returns a message after its netlink header, with a small header of its own.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let header = prop_oneof![Just(vec![0; 4]), Just(vec![0; 16]), vec(any::<u8>(), 0..24),];
     let loose = (header, nest()).prop_map(|(header, rest)| [header, rest].concat());
     prop_oneof![1 => loose, 4 => traffic_control(), 4 => netfilter()]
 }
 
-/// Every kind of match.
+/// Returns every kind of match.
 fn matches() -> Vec<Match> {
     let empty = Match::TcpPayloadEmpty {
         version: IpVersion::V4,
@@ -161,8 +161,8 @@ fn matches() -> Vec<Match> {
     ]
 }
 
-/// Every kind of rule, class and qdisc as weirgate writes it: requests and
-/// listings have one form.
+/// Returns every kind of rule, class and qdisc as weirgate writes it: requests and listings have
+/// one form.
 fn valid() -> Vec<Vec<u8>> {
     let lo = DeviceName::new("lo").unwrap();
     let all = matches();
@@ -246,7 +246,7 @@ fn valid() -> Vec<Vec<u8>> {
     ];
     let requests = nft::encode::set(&table, |_| Some(1)).unwrap();
     messages.extend(requests.into_iter().map(|request| request.message.finish()));
-    // What follows the netlink header.
+    // The part after the netlink header.
     messages.iter().map(|raw| raw[16..].to_vec()).collect()
 }
 
@@ -328,7 +328,7 @@ proptest! {
     }
 }
 
-/// Kernels whose answers are a script.
+/// Kernels whose answers come from a script.
 #[cfg(feature = "played")]
 mod played {
     use crate::error::KernelError;
@@ -336,7 +336,8 @@ mod played {
     use nlink::netlink::message::{NLM_F_DUMP_INTR, NlMsgType};
     use tokio::runtime::Builder;
 
-    /// The end of a dump, or an error, `back` requests before the newest.
+    /// Returns the end of a dump, or an error, for the request that is `back` requests before the
+    /// newest.
     fn answer(kind: u16, flags: u16, back: u32, errno: i32) -> PlayedAnswer {
         let mut bytes = 20_u32.to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());

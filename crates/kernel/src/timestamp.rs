@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's timestamps of sent and received packets. A program's own would be late by its wait
-//! for the processor.
+//! The kernel's timestamps of sent and received packets. A program's own timestamps would be late
+//! by its wait for the processor.
 //!
-//! Notes are of `CLOCK_REALTIME` (Documentation/networking/timestamping.rst),
-//! which somebody may set between two of them: see [`took`]. The same call reads
-//! the octet of code point and ECN field.
+//! Timestamps are of `CLOCK_REALTIME` (Documentation/networking/timestamping.rst), which may be set
+//! between two of them: see [`took`]. The same call reads the octet with code point and ECN field.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// What was read from a socket, and when it passed, in nanoseconds of
-/// `CLOCK_REALTIME`; `None` where the kernel made no note.
+/// What was read from a socket, with its timestamp in nanoseconds of `CLOCK_REALTIME`; `None` if
+/// the kernel made none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamped {
     /// Bytes read.
     pub length: usize,
-    /// When the kernel received it; of a packet that was sent, when the kernel
-    /// gave it to its device's queue.
+    /// When the kernel received the packet; for a sent packet, when the kernel passed it to the
+    /// device's queue.
     pub at_ns: Option<u64>,
-    /// The octet of code point and ECN field of an arriving packet, if the socket requests it
+    /// The octet with code point and ECN field of an arriving packet, if the socket requests it
     /// (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub octet: Option<u8>,
 }
 
-/// Lets the kernel timestamp each packet that a socket receives, for [`receive_timestamped`], and
-/// each packet that it sends, when it is given to the device's queue, for [`sent_timestamped`].
+/// Makes the kernel timestamp each packet that a socket receives, for [`receive_timestamped`]. It
+/// also timestamps each sent packet when that is passed to the device's queue, for
+/// [`sent_timestamped`].
 #[expect(unsafe_code, reason = "rustix does not have this socket option")]
 pub fn enable_timestamps(socket: impl AsFd) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_SOFTWARE
@@ -49,19 +49,18 @@ pub fn enable_timestamps(socket: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Reads one datagram, waiting for it where the socket does.
+/// Reads one datagram; waits for it if the socket is blocking.
 pub fn receive_timestamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Timestamped> {
     receive(socket, buffer, 0)
 }
 
-/// Reads the note of one packet that was sent, and the packet itself with all of
-/// its headers; never waits.
+/// Reads the timestamp of one sent packet, and the packet itself with all headers; never waits.
 pub fn sent_timestamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Timestamped> {
     receive(socket, buffer, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
 }
 
-/// How long a reply took: by the timestamps of both packets, if their difference is at most the
-/// time that passed for the program by a monotonic clock; else by that clock.
+/// Returns how long a reply took, by the timestamps of both packets. If their difference exceeds
+/// the time that passed for the program by a monotonic clock, returns that time instead.
 #[must_use]
 pub fn took(sent_ns: Option<u64>, came_ns: Option<u64>, passed: Duration) -> Duration {
     let noted = sent_ns.zip(came_ns);
@@ -74,8 +73,7 @@ pub fn took(sent_ns: Option<u64>, came_ns: Option<u64>, passed: Duration) -> Dur
 
 #[expect(unsafe_code, reason = "rustix does not read these control messages")]
 fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Timestamped> {
-    /// Room for a note and what stands beside it of a packet that was sent,
-    /// aligned as control messages are.
+    /// Space for the control messages of a sent packet, aligned as they require.
     #[repr(C)]
     union Control {
         header: libc::cmsghdr,
@@ -86,23 +84,23 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: libc::c_int) -> io::Resu
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    // SAFETY: the fields are integers and pointers, for which 0 is a value.
+    // SAFETY: the fields are integers and pointers, for which 0 is a valid value.
     let mut message: libc::msghdr = unsafe { zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: `message` points to the buffer and the control room with their
-    // true lengths, and both outlive the call.
+    // SAFETY: `message` points to the buffer and the control space with their true lengths, and
+    // both outlive the call.
     let length = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, flags) };
     let Ok(length) = usize::try_from(length) else {
         return Err(io::Error::last_os_error());
     };
     let (mut at_ns, mut octet) = (None, None);
-    // SAFETY: the kernel left a list of control messages in `control` and its
-    // length in `message`; the macros stay within that length. A note of time
-    // begins with a `timespec`, read without assuming its alignment; IPv4's
-    // octet is a byte (net/ipv4/ip_sockglue.c), IPv6's an `int` (net/ipv6/datagram.c).
+    // SAFETY: the kernel left a list of control messages in `control` and its length in `message`;
+    // the macros stay within that length. A timestamp begins with a `timespec`, read without
+    // assuming its alignment. IPv4's octet is a byte (net/ipv4/ip_sockglue.c), IPv6's an `int`
+    // (net/ipv6/datagram.c).
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
@@ -142,7 +140,7 @@ mod tests {
         let ms = Duration::from_millis;
         let at = |ms: u64| Some(ms * 1_000_000);
         assert_eq!(took(at(5), at(25), ms(100)), ms(20));
-        // The clock was set meanwhile, or nothing was noted.
+        // The clock was set in between, or there was no timestamp.
         assert_eq!(took(at(5), at(3_600_025), ms(100)), ms(100));
         assert_eq!(took(at(3_600_005), at(25), ms(100)), ms(100));
         assert_eq!(took(None, at(25), ms(100)), ms(100));
@@ -154,7 +152,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(socket.local_addr().unwrap()).unwrap();
         enable_timestamps(&socket).unwrap();
-        // The first note may come before the kernel notes arrivals everywhere.
+        // The first timestamp may be taken before the kernel timestamps arrivals everywhere.
         for number in 0..2 {
             socket.send(&[number; 100]).unwrap();
             sleep(Duration::from_millis(100));

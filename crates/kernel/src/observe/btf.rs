@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What names the kernel's type information has (Documentation/bpf/btf.rst):
-//! functions that programs may call stand there, also those that exist only for
-//! them.
+//! The names in the kernel's type information (Documentation/bpf/btf.rst). It lists the functions
+//! that programs may call, including those that exist only for programs.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,22 +9,22 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 /// The kernel's type information (`CONFIG_DEBUG_INFO_BTF`).
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What a qdisc made of a program cannot do without: it is compiled into a
-/// kernel with `CONFIG_NET_SCH_BPF` (net/sched/bpf_qdisc.c), and no other.
+/// A function that every BPF qdisc needs. It is only in kernels with `CONFIG_NET_SCH_BPF`
+/// (net/sched/bpf_qdisc.c).
 const DROPS: &str = "bpf_qdisc_skb_drop";
 
-/// `struct btf_header` (linux/btf.h), as far as it is read here.
+/// The part of `struct btf_header` (linux/btf.h) that is read here.
 const HEADER: usize = 24;
 const MAGIC: u16 = 0xeb9f;
 
-/// Whether the kernel has qdiscs made of programs, and tells of its types.
+/// Returns whether the kernel has BPF qdiscs and type information.
 pub fn has_program_qdiscs() -> bool {
     File::open(TYPES)
         .and_then(names)
         .is_ok_and(|names| has(&names, DROPS))
 }
 
-/// The names, each ended by a NUL.
+/// Reads the names, each terminated by a NUL.
 fn names(mut types: File) -> io::Result<Vec<u8>> {
     let mut header = [0; HEADER];
     types.read_exact(&mut header)?;
@@ -36,7 +35,7 @@ fn names(mut types: File) -> io::Result<Vec<u8>> {
     Ok(names)
 }
 
-/// Where the names stand, and how many bytes they are.
+/// Returns the offset of the names, and their length in bytes.
 fn section(header: &[u8; HEADER]) -> Option<(u64, u64)> {
     let word = |at: usize| {
         let bytes = header.get(at..at + 4)?.try_into().ok()?;
@@ -50,7 +49,7 @@ fn section(header: &[u8; HEADER]) -> Option<(u64, u64)> {
 }
 
 fn has(names: &[u8], name: &str) -> bool {
-    // Megabytes, so not byte by byte.
+    // Search by whole names, because this has megabytes.
     let mut rest = names;
     while let Ok(other) = CStr::from_bytes_until_nul(rest) {
         let other = other.to_bytes();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel offers, found by requests that change nothing.
+//! Determines what a kernel offers, by requests that change nothing.
 //!
-//! Each question is a request that must fail: a kernel that knows the thing
-//! complains about a detail, one that does not about the thing. Asking also
-//! makes the kernel load the modules that it has, which is what applying a
-//! policy would do.
+//! Each probe is a request that must fail. A kernel that knows the feature complains about a
+//! detail; one that does not complains about the feature. A probe also makes the kernel load
+//! modules that it has, as applying a policy would.
 
 use crate::Kernel;
 use crate::error::{KernelError, Refusal};
@@ -23,29 +22,29 @@ use weirgate_units::Handle;
 
 const NLM_F_CREATE_EXCL: u16 = 0x600;
 
-/// Where an answer of yes or no stands.
+/// The flag for an answer of yes or no.
 type Flag = fn(&mut Capabilities) -> &mut bool;
 
 /// What a probe answers.
 enum Answer {
-    /// Whether tables can have a hook.
+    /// Whether tables can have this hook.
     Hook(Flag),
     /// Whether the kernel knows a field.
     Field(Field),
 }
 
 impl Kernel {
-    /// Asks the kernel for everything that [`Capabilities`] names. Needs
-    /// CAP_NET_ADMIN, as the changes themselves do.
+    /// Probes the kernel for everything that [`Capabilities`] names. Needs CAP_NET_ADMIN, as the
+    /// changes themselves do.
     ///
-    /// The classifier of payloads is taken for possible;
-    /// [`can_look`](crate::can_look) looks for what it needs.
+    /// The payload classifier is assumed to work; [`can_look`](crate::can_look) checks what it
+    /// needs.
     pub async fn capabilities(&self) -> Result<Capabilities, KernelError> {
         self.capabilities_beside(None).await
     }
 
-    /// The same, where an earlier answer of this run of the kernel is known:
-    /// asked is only what it did not have then and may have now, as modules come.
+    /// Does the same with an earlier result of this boot. Probes only what was missing then and may
+    /// have appeared since, because modules can be loaded.
     pub async fn capabilities_beside(
         &self,
         known: Option<&Capabilities>,
@@ -65,8 +64,8 @@ impl Kernel {
         };
         let crate::DeviceIndex(index) = self.device(&lo).await?;
         for kind in most.qdiscs.difference(&found.qdiscs.clone()) {
-            // An unknown kind is ENOENT before its settings are looked at
-            // (`qdisc_create`, net/sched/sch_api.c).
+            // An unknown kind fails with ENOENT before its settings are checked (`qdisc_create`,
+            // net/sched/sch_api.c).
             let refusal = self.ask(probe_qdisc(index, kind), kind).await?;
             if refusal.is_none_or(|refusal| refusal.errno != ENOENT) {
                 found.qdiscs.insert(kind.clone());
@@ -81,13 +80,13 @@ impl Kernel {
             found.restore_marks = ctinfo.is_some_and(|refusal| refusal.errno == EINVAL);
         }
         self.ask_for_tables(&mut found, &lo, index).await?;
-        // That is compiled in or not, and no module brings it.
+        // This is compiled in or not; it is never a module.
         let asked = known.filter(|known| !known.small);
         found.kit = most.kit && asked.map_or_else(btf::has_program_qdiscs, |known| known.kit);
         Ok(found)
     }
 
-    /// Which kinds of chains nf_tables has, and which fields it knows.
+    /// Determines which kinds of chains nf_tables has, and which fields it knows.
     async fn ask_for_tables(
         &self,
         found: &mut Capabilities,
@@ -117,9 +116,9 @@ impl Kernel {
             let table = probe_field(field, questions.len());
             questions.push((table, Answer::Field(field)));
         }
-        // Giving a transaction up waits until no packet can see it any more
-        // (`synchronize_rcu`), which takes longer than all the rest: a kernel
-        // that has everything is asked once.
+        // Aborting a transaction waits until no packet can see it any more (`synchronize_rcu`),
+        // which takes longer than everything else. So probe everything at once, and individually
+        // only if that fails.
         let (tables, answers): (Vec<Table>, Vec<Answer>) = questions.into_iter().unzip();
         let all = self.tables_work(&tables, index).await?;
         for (table, answer) in tables.into_iter().zip(answers) {
@@ -134,7 +133,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// One request that must fail; the refusal.
+    /// Sends one request that must fail. Returns the refusal.
     async fn ask(
         &self,
         message: MessageBuilder,
@@ -150,8 +149,8 @@ impl Kernel {
         permitted(refusal)
     }
 
-    /// Whether a transaction would succeed with these tables, up to its last
-    /// request, which is made to fail so that nothing is done.
+    /// Returns whether a transaction with these tables succeeds up to its last request, which is
+    /// made to fail so that nothing changes.
     async fn tables_work(&self, tables: &[Table], index: u32) -> Result<bool, KernelError> {
         if tables.is_empty() {
             return Ok(true);
@@ -175,7 +174,7 @@ impl Kernel {
     }
 }
 
-/// A refusal for want of permission is no answer.
+/// A refusal for lack of permission is not an answer.
 fn permitted(refusal: Option<Refusal>) -> Result<Option<Refusal>, KernelError> {
     match refusal {
         Some(refusal) if refusal.errno == EPERM => Err(KernelError::Refused(refusal)),
@@ -183,9 +182,9 @@ fn permitted(refusal: Option<Refusal>) -> Result<Option<Refusal>, KernelError> {
     }
 }
 
-/// A qdisc with a size table that says nothing, which the kernel refuses of any kind, and
-/// tells nobody else (`qdisc_get_stab`, net/sched/sch_api.c). Settings of a wrong size
-/// would be a line in its log each.
+/// Requests a qdisc with an empty size table. The kernel refuses this for any kind and reports it
+/// to nobody else (`qdisc_get_stab`, net/sched/sch_api.c). Settings of a wrong size would each
+/// write a line to its log.
 fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
     let mut message = encode::message(RTM_NEWQDISC, NLM_F_CREATE_EXCL, index, 0, TC_H_ROOT);
     message.append_attr_str(TCA_KIND, kind);
@@ -194,7 +193,7 @@ fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
     message
 }
 
-/// A table with every kind of match that its hook has.
+/// Returns a table with every kind of match that its hook supports.
 fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Table {
     let empty = |version| Match::TcpPayloadEmpty {
         version,
@@ -222,8 +221,7 @@ fn probe_table(netdev: bool, hook: Hook, lo: &DeviceName, number: usize) -> Tabl
     }
 }
 
-/// A table that looks a field up at output, where the kernel knows all of them
-/// that are optional.
+/// Returns a table that looks a field up at output, where the kernel knows all optional fields.
 fn probe_field(field: Field, number: usize) -> Table {
     const SET: &str = "values";
     let set = |key| Set {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads what the kernel shows as files: its parts, its clock, its tables.
+//! Reads what the kernel shows as files: its features, its clock, its tables.
 
 use crate::programs::queues::SendingQueues;
 use rustix::time::{ClockId, clock_getres};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use weirgate_state::{Ability, Conntrack, DeviceName, Interface, Machine, Presence, Timers};
 use weirgate_units::Inserted as _;
 
-/// Packets after which a driver that counts bytes (BQL) must have shown it.
+/// After this many packets, a driver with byte queue limits (BQL) must have reported.
 const TRIED: u64 = 100;
 
-/// What the files tell of the machine; devices are read elsewhere.
+/// Returns what files say about the machine; devices are read elsewhere.
 pub(crate) fn machine() -> Machine {
     let release = rustix::system::uname()
         .release()
@@ -43,14 +43,14 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
-/// The folder of a device in sysfs. That shows the devices of the namespace in which it was
-/// mounted, so the number must be the same.
+/// Returns the folder of a device in sysfs. sysfs shows the devices of the namespace in which it
+/// was mounted, so the index is compared.
 fn folder(name: &DeviceName, index: u32) -> Option<PathBuf> {
     let folder = Path::new("/sys/class/net").join(name.as_str());
     (number(folder.join("ifindex")) == Some(u64::from(index))).then_some(folder)
 }
 
-/// The folders of its sending queues.
+/// Returns the folders of its transmit queues.
 fn sending(folder: &Path) -> Vec<PathBuf> {
     let queues = fs::read_dir(folder.join("queues")).into_iter().flatten();
     let paths = queues.flatten().map(|entry| entry.path());
@@ -61,10 +61,10 @@ fn sending(folder: &Path) -> Vec<PathBuf> {
     paths.filter(sends).collect()
 }
 
-/// How many sending queues a device has, and what chooses among them.
+/// Returns how many transmit queues a device has, and what chooses among them.
 pub(crate) fn sending_queues(name: &DeviceName, index: u32) -> SendingQueues {
     let queues = folder(name, index).map_or_else(Vec::new, |folder| sending(&folder));
-    // Masks of processors and of queues, in groups of eight digits.
+    // These files have masks of processors and of queues, in groups of eight digits.
     let any = |path: PathBuf| {
         let mask = fs::read_to_string(path).unwrap_or_default();
         mask.bytes()
@@ -79,7 +79,7 @@ pub(crate) fn sending_queues(name: &DeviceName, index: u32) -> SendingQueues {
     }
 }
 
-/// What only sysfs tells of a device.
+/// Reads what only sysfs shows of a device.
 pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     let Some(folder) = folder(name, device.index) else {
         return;
@@ -90,7 +90,7 @@ pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     let limits: Vec<Option<u64>> = sending
         .map(|path| number(path.join("byte_queue_limits/limit")))
         .collect();
-    // A limit stays 0 until the driver has reported for the first time.
+    // A limit stays 0 until the driver reports for the first time.
     device.bql = if limits.iter().flatten().any(|limit| *limit > 0) {
         Some(true)
     } else if limits.iter().all(Option::is_none) || at("statistics/tx_packets") >= Some(TRIED) {
@@ -100,12 +100,12 @@ pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     };
 }
 
-/// The kernel's time zone. The C library's gettimeofday(2) says UTC always
-/// (glibc from 2.31 on), so that the kernel is asked directly.
+/// Returns the kernel's time zone. The C library's gettimeofday(2) always says UTC (since glibc
+/// 2.31), so the kernel is called directly.
 fn minutes_west() -> i32 {
     let mut zone = [0_i32; 2];
-    // SAFETY: the second argument is a `struct timezone`, two ints, which the
-    // call writes and does not keep; the first is not wanted.
+    // SAFETY: the second argument is a `struct timezone`, two ints, which the call writes and does
+    // not retain; the first is null.
     #[expect(unsafe_code, reason = "no crate asks for the kernel's time zone")]
     let done = unsafe {
         let none = std::ptr::null_mut::<libc::timeval>();
@@ -123,8 +123,8 @@ fn conntrack() -> Option<Conntrack> {
     })
 }
 
-/// A function of the kernel that is there with the ability; `None` for what is
-/// seen otherwise.
+/// Returns a kernel function that exists only with this ability; `None` if the ability is detected
+/// in another way.
 fn symbol(ability: Ability) -> Option<&'static str> {
     Some(match ability {
         Ability::Htb => "htb_enqueue",
@@ -147,7 +147,7 @@ fn symbol(ability: Ability) -> Option<&'static str> {
     })
 }
 
-/// Whether a kernel has one part.
+/// Returns whether a kernel has one ability.
 pub(crate) fn presence(ability: Ability) -> Presence {
     let release = rustix::system::uname()
         .release()
@@ -172,9 +172,9 @@ fn abilities(release: &str, unread: &mut Vec<String>) -> BTreeMap<Ability, Prese
         .inserted()
 }
 
-/// What tells of the kernel's parts. What could be loaded shows in the list of
-/// modules, what is in the kernel as its functions' names. Those are the last to
-/// be asked: the kernel writes all of its 150,000 or more for whoever reads one.
+/// The sources about a kernel's abilities. The list of modules shows what could be loaded; the
+/// names of functions show what is present. The latter are read last, because the kernel prints
+/// 150,000 or more of them.
 struct Parts<'a> {
     release: &'a str,
     modules: OnceCell<Option<BTreeMap<String, bool>>>,
@@ -194,7 +194,7 @@ impl<'a> Parts<'a> {
         self.modules.get_or_init(|| modules(self.release)).as_ref()
     }
 
-    /// Those that tell of an ability; `None` where they are not shown.
+    /// Returns the functions that indicate abilities; `None` if the kernel does not show them.
     fn functions(&self) -> Option<&BTreeSet<&'static str>> {
         let read = || {
             let wanted = Ability::ALL.into_iter().filter_map(symbol).inserted();
@@ -203,8 +203,8 @@ impl<'a> Parts<'a> {
         self.functions.get_or_init(read).as_ref()
     }
 
-    /// Whether all modules are known: a container may not see those that its
-    /// kernel would load.
+    /// Returns whether all modules are known: a container may not see those that its kernel would
+    /// load.
     fn whole(&self) -> bool {
         self.modules().is_some() || !Path::new("/proc/modules").exists()
     }
@@ -236,8 +236,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Those of `wanted` that stand in a listing of symbols; the compiler may have
-/// added an ending after a dot.
+/// Returns those of `wanted` that are in a listing of symbols. The compiler may have added a suffix
+/// after a dot.
 fn present<'a>(listing: &[u8], wanted: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     listing
         .split(|b| *b == b'\n')
@@ -247,8 +247,7 @@ fn present<'a>(listing: &[u8], wanted: &BTreeSet<&'a str>) -> BTreeSet<&'a str> 
         .inserted()
 }
 
-/// The kernel's modules and whether each is built in; `None` where there is no
-/// list.
+/// Returns the kernel's modules and whether each is built in; `None` if there is no list.
 fn modules(release: &str) -> Option<BTreeMap<String, bool>> {
     let folder = ["/lib/modules", "/usr/lib/modules"]
         .map(|root| Path::new(root).join(release))
@@ -266,7 +265,7 @@ fn modules(release: &str) -> Option<BTreeMap<String, bool>> {
     Some(modules)
 }
 
-/// Whether a device is of a radio, and its driver. Both are sysfs's.
+/// Returns whether a device is a radio, and its driver, both from sysfs.
 pub(crate) fn hardware(name: &DeviceName, index: u32) -> (bool, Option<String>) {
     let folder = Path::new("/sys/class/net").join(name.as_str());
     if number(folder.join("ifindex")) != Some(u64::from(index)) {
@@ -277,19 +276,19 @@ pub(crate) fn hardware(name: &DeviceName, index: u32) -> (bool, Option<String>) 
     (is_radio(&folder), driver)
 }
 
-/// Whether the device of a folder is of a radio: of mac80211, or of a driver from before.
+/// Returns whether the device of a folder is a radio, by mac80211 or by an older driver.
 fn is_radio(folder: &Path) -> bool {
     let entries = ["phy80211", "wireless"];
     entries.iter().any(|entry| folder.join(entry).exists())
 }
 
-/// The devices of `/proc/net/pppoe` (`pppoe_seq_show()`, drivers/net/ppp/pppoe.c).
+/// Returns the devices of `/proc/net/pppoe` (`pppoe_seq_show()`, drivers/net/ppp/pppoe.c).
 pub(crate) fn sessions() -> BTreeSet<DeviceName> {
     let listed = fs::read_to_string("/proc/net/pppoe").unwrap_or_default();
     carrying(&listed)
 }
 
-/// The third word of each line below the heading.
+/// Returns the third word of each line below the heading.
 fn carrying(listed: &str) -> BTreeSet<DeviceName> {
     let lines = listed.lines().skip(1);
     lines
@@ -297,8 +296,8 @@ fn carrying(listed: &str) -> BTreeSet<DeviceName> {
         .inserted()
 }
 
-/// Whether the older interface of iptables has a table `nat`; `None` where that
-/// may not be read.
+/// Returns whether the legacy interface of iptables has a table `nat`; `None` if that may not be
+/// read.
 pub(crate) fn older_nat() -> Option<bool> {
     match fs::read_to_string("/proc/net/ip_tables_names") {
         Ok(names) => Some(names.lines().any(|name| name == "nat")),
@@ -307,7 +306,7 @@ pub(crate) fn older_nat() -> Option<bool> {
     }
 }
 
-/// The names of the processes that run.
+/// Returns the names of the running processes.
 fn processes() -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether classification tables are as they were, without reading them.
+//! Detects whether classification tables are unchanged, without reading them.
 //!
 //! nf_tables counts its transactions (`NFT_MSG_GETGEN`; `nf_tables_commit`,
-//! net/netfilter/nf_tables_api.c): whoever changes a rule, a set or a chain by
-//! a request raises the number. What changes without one is the place of a
-//! chain at a device that goes (`nf_tables_netdev_event`), so the heads of the
-//! tables' chains and the numbers of the devices are held against the earlier
-//! ones as well. Elements that packets add to meters raise nothing, and are no
-//! part of a [`State`](weirgate_state::State).
+//! net/netfilter/nf_tables_api.c): every request that changes a rule, a set or a chain increments
+//! that number. One change happens without a request: a chain loses its device when the device
+//! disappears (`nf_tables_netdev_event`). So the heads of the tables' chains and the indexes of the
+//! devices are compared too. Elements that packets add to meters do not change the number, and are
+//! not part of a [`State`](weirgate_state::State).
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -19,19 +18,18 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use weirgate_units::Inserted as _;
 
-/// What tells that the tables of a scope are as they were: equal versions of one
-/// scope, namespace and run of the kernel stand for equal tables.
+/// The version of the tables in a scope: equal versions of one scope, namespace and boot mean equal
+/// tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TablesVersion {
-    /// How many transactions nf_tables made in the namespace.
+    /// The number of nf_tables transactions in the namespace.
     pub generation: u32,
-    /// A digest of where the tables' chains hang.
+    /// A digest of the hooks and devices of the tables' chains.
     pub heads: u64,
 }
 
 impl Kernel {
-    /// How many transactions nf_tables made in the namespace, counted round
-    /// after 2^32.
+    /// Returns the number of nf_tables transactions in the namespace, modulo 2^32.
     pub(crate) async fn generation(&self) -> Result<u32, KernelError> {
         let ask = nft::message(NFT_MSG_GETGEN, 0, 0);
         let what = "the generation of nf_tables";
@@ -44,7 +42,7 @@ impl Kernel {
             })
     }
 
-    /// The version of a scope's tables: a few requests, however large they are.
+    /// Returns the version of a scope's tables, by a few requests, however large the tables are.
     pub async fn tables_version(&self, scope: &Scope) -> Result<TablesVersion, KernelError> {
         let generation = self.generation().await?;
         let mut heads = DefaultHasher::new();
@@ -59,7 +57,7 @@ impl Kernel {
             for payload in self.nft.get(&ask, "listing chains", false).await? {
                 let table = Attrs::after(&payload, NFGENMSG).text(NFTA_CHAIN_TABLE);
                 if table.is_some_and(|table| scope.tables.contains(&(netdev, table))) {
-                    // The header holds the generation, which is known already.
+                    // The header has the generation, which is known already.
                     payload.get(NFGENMSG..).hash(&mut heads);
                 }
             }

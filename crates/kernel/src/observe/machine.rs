@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads what surrounds shaping on this machine. Nothing is changed, and no
-//! module is loaded by the questions.
+//! Reads the surroundings of shaping on this machine. It changes nothing, and loads no modules.
 //!
-//! What needs a privilege that is missing is left out and named in
-//! [`Machine::unread`].
+//! What needs a missing privilege is omitted and named in [`Machine::unread`].
 
 use super::{files, settings};
 use crate::error::{KernelError, Refusal};
@@ -27,14 +25,14 @@ use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Flowtable, Interface, Machine, Origin, Privileges};
 
-/// What is attached to a device by `IFLA_XDP` (linux/if_link.h).
+/// Attributes within `IFLA_XDP` (linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 
 /// `enum nft_flowtable_flags` (linux/netfilter/nf_tables.h).
 const NF_FLOWTABLE_HW_OFFLOAD: u32 = 1;
 
-/// Features that [`Interface::features`] holds where they are on.
+/// The features that [`Interface::features`] includes if they are on.
 const FEATURES: [&str; 7] = [
     "tx-tcp-segmentation",
     "tx-tcp6-segmentation",
@@ -46,9 +44,8 @@ const FEATURES: [&str; 7] = [
 ];
 
 impl Kernel {
-    /// What surrounds shaping: this kernel, its devices and what else is at
-    /// work. Files are those of the calling thread's namespaces, which must be
-    /// the ones that this was opened in.
+    /// Reads this kernel's features, its devices and what else is at work. Files are read in the
+    /// calling thread's namespaces, which must be the ones in which this was opened.
     pub async fn machine(&self) -> Result<Machine, KernelError> {
         let mut machine = files::machine();
         machine.privileges = self.privileges().await?;
@@ -74,17 +71,16 @@ impl Kernel {
         })
     }
 
-    /// Fails where this process may not change this network namespace.
+    /// Fails if this process may not change this network namespace.
     pub async fn permitted(&self) -> Result<(), KernelError> {
         self.denial()
             .await?
             .map_or(Ok(()), |refusal| Err(KernelError::Refused(refusal)))
     }
 
-    /// The refusal of a request that changes nothing: to remove no device is an
-    /// error in any case, and one of permission where the namespace is not this
-    /// process's to change. A capability says so only for its own user
-    /// namespace.
+    /// Returns the refusal of a request that changes nothing. Removing no device always fails, but
+    /// with EPERM only if this process may not change the namespace. Its capabilities alone do not
+    /// show that, because they apply to its own user namespace.
     async fn denial(&self) -> Result<Option<Refusal>, KernelError> {
         let request = Request {
             message: link::delete(0),
@@ -126,7 +122,7 @@ impl Kernel {
             } else if entry.parent == TC_H_CLSACT {
                 let (own, others) = self.clsact_filters(entry.ifindex).await?;
                 device.filters = others;
-                // A qdisc that has filters of weirgate's alone is weirgate's.
+                // A qdisc that only has weirgate's filters is weirgate's.
                 device.clsact = (own == 0 || others > 0).then_some(entry.kind);
             }
         }
@@ -136,7 +132,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many filters of weirgate's and of others a device has there.
+    /// Returns the number of weirgate's filters and of other filters that a device has there.
     async fn clsact_filters(&self, index: u32) -> Result<(usize, usize), KernelError> {
         let mut count = (0, 0);
         for payload in &self.hook_filters(index).await? {
@@ -149,8 +145,7 @@ impl Kernel {
         Ok(count)
     }
 
-    /// Features, rings and speeds, from ethtool's family; a device may have
-    /// none of them.
+    /// Reads features, rings and speeds from ethtool's family; a device may have none of them.
     async fn features(&self, machine: &mut Machine) {
         let ethtool = match self.ethtool().await {
             Ok(ethtool) => ethtool,
@@ -173,7 +168,7 @@ impl Kernel {
         }
     }
 
-    /// The rate of a device's line, in Mbit/s, where its driver knows it.
+    /// Returns the link speed of a device in Mbit/s, if its driver knows it.
     ///
     /// # Errors
     /// If the kernel has no ethtool family.
@@ -193,12 +188,12 @@ impl Kernel {
     }
 }
 
-/// A driver says that it does not know by the greatest number.
+/// Filters out an unknown speed, which drivers report as 0 or as the greatest number.
 fn known_speed(reported: Option<u32>) -> Option<u32> {
     reported.filter(|speed| *speed != 0 && *speed != u32::MAX)
 }
 
-/// One device and the number of its master; `None` for bytes that are none.
+/// Reads one device and the index of its master; `None` if the message is not one.
 pub(crate) fn interface(payload: &[u8]) -> Option<(DeviceName, Interface, Option<u32>)> {
     let attrs = Attrs::after(payload, IFINFOMSG);
     let name = DeviceName::new(attrs.text(IFLA_IFNAME)?)?;
@@ -224,7 +219,7 @@ pub(crate) fn interface(payload: &[u8]) -> Option<(DeviceName, Interface, Option
     Some((name, device, attrs.u32(IFLA_MASTER)))
 }
 
-/// One flow table; `None` for bytes that are none.
+/// Reads one flow table; `None` if the message is not one.
 pub(crate) fn flowtable(payload: &[u8]) -> Option<Flowtable> {
     let attrs = Attrs::after(payload, NFGENMSG);
     let family = match wire::u8_at(payload, 0)? {
@@ -235,7 +230,7 @@ pub(crate) fn flowtable(payload: &[u8]) -> Option<Flowtable> {
         10 => "ip6".to_owned(),
         other => other.to_string(),
     };
-    // Every device is an attribute of the same type, so they are no map.
+    // Every device is an attribute of the same type, so these are not read into a map.
     let hook = attrs.nest(NFTA_FLOWTABLE_HOOK);
     let devices = hook.bytes(NFTA_FLOWTABLE_HOOK_DEVS).unwrap_or_default();
     let devices = nlink::netlink::AttrIter::new(devices)
@@ -259,7 +254,7 @@ pub(crate) fn flowtable(payload: &[u8]) -> Option<Flowtable> {
 pub(super) mod tests {
     use super::*;
 
-    /// A netlink attribute with this content.
+    /// Returns a netlink attribute with this content.
     pub(crate) fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
         let length = (content.len() + 4) as u16;
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

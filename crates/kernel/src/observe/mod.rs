@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads what a kernel has, within a scope, into a state.
+//! Reads the state of a kernel, within a scope.
 
 pub(crate) mod btf;
 mod capability;
@@ -38,20 +38,20 @@ use weirgate_state::{
 use weirgate_units::Handle;
 use weirgate_units::Inserted as _;
 
-/// What to look at: nothing else is read, and so nothing else is planned for.
+/// What to read. Nothing else is read, and so nothing else is planned for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Devices by name. IFB devices of weirgate's are looked at in any case.
+    /// Devices by name. weirgate's IFB devices are always read.
     pub devices: BTreeSet<DeviceName>,
     /// Tables by family (true is `netdev`) and name.
     pub tables: BTreeSet<(bool, String)>,
-    /// Size tables that may be found again: the kernel never shows their data.
+    /// Size tables that may be recognised: the kernel never returns their data.
     pub stabs: Vec<Stab>,
 }
 
 impl Scope {
-    /// Everything that these states name: what is desired, and what the caller
-    /// remembers of earlier.
+    /// Returns everything that these states name: the desired state and those that the caller
+    /// remembers.
     pub fn of<'a>(states: impl IntoIterator<Item = &'a State>) -> Self {
         let mut scope = Self::default();
         for state in states {
@@ -71,38 +71,37 @@ impl Scope {
 /// The state that was read, with the generation of nf_tables at which it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// What the namespace has.
+    /// The state of the namespace.
     pub state: State,
-    /// The generation that the tables are of; `None` where one was changed
-    /// while they were read.
+    /// The generation of the tables; `None` if one was changed while they were read.
     pub generation: Option<u32>,
-    /// The numbers of its rules in that generation.
+    /// The handles of the rules in that generation.
     pub handles: Handles,
 }
 
-/// Tables that need not be read, as long as nf_tables is of their generation.
+/// Tables that need not be read as long as the generation of nf_tables is theirs.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownTables<'a> {
-    /// The generation that they are known of.
+    /// Their generation.
     pub generation: u32,
     /// The tables.
     pub tables: &'a [Table],
-    /// The numbers of their rules, where they are known as well.
+    /// The handles of their rules, if these are known too.
     pub handles: &'a Handles,
 }
 
 impl Kernel {
-    /// What the namespace has of the scope. Devices that do not exist are not
-    /// in the result.
+    /// Reads the part of the namespace within the scope. Devices that do not exist are missing in
+    /// the result.
     pub async fn observe(&self, scope: &Scope) -> Result<State, KernelError> {
         let mut handles = Handles::new();
         self.observe_with(scope, &Parts::default(), &mut handles)
             .await
     }
 
-    /// The same, with its generation. Tables that the caller knows, of the
-    /// generation that it knows them of, are not read again: it has found their
-    /// [`TablesVersion`](crate::TablesVersion) to be the same.
+    /// Reads the state, with its generation. Tables that the caller knows are not read again if
+    /// their generation is still the present one. The caller has checked that their
+    /// [`TablesVersion`](crate::TablesVersion) is unchanged.
     pub async fn observe_knowing(
         &self,
         scope: &Scope,
@@ -124,7 +123,7 @@ impl Kernel {
                 handles,
             });
         }
-        // What was known may hold no longer, and numbers in any case.
+        // The known tables may be out of date now, and so may the handles.
         Ok(Observed {
             state: match known {
                 Some(_) => self.observe(scope).await?,
@@ -135,7 +134,7 @@ impl Kernel {
         })
     }
 
-    /// What the namespace has, but for the parts of tables that are known.
+    /// Reads the state, except for the known parts of tables.
     pub(crate) async fn observe_with(
         &self,
         scope: &Scope,
@@ -143,7 +142,7 @@ impl Kernel {
         handles: &mut Handles,
     ) -> Result<State, KernelError> {
         let links = self.links().await?;
-        // The kernel lists the qdiscs of all devices, whichever is named.
+        // The kernel lists the qdiscs of all devices, even if one is named.
         let qdiscs = self.qdiscs().await?;
         let mut state = State::default();
         for link in &links {
@@ -196,7 +195,7 @@ impl Kernel {
         Ok(state)
     }
 
-    /// All devices of the namespace with their numbers.
+    /// Returns all devices of the namespace with their indexes.
     pub async fn devices(&self) -> Result<BTreeMap<DeviceName, DeviceIndex>, KernelError> {
         let links = self.links().await?;
         let numbered = links.into_iter();
@@ -236,13 +235,13 @@ impl Kernel {
             Some(root) => self.read_rows(link.index, &root.kind).await,
             None => None,
         };
-        // Nobody else has a kind of this name, whatever somebody wrote into its rows.
+        // Only weirgate uses a kind with this name, whatever its rows contain.
         let named = rows.is_some();
         if let (Some(root), Some(rows)) = (&mut root, rows) {
             root.kind = rows;
         }
         if let Some(root) = &mut root {
-            // Filters are not in the state's words, nor are their chains.
+            // The state has no types for filters and their chains.
             let mut parents = Vec::new();
             if !named {
                 filter_parents(root, &mut parents);
@@ -273,7 +272,7 @@ impl Kernel {
         Ok((device, hooks))
     }
 
-    /// What of weirgate's is attached at the hooks of a device that has `clsact`.
+    /// Reads weirgate's programs at the hooks of a device that has `clsact`.
     async fn hook_programs(&self, index: u32) -> Result<HookPrograms, KernelError> {
         let (mut hooks, found) = self.at_hooks(index).await?;
         for program in Program::ALL {
@@ -285,14 +284,14 @@ impl Kernel {
         Ok(hooks)
     }
 
-    /// The filters of a device's hooks, as they are listed, but for the parent ([`by_hook`]).
+    /// Lists the filters of a device's hooks; each with the parent of its hook ([`by_hook`]).
     pub(crate) async fn hook_filters(&self, index: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let [arrives, leaves] = CLSACT_PARENTS;
         let arrives = self.filters(index, arrives).await?;
         Ok(by_hook(arrives, self.filters(index, leaves).await?))
     }
 
-    /// The filters of a parent, as they are listed.
+    /// Lists the filters of a parent.
     pub(crate) async fn filters(
         &self,
         index: u32,
@@ -302,15 +301,15 @@ impl Kernel {
         self.route.get(&ask, "listing filters", false).await
     }
 
-    /// The chains of a parent, as they are listed: those that have a filter, and those that
-    /// somebody made.
+    /// Lists the chains of a parent: those that have a filter, and those that were created
+    /// explicitly.
     async fn chains(&self, index: u32, parent: u32) -> Result<Vec<Vec<u8>>, KernelError> {
         let ask = tc::encode::message(NlMsgType::RTM_GETCHAIN, 0, index, 0, parent);
         self.route.get(&ask, "listing chains", false).await
     }
 
-    /// A tree that the state has no words for: as it is listed, where that is enough to
-    /// make it again.
+    /// Returns a tree that the state cannot describe as it is listed, if that is enough to create
+    /// it again.
     async fn as_listed(
         &self,
         index: u32,
@@ -352,7 +351,7 @@ impl Kernel {
             return Ok(None);
         }
         let chains = self.nft.get(&ask(NFT_MSG_GETCHAIN), &what, false).await?;
-        // The kernel lists the rules and sets of one table where it is named.
+        // With a table's name, the kernel lists the rules and sets of that table only.
         let of_table = |kind| {
             let mut message = ask(kind);
             message.append_attr_str(NFTA_TABLE_NAME, name);
@@ -422,11 +421,10 @@ impl Kernel {
     }
 }
 
-/// Where filters of a tree are looked up by the kernel: at its qdiscs, and at
-/// classes that have children (`htb_classify`, net/sched/sch_htb.c).
+/// Finds where the kernel runs filters of a tree: at its qdiscs, and at classes with children
+/// (`htb_classify`, net/sched/sch_htb.c).
 fn filter_parents(qdisc: &Qdisc, found: &mut Vec<Handle>) {
-    // Plain queues have no classes, and so no filters (`tc_dump_tfilter`,
-    // net/sched/cls_api.c).
+    // Plain queues have no classes, and so no filters (`tc_dump_tfilter`, net/sched/cls_api.c).
     if matches!(
         qdisc.kind,
         QdiscKind::Pfifo(_) | QdiscKind::Bfifo(_) | QdiscKind::Fq(_) | QdiscKind::Kit(_)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads how a machine is connected: default routes, addresses, what devices are
-//! made of, translation. Nothing is changed, and nobody is asked but the kernel.
+//! Reads how a machine is connected: default routes, addresses, the structure of devices, and
+//! address translation. It changes nothing, and asks only the kernel.
 
 use super::files;
 use crate::Kernel;
@@ -33,15 +33,15 @@ const NDMSG: usize = 12;
 /// `NFTA_TARGET_NAME` of an xtables target (linux/netfilter/nf_tables_compat.h).
 const NFTA_TARGET_NAME: u16 = 1;
 
-/// Devices by number.
+/// Devices by index.
 type Names = BTreeMap<u32, DeviceName>;
 /// A link-layer address.
 type Mac = [u8; 6];
 
 impl Kernel {
-    /// How the machine is connected, as seen from this network namespace. Needs
-    /// no privilege; whether addresses are translated shows with CAP_NET_ADMIN
-    /// alone. Files are those of the calling thread's namespaces.
+    /// Reads how the machine is connected, as seen from this network namespace. Needs no privilege,
+    /// except that address translation is only visible with CAP_NET_ADMIN. Files are read in the
+    /// calling thread's namespaces.
     ///
     /// # Errors
     /// If the kernel does not list devices, addresses or routes.
@@ -125,7 +125,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether something translates what leaves; `None` where that is unknown.
+    /// Returns whether any rule translates source addresses of departing packets; `None` if that is
+    /// unknown.
     async fn translates(&self) -> Option<bool> {
         let older = files::older_nat();
         if older == Some(true) {
@@ -149,7 +150,7 @@ impl Kernel {
     }
 }
 
-/// A question with a header that says the address family alone.
+/// Returns a request whose header only has the address family.
 fn asking(kind: u16, family: i32, header: usize) -> MessageBuilder {
     let mut message = MessageBuilder::new(kind, NLM_F_REQUEST);
     let mut bytes = vec![0; header];
@@ -163,8 +164,7 @@ fn named(payload: &[u8]) -> Option<(u32, DeviceName)> {
     Some((wire::u32_at(payload, 4)?, DeviceName::new(&name)?))
 }
 
-/// The number of the device that an 802.1Q device is made on, where that is in
-/// the same namespace.
+/// Returns the index of the device below an 802.1Q device, if it is in the same namespace.
 fn below(payload: &[u8]) -> Option<u32> {
     let attrs = Attrs::after(payload, IFINFOMSG);
     let kind = attrs.nest(IFLA_LINKINFO).text(IFLA_INFO_KIND)?;
@@ -172,7 +172,7 @@ fn below(payload: &[u8]) -> Option<u32> {
     attrs.u32(IFLA_LINK).filter(|_| here && kind == "vlan")
 }
 
-/// A default route of the main table; `None` for any other.
+/// Reads a default route of the main table; `None` for any other route.
 pub(crate) fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRoute> {
     let length = wire::u8_at(payload, 1)?;
     let attrs = Attrs::after(payload, RTMSG);
@@ -182,7 +182,7 @@ pub(crate) fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRout
     if length != 0 || table != u32::from(RT_TABLE_MAIN) || kind != RTN_UNICAST {
         return None;
     }
-    // Of several next hops the first stands for all.
+    // The first of several next hops represents them all.
     let hops = attrs.bytes(RTA_MULTIPATH);
     let first = hops.and_then(|hops| {
         let hop = Attrs::after(hops.get(..wire::u16_at(hops, 0)?.into())?, RTNEXTHOP);
@@ -210,7 +210,7 @@ fn mac(attrs: &Attrs<'_>) -> Option<Mac> {
     attrs.bytes(NDA_LLADDR)?.try_into().ok()
 }
 
-/// Family and table of a chain of type `nat` at postrouting.
+/// Returns family and table of a chain of type `nat` at postrouting.
 fn translating(payload: &[u8]) -> Option<(u8, String)> {
     let attrs = Attrs::after(payload, NFGENMSG);
     let hook = attrs.nest(NFTA_CHAIN_HOOK).u32_be(NFTA_HOOK_HOOKNUM)?;
@@ -219,8 +219,8 @@ fn translating(payload: &[u8]) -> Option<(u8, String)> {
     (nat && hook == HOOK_POSTROUTING).then_some((wire::u8_at(payload, 0)?, table))
 }
 
-/// Whether a rule translates the source: in nf_tables' own words, or by a target
-/// of iptables.
+/// Returns whether a rule translates the source, by an expression of nf_tables or by a target of
+/// iptables.
 fn is_translation(payload: &[u8]) -> bool {
     let rule = Attrs::after(payload, NFGENMSG);
     let expressions = rule.bytes(NFTA_RULE_EXPRESSIONS).unwrap_or_default();

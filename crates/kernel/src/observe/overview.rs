@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of all devices, qdiscs and classes of a namespace at once, for observers: no
-//! request here needs a privilege.
+//! The counters of all devices, qdiscs and classes of a namespace, for observers: no request here
+//! needs a privilege.
 
 use crate::error::KernelError;
 use crate::link::{IFF_UP, IFINFOMSG};
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use weirgate_state::DeviceName;
 use weirgate_units::{Handle, Rate};
 
-/// What went one way through a device since it was made.
+/// The traffic of one direction through a device since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Bytes, with the link layer's header.
+    /// Bytes, including the link layer's header.
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
@@ -26,29 +26,29 @@ pub struct Traffic {
     pub errors: u64,
 }
 
-/// A device and what it counted.
+/// A device with its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceOverview {
-    /// The kernel's number of it, which no other device gets while it exists.
+    /// Its interface index, which no other device has while it exists.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Whether it is set up.
+    /// Whether it is administratively up.
     pub up: bool,
-    /// Received.
+    /// The received traffic.
     pub received: Traffic,
-    /// Sent.
+    /// The sent traffic.
     pub sent: Traffic,
-    /// Its qdiscs and the classes of HTBs.
+    /// The counters of its qdiscs and of HTB classes.
     pub counters: DeviceCounters,
-    /// Rate and ceiling of those classes.
+    /// The rate and ceiling of those classes.
     pub rates: BTreeMap<Handle, (Rate, Rate)>,
-    /// What a cake at the device lets pass, where it shapes.
+    /// The rate of a cake at the device, if it shapes.
     pub cake: Option<Rate>,
 }
 
 impl Kernel {
-    /// Every device with its counters, in the kernel's order: two requests, and
+    /// Returns every device with its counters, in the kernel's order. This takes two requests, and
     /// one more for every device with an HTB.
     pub async fn overview(&self) -> Result<Vec<DeviceOverview>, KernelError> {
         let links = self
@@ -89,7 +89,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// What went through a device, received and sent: one request.
+    /// Returns the traffic of a device, received and sent, by one request.
     pub async fn traffic(&self, device: DeviceIndex) -> Result<(Traffic, Traffic), KernelError> {
         let DeviceIndex(index) = device;
         let what = "asking a device for its counters";
@@ -100,7 +100,7 @@ impl Kernel {
             .ok_or_else(|| KernelError::NoDevice(format!("number {index}")))
     }
 
-    /// The same by its name; `None` where there is no such device.
+    /// Does the same by name; `None` if there is no such device.
     pub async fn traffic_of(
         &self,
         name: &DeviceName,
@@ -113,9 +113,9 @@ impl Kernel {
         Ok(read.map(|device| (device.received, device.sent)))
     }
 
-    /// Bytes that wait in a device's root qdisc; 0 where it has none. One
-    /// request for all qdiscs: before Linux 6.8 one that asks for a single
-    /// qdisc is reported to everybody who listens for changes (`qdisc_notify`).
+    /// Returns the backlog of a device's root qdisc in bytes; 0 if it has none. It requests all
+    /// qdiscs at once. Before Linux 6.8, the kernel reports a request for a single qdisc to
+    /// everybody who listens for changes (`qdisc_notify`).
     pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
         let DeviceIndex(index) = device;
         let ask = tc::encode::message(RTM_GETQDISC, 0, index, 0, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads other programs' files: who else would set a queue or an offload.
+//! Reads the configuration files of other programs that would set a queue or an offload.
 //!
-//! All of them have sections in brackets and lines `key = value`, or are
-//! OpenWrt's UCI. What cannot be read is named in [`Machine::unread`].
+//! All of them have sections in brackets and lines `key = value`, or are OpenWrt's UCI. Files that
+//! cannot be read are named in [`Machine::unread`].
 
 use std::fs;
 use std::io::ErrorKind;
@@ -35,7 +35,7 @@ const QUEUES: [&str; 22] = [
     "HeavyHitterFilter",
     "QuickFairQueueing",
 ];
-/// Keys of systemd.link(5) that switch merging on.
+/// Keys of systemd.link(5) that switch offloads on.
 const OFFLOADS: [&str; 6] = [
     "TCPSegmentationOffload",
     "TCP6SegmentationOffload",
@@ -44,7 +44,7 @@ const OFFLOADS: [&str; 6] = [
     "GenericReceiveOffloadHardware",
     "LargeReceiveOffload",
 ];
-/// Keys of NetworkManager's `[ethtool]` that do.
+/// Keys of NetworkManager's `[ethtool]` that switch offloads on.
 const FEATURES: [&str; 4] = ["feature-tso", "feature-gso", "feature-gro", "feature-lro"];
 
 /// A line `key = value` below a heading.
@@ -55,7 +55,7 @@ struct KeyValue<'a> {
     value: &'a str,
 }
 
-/// Adds the settings of managers of devices, and what other shapers left.
+/// Adds the settings of programs that manage devices, and the remains of other shapers.
 pub(crate) fn read(machine: &mut Machine) {
     for folder in ["/etc/systemd/network", "/run/systemd/network"] {
         for file in files(Path::new(folder), &mut machine.unread) {
@@ -105,7 +105,7 @@ fn text(file: &Path, unread: &mut Vec<String>) -> String {
     }
 }
 
-/// The headings with their lines, and every `key = value`.
+/// Returns the headings with their line numbers, and every `key = value`.
 fn lines(text: &str) -> (Vec<(u32, &str)>, Vec<KeyValue<'_>>) {
     let (mut headings, mut found) = (Vec::new(), Vec::new());
     let mut section = "";
@@ -200,7 +200,7 @@ fn keys(
         .collect()
 }
 
-/// Whether a UCI file has a section that is switched on.
+/// Returns whether a UCI file has a section that is switched on.
 fn enabled(text: &str) -> bool {
     text.lines().any(|line| {
         let mut words = line.split_whitespace();
@@ -247,7 +247,7 @@ fn remains(machine: &mut Machine) {
                 });
             }
         }
-        // The second name is mostly a link to the first.
+        // The second name is usually a symbolic link to the first.
         if !found.is_empty() {
             break;
         }

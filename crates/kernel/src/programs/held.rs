@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of a device that may go: held open, they are attached to the device that comes
-//! in its place, without being loaded again.
+//! Holds the programs of a device that may disappear: they are attached to the device that replaces
+//! it without being loaded again.
 
 use crate::apply::requests;
 use crate::error::KernelError;
@@ -11,13 +11,12 @@ use weirgate_bpf::{BpfError, hold_program, readdress_program};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, HookPrograms, Origin, Program};
 
-/// The programs that a device has at its hooks. They are there, with all they know, as long
-/// as this is.
+/// The programs at a device's hooks. They stay loaded, with their maps, as long as this exists.
 #[derive(Debug)]
 pub struct HeldPrograms {
-    /// The device that has them.
+    /// The index of the device.
     device: u32,
-    /// A descriptor for each filter of a program, and the number of its program.
+    /// For each program, the id and an open descriptor of each of its filters.
     programs: Vec<(Program, Vec<(u32, OwnedFd)>)>,
 }
 
@@ -26,7 +25,7 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked, or this process may not hold them.
+    /// Occurs if a netlink request fails, or this process may not hold them.
     pub async fn hold_programs(&self, device: DeviceIndex) -> Result<HeldPrograms, KernelError> {
         let DeviceIndex(index) = device;
         let (_, found) = filters::read(&self.hook_filters(index).await?);
@@ -52,15 +51,15 @@ impl Kernel {
     }
 
     /// Attaches the wanted programs at the hooks of a new device in one call, from the programs
-    /// that its predecessor had. Returns whether it did. It does not where one of them is missing.
+    /// that its predecessor had. Returns whether it did: not if one of them is missing.
     ///
-    /// Their settings are those of the one before. Nothing is read back: a
-    /// comparison follows.
+    /// They keep the settings of the predecessor. Nothing is read back, because a full comparison
+    /// follows.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the first request that it refuses, or of a program that does
-    /// not take the device's number.
+    /// The kernel's error for the first request that it refuses, or for a program that does not
+    /// accept the new index.
     pub async fn put_programs(
         &self,
         name: &DeviceName,
@@ -102,7 +101,7 @@ impl Kernel {
             },
             origin: Origin::default(),
         };
-        // A device that returns has nothing of others yet.
+        // A device that returns has no filters of other programs yet.
         let change = filters::change(index, (None, Some(wanted)), &attached, &Room::default());
         self.route.batch(requests(&step, change)).await?;
         Ok(true)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of a device's ingress and egress hooks: what they have done, as their
-//! maps tell. Crate bpf loads, updates and reads them. They live as long as the device
-//! has them, or `held` holds them; nothing is pinned.
+//! The programs of a device's ingress and egress hooks: reads what they have done from their maps.
+//! Crate bpf loads, updates and reads them. They live as long as the device has them, or `held`
+//! holds them; nothing is pinned.
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -18,38 +18,37 @@ use weirgate_state::{Ability, DeviceName, Presence, Program};
 /// What the virtual-queue filter has done so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policed {
-    /// Its virtual queue, its counts.
+    /// Its virtual queue and its counts.
     pub state: FilterState,
-    /// The flows that it knows.
+    /// The flows that it tracks.
     pub flows: Vec<FilterFlow>,
 }
 
-/// What the programs of a device know that hold senders to a rate.
+/// The state of a device's programs that limit the rate of senders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// What receive-window control has done, and its connections; `None` where
-    /// there is none.
+    /// The totals of receive-window control and its connections; `None` without that program.
     pub windows: Option<(WindowTotals, Vec<WindowConnection>)>,
-    /// Streams of datagrams; `None` where no filter holds them.
+    /// Streams of datagrams; `None` without the datagram filter.
     pub streams: Option<Vec<UdpStream>>,
 }
 
-/// What the conditioners of a device have counted.
+/// The counters of a device's conditioners.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conditioned {
-    /// Of what enters it.
+    /// Those for arriving packets.
     pub entering: Vec<ConditionCount>,
-    /// Of what leaves it.
+    /// Those for departing packets.
     pub leaving: Vec<ConditionCount>,
 }
 
-/// What loads the programs of a plan's steps.
+/// Returns a loader for the programs of a plan's steps.
 pub(crate) fn loader(steps: &[Step]) -> Loader {
     let changes = |step: &&Step| matches!(step.action, Action::SetHooks { .. });
     Loader::new(steps.iter().filter(changes).count() as u32)
 }
 
-/// A program could not be loaded.
+/// Returns the error for a program that could not be loaded.
 pub(crate) fn refused(program: Program, step: &Step, source: BpfError) -> KernelError {
     KernelError::Program {
         program,
@@ -59,7 +58,7 @@ pub(crate) fn refused(program: Program, step: &Step, source: BpfError) -> Kernel
     }
 }
 
-/// What a process lacks that may not load programs, as the end of a message.
+/// Returns which capability for loading programs this process lacks, as the end of a message.
 /// CAP_SYS_ADMIN implies both (`bpf_token_capable`, kernel/bpf/token.c).
 fn denial() -> &'static str {
     let Ok(own) = capabilities(None) else {
@@ -74,20 +73,19 @@ fn denial() -> &'static str {
     }
 }
 
-/// Whether the classifier of payloads can be attached on this kernel, as far as its
-/// files tell: reading them takes tens of milliseconds. Where they do not tell, it is
-/// taken for possible.
+/// Returns whether the payload classifier can be attached on this kernel, according to its files,
+/// which take tens of milliseconds to read. If they do not tell, it is assumed to work.
 pub fn can_look() -> bool {
     files::presence(Ability::ClsBpf) != Presence::Absent
 }
 
 impl Kernel {
-    /// What a device's virtual-queue filter has done so far; `None` where there is
-    /// none, or this process may not look.
+    /// Returns what a device's virtual-queue filter has done so far; `None` if there is none, or
+    /// this process may not read it.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked.
+    /// Occurs if a netlink request fails.
     pub async fn policed(&self, device: &DeviceName) -> Result<Option<Policed>, KernelError> {
         let read = |maps: FilterMaps| {
             let state = maps.state()?;
@@ -96,11 +94,11 @@ impl Kernel {
         self.read_filter(device, read).await
     }
 
-    /// The same without the flows, which are many.
+    /// Does the same without the flows, which are many.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked.
+    /// Occurs if a netlink request fails.
     pub async fn filter_state(
         &self,
         device: &DeviceName,
@@ -119,12 +117,12 @@ impl Kernel {
         read.map_err(unread(device, "read the virtual-queue filter"))
     }
 
-    /// What the programs of a device know that hold senders to a rate; nothing where
-    /// there are none, or this process may not look.
+    /// Returns the state of a device's programs that limit the rate of senders; nothing if there
+    /// are none, or this process may not read it.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked.
+    /// Occurs if a netlink request fails.
     pub async fn received(&self, device: &DeviceName) -> Result<Received, KernelError> {
         let windows = self.windows(device).await?;
         let windows = windows.map(|maps| Ok((maps.totals()?, maps.connections()?)));
@@ -137,25 +135,25 @@ impl Kernel {
         })
     }
 
-    /// What receive-window control of a device has done, without its connections,
-    /// which are many; nothing where there is none, or this process may not look.
+    /// Returns the totals of a device's receive-window control, without its connections, which are
+    /// many. Returns `None` if there is none, or this process may not read it.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked.
+    /// Occurs if a netlink request fails.
     pub async fn windowed(&self, device: &DeviceName) -> Result<Option<WindowTotals>, KernelError> {
         let totals = self.windows(device).await?.map(|maps| maps.totals());
         let totals = totals.transpose();
         totals.map_err(unread(device, "read what holds senders to a rate"))
     }
 
-    /// Tells receive-window control of a device that a session of high priority lasts for this time
-    /// from now, unless this is called again; no time ends it. False where the device has no
-    /// receive-window control.
+    /// Tells a device's receive-window control that a session of high priority lasts for this time
+    /// from now, unless this is called again; a time of zero ends it. Returns false if the device
+    /// has no receive-window control.
     ///
     /// # Errors
     ///
-    /// Occurs where the device is not there, or its programs cannot be reached.
+    /// Occurs if the device does not exist, or its programs cannot be reached.
     pub async fn announce(
         &self,
         device: &DeviceName,
@@ -168,12 +166,12 @@ impl Kernel {
             .is_some())
     }
 
-    /// What the conditioners of a device have counted; nothing where there are
-    /// none, or this process may not look.
+    /// Returns the counters of a device's conditioners; nothing if there are none, or this process
+    /// may not read them.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel cannot be asked.
+    /// Occurs if a netlink request fails.
     pub async fn conditioned(&self, device: &DeviceName) -> Result<Conditioned, KernelError> {
         let counts = async |program| {
             let maps = self
@@ -194,7 +192,7 @@ impl Kernel {
         self.maps(device, Program::Windows, of).await
     }
 
-    /// The maps of a device's program, by its number and the device's.
+    /// Opens the maps of a device's program, by the program's id and the interface index.
     async fn maps<T>(
         &self,
         device: &DeviceName,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BPF programs that a device of a state has: crate `bpf` loads, updates and reads
-//! them, and this crate attaches them.
+//! BPF programs of a device: crate `bpf` loads, updates and reads them, and this crate attaches
+//! them.
 
 pub(crate) mod held;
 pub(crate) mod hooks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Root qdiscs of kinds that BPF programs make: they take no options, so a
-//! kind's name is all there is to say (net/sched/bpf_qdisc.c).
+//! Root qdiscs that are BPF programs: they take no options, so a request only has the name of the
+//! kind (net/sched/bpf_qdisc.c).
 
 use crate::netlink::channel::Request;
 use crate::tc::TC_H_ROOT;
@@ -12,15 +12,15 @@ use nlink::netlink::MessageBuilder;
 use weirgate_state::{DeviceName, Origin};
 
 impl DeviceIndex {
-    /// The kernel's number.
+    /// Returns the interface index.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
 impl Kernel {
-    /// The kind of a device's root qdisc; `None` where it is the kernel's
-    /// default, which has no handle.
+    /// Returns the kind of a device's root qdisc; `None` for the kernel's default, which has no
+    /// handle.
     pub async fn root_kind(&self, device: DeviceIndex) -> Result<Option<String>, KernelError> {
         let qdiscs = self.qdiscs().await?;
         let entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
@@ -33,8 +33,7 @@ impl Kernel {
             .map(|entry| entry.kind))
     }
 
-    /// Puts a qdisc of this kind in the place of a device's root, whatever is
-    /// there. What that had queued is lost.
+    /// Replaces a device's root qdisc by one of this kind. The backlog of the former one is lost.
     pub async fn put_root(
         &self,
         name: &DeviceName,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sending queues of a device: a qdisc for each of them, below mq.
+//! The transmit queues of a device: a qdisc for each of them, below mq.
 
 use crate::observe::files;
 use crate::tc::TC_H_ROOT;
@@ -15,33 +15,33 @@ use weirgate_units::Inserted as _;
 /// The qdisc that has a class for each queue.
 pub const MQ: &str = "mq";
 
-/// The handle that it gets.
+/// The handle for mq.
 const HANDLE: u32 = 1 << 16;
 
-/// The queue of a class of mq, which counts from 1 on.
+/// Returns the queue of a class of mq; classes are numbered from 1.
 fn queue_of(class: u32) -> Option<u32> {
     (class & 0xffff).checked_sub(1)
 }
 
-/// The queues that a device sends by.
+/// The transmit queues of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendingQueues {
-    /// How many there are.
+    /// Their number.
     pub count: u32,
-    /// Whether the kernel chooses among them by the processor that sends, or by the queue
-    /// that a packet came by (XPS, Documentation/networking/scaling.rst).
+    /// Whether the kernel chooses the queue by the sending processor, or by the receive queue of
+    /// the packet (XPS, Documentation/networking/scaling.rst).
     pub by_processor: bool,
 }
 
 impl Kernel {
-    /// The sending queues of a device. One where sysfs does not say: it shows the devices
-    /// of the namespace in which it was mounted.
+    /// Returns the transmit queues of a device; one if sysfs does not show the device. It shows the
+    /// devices of the namespace in which it was mounted.
     pub fn sending_queues(&self, name: &DeviceName, device: DeviceIndex) -> SendingQueues {
         files::sending_queues(name, device.0)
     }
 
-    /// The kind of the qdisc of each queue below mq, where that is the device's root, and
-    /// mq's handle. Queues count from 0 on.
+    /// Returns mq's handle and the kind of the qdisc of each queue, if mq is the device's root.
+    /// Queues are numbered from 0.
     pub async fn queue_kinds(
         &self,
         device: DeviceIndex,
@@ -65,14 +65,14 @@ impl Kernel {
         Ok(Some((handle, below.inserted())))
     }
 
-    /// Puts mq in the place of a device's root, whatever is there. Its handle.
+    /// Replaces a device's root qdisc by mq. Returns the handle.
     pub async fn put_mq(&self, name: &DeviceName, device: DeviceIndex) -> Result<u32, KernelError> {
         self.put_kind(name, device, (HANDLE, TC_H_ROOT), MQ).await?;
         Ok(HANDLE)
     }
 
-    /// Puts a qdisc of this kind in the place of that of a queue below mq. What that had
-    /// queued is lost.
+    /// Replaces the qdisc of a queue below mq by one of this kind. The backlog of the former one is
+    /// lost.
     pub async fn put_queue(
         &self,
         name: &DeviceName,

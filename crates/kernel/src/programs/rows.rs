@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine of rows in a plan: loaded for its device when a step needs it, configured
-//! through its maps, and unloaded when the device has it no more.
+//! The engine of rows in a plan: loaded for its device when a step needs it, configured through its
+//! maps, and unloaded when the device no longer has it.
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -13,7 +13,7 @@ use weirgate_bpf::{AttachPoint, BpfError, RowTree, Store};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, QdiscKind, Rows};
 
-/// The tree of a step, and its device.
+/// Returns the tree of a step, and its device.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Rows)> {
     let (Action::AddQdisc { device, qdisc, .. }
     | Action::ReplaceQdisc { device, qdisc, .. }
@@ -33,8 +33,8 @@ fn failed(object: impl Into<String>) -> impl FnOnce(BpfError) -> KernelError {
 }
 
 impl Kernel {
-    /// Loads the engine for a device where it is not yet, and tells it its tree: at once
-    /// where it is there. Else it answers with the request that puts it there.
+    /// Loads the engine for a device if necessary, and configures its tree. Returns the request
+    /// that puts it on the device, if it is not there yet.
     pub(crate) async fn set_rows(
         &self,
         step: &Step,
@@ -42,7 +42,7 @@ impl Kernel {
         rows: &Rows,
     ) -> Result<Vec<Request>, KernelError> {
         let point = self.point(device).await?;
-        // The program that tells hosts apart asks for their connections.
+        // The program that distinguishes hosts looks connections up in conntrack.
         if rows.hosts.is_some() {
             self.load_tracking().await;
         }
@@ -69,9 +69,9 @@ impl Kernel {
         }])
     }
 
-    /// The engine at a device's root, with its configuration; `None` where there is none, or
-    /// this process may not look. Where its pins are gone, or nobody could have configured it
-    /// so, it is of a kind without more: still weirgate's, and to be put there anew.
+    /// Returns the engine at a device's root, with its configuration; `None` if there is none, or
+    /// this process may not read it. If its pins are gone or its configuration is impossible, only
+    /// its kind is returned: it is still weirgate's, but has to be replaced.
     pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<QdiscKind> {
         if !kind.name().starts_with(RowTree::KIND) {
             return None;
@@ -89,7 +89,7 @@ impl Kernel {
         Some(configured.map_or_else(other, QdiscKind::Rows))
     }
 
-    /// Unloads the engines of devices of this namespace that have them no more.
+    /// Unloads the engines whose devices, in this namespace, no longer have them.
     pub(crate) async fn tidy_rows(&self) -> Result<(), KernelError> {
         if !Path::new(Store::ROWS_FOLDER).exists() {
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kit's shaper in a plan: its program is loaded when a step needs it, what
-//! it is configured with goes through its maps, and it is unloaded when no device has it.
+//! The kit's shaper in a plan: its program is loaded when a step needs it, configured through its
+//! maps, and unloaded when no device has it.
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -10,7 +10,7 @@ use weirgate_bpf::{AttachPoint, BpfError, Classes, Shaper, Store, own_of};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, Kit, QdiscKind};
 
-/// The shaper of a step, its device, and whether it is there already.
+/// Returns the shaper of a step, its device, and whether it is there already.
 pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
     let (device, qdisc, there) = match action {
         Action::AddQdisc { device, qdisc, .. } | Action::ReplaceQdisc { device, qdisc, .. } => {
@@ -26,8 +26,8 @@ pub(crate) fn of_step(action: &Action) -> Option<(&DeviceName, &Kit, bool)> {
 }
 
 impl Kernel {
-    /// Loads the shaper where it is not yet, and tells it what it is to do on a
-    /// device: at once where it is `there`, else as soon as it comes.
+    /// Loads the shaper if necessary, and configures it for a device: effective at once if it is
+    /// `there`, otherwise as soon as it is put on the device.
     pub(crate) async fn set_kit(
         &self,
         step: &Step,
@@ -54,9 +54,8 @@ impl Kernel {
         })
     }
 
-    /// Lets a shaper mark packets, or not. That the kernel does not take the
-    /// program for it is an error: packets would be dropped that are to be
-    /// marked.
+    /// Enables or disables ECN marks of a shaper. Fails if the kernel refuses the program for it,
+    /// because packets would be dropped instead of marked.
     fn mark(
         &self,
         store: &Store,
@@ -74,8 +73,8 @@ impl Kernel {
         marked.map_err(BpfError::Namespace).flatten()
     }
 
-    /// The configuration of the shaper at a device's root; `None` where there is none,
-    /// or this process may not look.
+    /// Returns the configuration of the shaper at a device's root; `None` if there is none, or this
+    /// process may not read it.
     pub(crate) async fn read_kit(&self, device: u32, kind: &QdiscKind) -> Option<Kit> {
         if !Kit::is_kind(kind.name()) {
             return None;
@@ -86,8 +85,8 @@ impl Kernel {
         shaper.setup(point).ok()??.kit(marks, shaper.own())
     }
 
-    /// Forgets the settings of devices of this namespace that have no shaper,
-    /// and unloads the program with the last.
+    /// Removes the settings of devices of this namespace that have no shaper, and unloads the
+    /// program with the last one.
     pub(crate) async fn tidy_kit(&self) -> Result<(), KernelError> {
         if !Store::has_shapers() {
             return Ok(());
@@ -100,14 +99,14 @@ impl Kernel {
         })
     }
 
-    /// Whether programs make a kind of qdisc for some device: the kit's shaper, or an
-    /// engine of rows.
+    /// Returns whether any device has a BPF qdisc of weirgate: the kit's shaper, or an engine of
+    /// rows.
     #[must_use]
     pub fn has_programs() -> bool {
         Store::has_shapers() || Path::new(Store::ROWS_FOLDER).exists()
     }
 
-    /// The root of a device of this namespace.
+    /// Returns the attach point of a device's root in this namespace.
     pub(crate) async fn point(&self, ifindex: u32) -> Result<AttachPoint, KernelError> {
         let netns = self.route.namespace().await;
         let netns = netns.map_err(|error| KernelError::Kit {
@@ -122,7 +121,7 @@ impl Kernel {
     }
 }
 
-/// The shaper of this kind, where it is loaded, and where it is pinned.
+/// Returns the shaper of this kind and its store, if it is loaded.
 fn present(kind: &str) -> Option<Result<(Store, Shaper), BpfError>> {
     if !Store::shaper_folder(kind).exists() {
         return None;

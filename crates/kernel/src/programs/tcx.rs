@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of a device's hooks where the hook qdisc is somebody else's and cannot
-//! have them: they are put there by tcx.
+//! Attaches programs at a device's hooks by tcx, if another program's hook qdisc cannot take them.
 //!
-//! An `ingress` qdisc takes filters for what leaves, too, and runs them for what arrives
-//! (`ingress_tcf_block`, net/sched/sch_ingress.c). Filters in a shared block are those of
-//! all its devices.
+//! An `ingress` qdisc accepts filters for egress, but runs them for arriving packets
+//! (`ingress_tcf_block`, net/sched/sch_ingress.c). Filters in a shared block apply to all its
+//! devices.
 
 use super::hooks;
 use crate::Kernel;
@@ -19,12 +18,11 @@ use weirgate_bpf::{AttachPoint, BpfError, Store, TcxProgram, filter_name};
 use weirgate_plan::Step;
 use weirgate_state::{ClsactHook, HookPrograms};
 
-/// Attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
+/// The attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
 const TCA_INGRESS_BLOCK: u16 = 13;
 const TCA_EGRESS_BLOCK: u16 = 14;
 
-/// The hooks whose programs go elsewhere than to this qdisc, which has a
-/// device's filters.
+/// Returns the hooks whose programs cannot be filters of this qdisc.
 pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {
     let shared = |kind| entry.attrs.u32(kind).is_some_and(|block| block != 0);
     let mut found = Vec::new();
@@ -38,12 +36,12 @@ pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {
 }
 
 impl Kernel {
-    /// What of weirgate's is at the hooks of a device.
+    /// Returns weirgate's programs at the hooks of a device.
     pub(crate) async fn at_hooks(&self, index: u32) -> Result<(HookPrograms, Found), KernelError> {
         let (hooks, mut found) = filters::read(&self.hook_filters(index).await?);
         if Path::new(Store::TCX_FOLDER).exists() {
             let device = self.point(index).await?;
-            // Who may not look finds what the filters tell.
+            // A process without permission only sees the filters.
             if let Ok(store) = Store::open() {
                 let mut own = store.tcx_programs();
                 own.retain(|one| one.point == device);
@@ -57,7 +55,7 @@ impl Kernel {
         Ok((hooks, found))
     }
 
-    /// The hooks of a device whose programs go by tcx.
+    /// Returns the hooks of a device whose programs are attached by tcx.
     pub(crate) async fn by_tcx(&self, index: u32) -> Result<Vec<ClsactHook>, KernelError> {
         let listed = self.qdiscs().await?;
         let own = observe::entries(&listed, index);
@@ -65,7 +63,7 @@ impl Kernel {
         Ok(qdisc.map(elsewhere).unwrap_or_default())
     }
 
-    /// What room the hook qdisc has that a device has already.
+    /// Returns what a device's existing hook qdisc can take.
     pub(crate) async fn room(&self, index: u32) -> Result<Room, KernelError> {
         let mut room = Room {
             by_tcx: self.by_tcx(index).await?,
@@ -120,8 +118,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes off what is at a hook of this namespace whose qdisc has room for filters by
-    /// now, and the pins of devices that are gone.
+    /// Detaches tcx programs of this namespace whose hook qdisc can take filters now, and removes
+    /// the pins of devices that are gone.
     pub(crate) async fn tidy_tcx(&self) -> Result<(), KernelError> {
         if !Path::new(Store::TCX_FOLDER).exists() {
             return Ok(());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of marks over nf_tables, and connections of a link.
+//! The table of marks in nf_tables, and the marks of connections.
 //!
-//! A rule's comment is its line. The kernel never changes a rule: another in its
-//! place has another comment. So the lines say whether the table is as it was made.
+//! The comment of a rule is its line of text. The kernel never modifies a rule, and a replacement
+//! has another comment. So the comments show whether the table is unmodified.
 
 use crate::Kernel;
 use crate::error::KernelError;
@@ -30,7 +30,7 @@ use weirgate_state::{DeviceName, MARKS_TABLE, MarkChain, MarkRule, Marking, Orig
 const NAME: usize = 16;
 
 impl Kernel {
-    /// The table of marks; one that is not as it was made, as one without links.
+    /// Reads the table of marks; a modified one is returned as one without links.
     pub(super) async fn marking(&self) -> Result<Option<Marking>, KernelError> {
         let what = label(false, MARKS_TABLE);
         let mut ask = message(NFT_MSG_GETTABLE, 0, family(false));
@@ -55,14 +55,14 @@ impl Kernel {
             let own = rules.iter().filter(|(of, _)| of == chain);
             lines.extend(own.map(|(_, comment)| format!("{chain}: {comment}")));
         }
-        // Of a chain that is not one of these, all lines are missing.
+        // Rules in any other chain make the lines incomplete.
         let all = lines.len() == rules.len();
         let known = Marking::of_lines(&lines).filter(|_| all);
         Ok(Some(known.unwrap_or_default()))
     }
 }
 
-/// Puts the table in place of any.
+/// Returns the requests that replace the table.
 pub(super) fn set(marking: &Marking) -> Vec<Request> {
     let title = label(false, MARKS_TABLE);
     let request = |message, what: String| Request {
@@ -110,7 +110,7 @@ fn chain(chain: MarkChain) -> MessageBuilder {
     head
 }
 
-/// A rule's expressions. Values and masks of marks are in the host's order.
+/// Returns a rule's expressions. Values and masks of marks are in host byte order.
 fn expressions(mask: u32, rule: &MarkRule) -> Vec<Expr> {
     let mut out = Vec::new();
     match rule {
@@ -201,7 +201,7 @@ fn selected(out: &mut Vec<Expr>, selector: &Selector) {
             data: port.to_be_bytes().to_vec(),
         };
         out.extend([
-            // The second two bytes of each header that has ports (RFC 768).
+            // The destination port is in bytes 2 and 3 of each header with ports (RFC 768).
             Expr::Payload {
                 dreg: Register::R0,
                 base: PayloadBase::Transport,
@@ -226,7 +226,7 @@ fn by_device(out: &mut Vec<Expr>, key: MetaKey, device: &DeviceName) {
     ]);
 }
 
-/// Matches a connection that has the value in the bits.
+/// Matches a connection whose mark has this value under the mask.
 fn connection_has(out: &mut Vec<Expr>, mask: u32, value: u32) {
     out.extend([
         Expr::Ct {
@@ -238,7 +238,7 @@ fn connection_has(out: &mut Vec<Expr>, mask: u32, value: u32) {
     ]);
 }
 
-/// Sets the bits of the packet's mark, and ends.
+/// Sets these bits of the packet's mark, and accepts the packet.
 fn mark(out: &mut Vec<Expr>, mask: u32, value: u32) {
     out.extend([
         Expr::Meta {
@@ -254,9 +254,9 @@ fn mark(out: &mut Vec<Expr>, mask: u32, value: u32) {
     ]);
 }
 
-/// Matches packets of the prefix' IP version with that source or destination.
+/// Matches packets of the prefix's IP version with that source or destination.
 fn prefix(out: &mut Vec<Expr>, address: IpAddr, length: u8, source: bool) {
-    // Where the addresses stand (RFC 791 section 3.1, RFC 8200 section 3).
+    // The offsets of the addresses (RFC 791 section 3.1, RFC 8200 section 3).
     let (version, bytes, offsets) = match address {
         IpAddr::V4(v4) => (NFPROTO_IPV4, v4.octets().to_vec(), [12, 16]),
         IpAddr::V6(v6) => (NFPROTO_IPV6, v6.octets().to_vec(), [8, 24]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules and routes as messages (linux/fib_rules.h, linux/rtnetlink.h).
+//! Encodes and decodes rules and routes (linux/fib_rules.h, linux/rtnetlink.h).
 
 use crate::netlink::wire::{self, Attrs};
 use libc::{
@@ -15,7 +15,7 @@ use weirgate_state::{
     PROTOCOL, RoutingRule,
 };
 
-/// `sizeof` of `struct rtmsg` and of `struct fib_rule_hdr`.
+/// The size of `struct rtmsg` and of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
 /// `FR_ACT_TO_TBL`.
 const TO_TABLE: u8 = 1;
@@ -26,11 +26,11 @@ const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;
 const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;
-/// `RTNH_F_ONLINK`: the next hop is taken to be on the device, whatever its
-/// addresses are.
+/// `RTNH_F_ONLINK`: the next hop counts as reachable on the device, whatever the device's addresses
+/// are.
 const ONLINK: u32 = 4;
 
-/// Devices by number.
+/// Devices by index.
 pub(super) type Names = BTreeMap<u32, DeviceName>;
 
 fn family(version: IpVersion) -> i32 {
@@ -48,7 +48,7 @@ fn version(payload: &[u8]) -> Option<IpVersion> {
     }
 }
 
-/// A question for all of an address family.
+/// Returns a request for everything of an address family.
 pub(super) fn asking(kind: u16, family: i32) -> MessageBuilder {
     let mut message = MessageBuilder::new(kind, NLM_F_REQUEST);
     let mut header = [0; HEADER];
@@ -57,7 +57,7 @@ pub(super) fn asking(kind: u16, family: i32) -> MessageBuilder {
     message
 }
 
-/// A rule of weirgate's; `None` for any other.
+/// Reads a rule of weirgate's; `None` for any other.
 pub(super) fn rule(payload: &[u8]) -> Option<RoutingRule> {
     let attrs = Attrs::after(payload, HEADER);
     let priority = attrs.u32(FRA_PRIORITY)?;
@@ -77,7 +77,7 @@ pub(super) fn rule(payload: &[u8]) -> Option<RoutingRule> {
     })
 }
 
-/// The request that makes or removes a rule.
+/// Returns the request that creates or deletes a rule.
 pub(super) fn change_rule(rule: &RoutingRule, make: bool) -> MessageBuilder {
     let (kind, flags) = if make {
         (RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL)
@@ -106,7 +106,7 @@ pub(super) fn change_rule(rule: &RoutingRule, make: bool) -> MessageBuilder {
     message
 }
 
-/// A default route of weirgate's; `None` for any other.
+/// Reads a default route of weirgate's; `None` for any other.
 pub(super) fn route(payload: &[u8], names: &Names) -> Option<LinkRoute> {
     let attrs = Attrs::after(payload, HEADER);
     let table = attrs.u32(RTA_TABLE)?;
@@ -125,7 +125,7 @@ pub(super) fn route(payload: &[u8], names: &Names) -> Option<LinkRoute> {
     })
 }
 
-/// The request that makes a route, in place of any, or removes it.
+/// Returns the request that creates or replaces a route, or deletes it.
 pub(super) fn change_route(route: &LinkRoute, index: u32, make: bool) -> MessageBuilder {
     let (kind, flags) = if make {
         (RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE)
@@ -169,7 +169,7 @@ pub(super) fn change_route(route: &LinkRoute, index: u32, make: bool) -> Message
 mod tests {
     use super::*;
 
-    /// The payload of a request, as the kernel would list it.
+    /// Returns the payload of a request in the form of the kernel's listing.
     fn payload(message: MessageBuilder) -> Vec<u8> {
         message.finish()[16..].to_vec()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policy routing over several links: observed, changed, read back.
+//! Policy routing over several links: observes it, changes it and reads it back.
 //!
-//! Rules and routes are weirgate's if they carry [`PROTOCOL`] and stand in the
-//! own range of priorities and tables; nothing else is read, changed or removed.
+//! Rules and routes are weirgate's if they have [`PROTOCOL`] and are in weirgate's range of
+//! priorities and tables. Nothing else is read, changed or removed.
 
 mod marks;
 mod message;
@@ -22,8 +22,7 @@ use weirgate_state::{DeviceName, MARKS_TABLE, Origin, Routing};
 use weirgate_units::Inserted as _;
 
 impl Kernel {
-    /// Everything of weirgate's that routes. Rules and routes are read without any
-    /// privilege.
+    /// Returns all of weirgate's routing. Reading rules and routes needs no privilege.
     pub async fn routing(&self) -> Result<Routing, KernelError> {
         let names = self.names().await?;
         let mut routing = Routing {
@@ -45,13 +44,12 @@ impl Kernel {
         Ok(routing)
     }
 
-    /// Makes the routing as wanted, reads it back, and answers how many steps it
-    /// took. If a step is refused or the result differs, what was there before is
-    /// put back as far as the kernel takes it, and the error says why.
+    /// Sets up the wanted routing, reads it back, and returns the number of steps. If a step is
+    /// refused or the result differs, it restores the former routing as far as possible, and
+    /// returns the error.
     ///
     /// # Errors
-    /// [`KernelError::Refused`] for a step, [`KernelError::Unsteady`] where the
-    /// kernel holds something else afterwards.
+    /// [`KernelError::Refused`] for a step, [`KernelError::Unsteady`] if the result differs.
     pub async fn set_routing(&self, wanted: &Routing) -> Result<usize, KernelError> {
         let before = self.routing().await?;
         let steps = plan_routing(&before, wanted);
@@ -59,7 +57,7 @@ impl Kernel {
         if done.is_err() {
             let now = self.routing().await?;
             let back = plan_routing(&now, &before);
-            // The first error is the one to tell.
+            // Ignore errors here: the first error is the one to report.
             let _ = self.attempt_routing(&back, &before).await;
         }
         done.map(|()| steps.len())
@@ -82,7 +80,7 @@ impl Kernel {
         })
     }
 
-    /// Rules and routes that follow one another go in one call.
+    /// Carries out steps; consecutive rules and routes are sent in one call.
     async fn execute_routing(&self, steps: &[RoutingStep]) -> Result<(), KernelError> {
         let names = self.names().await?;
         let index: BTreeMap<&DeviceName, u32> =
@@ -92,7 +90,7 @@ impl Kernel {
             let message = match step {
                 RoutingStep::SetRoute(route) | RoutingStep::RemoveRoute(route) => {
                     let Some(index) = index.get(&route.device) else {
-                        // The kernel removed the routes of a device that is gone.
+                        // The kernel has removed the routes of a device that is gone.
                         if matches!(step, RoutingStep::RemoveRoute(_)) {
                             continue;
                         }
@@ -124,8 +122,8 @@ impl Kernel {
         self.send_routing(batch).await
     }
 
-    /// Something that is there already, or gone already, is no error: devices take
-    /// their routes with them at any moment. What is read back decides.
+    /// Sends requests. It ignores that something exists already or is gone already, because devices
+    /// take their routes with them at any time; the caller reads the result back.
     async fn send_routing(&self, batch: Vec<Request>) -> Result<(), KernelError> {
         let harmless = |refusal: &Refusal| [EEXIST, ENOENT, ESRCH].contains(&refusal.errno);
         let refused = self.route.each(batch).await?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How devices lead to the internet, and sockets that use one device only.
+//! The paths of devices to the internet, and sockets that are bound to one device.
 
 use super::message;
 use crate::Kernel;
@@ -19,9 +19,9 @@ use weirgate_state::{DeviceName, IpVersion, LinkPath};
 use weirgate_units::{Arrange as _, Inserted as _};
 
 impl Kernel {
-    /// How each of the devices leads to the internet: by the next hop that is
-    /// stated for it, else by the main table's default route with the least
-    /// metric, else directly where it has one other end.
+    /// Returns how each device leads to the internet: by the next hop that is stated for it,
+    /// otherwise by the main table's default route with the lowest metric. Without such a route, a
+    /// point-to-point device leads there directly.
     pub async fn link_paths(
         &self,
         devices: &[(&DeviceName, &[IpAddr])],
@@ -79,8 +79,8 @@ impl Kernel {
     }
 }
 
-/// Lets a socket send and receive by one device only (socket(7),
-/// `SO_BINDTODEVICE`). Needs CAP_NET_RAW to change a device that is set already.
+/// Binds a socket to one device (socket(7), `SO_BINDTODEVICE`). Changing an existing binding needs
+/// CAP_NET_RAW.
 ///
 /// # Errors
 /// If the kernel refuses: there is no such device, or it is not permitted.
@@ -104,8 +104,9 @@ pub fn bind_to_device(socket: &impl AsFd, device: &DeviceName) -> io::Result<()>
     }
 }
 
-/// Whether the kernel drops packets that arrive through a device if replies would leave through
-/// another (`rp_filter` of 1, networking/ip-sysctl.rst), in the calling thread's namespace.
+/// Returns whether the kernel drops packets that arrive through this device if replies would leave
+/// through another one (`rp_filter` of 1, networking/ip-sysctl.rst), in the calling thread's
+/// namespace.
 #[must_use]
 pub fn checks_sources(device: &DeviceName) -> bool {
     let value = |name: &str| -> u8 {

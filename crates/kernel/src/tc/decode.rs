@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds a device's tree from the kernel's listings of qdiscs and classes.
 //!
-//! A qdisc whose settings the state cannot express (cake with three tins, RED in
-//! `sfq`, HTB with its own link-layer sizes) is read as [`QdiscKind::Other`]:
-//! to call it the nearest thing that can be written would lose what it was.
+//! A qdisc whose settings the state cannot express (cake with three tins, RED in `sfq`, HTB with
+//! its own link-layer sizes) is read as [`QdiscKind::Other`]. Reading it as the nearest expressible
+//! one would lose its settings.
 
 use super::encode::{ACK_FILTERS, ECN_MASK, ECT_1, FLOW_MODES, FRAMINGS, TINS};
 use super::{LINKLAYER_ATM, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_STAB_BASE, TCMSG};
@@ -52,7 +52,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// `None` where the bytes are too short to be one.
+    /// Reads an entry; `None` if there are too few bytes.
     pub(crate) fn of(payload: &'a [u8]) -> Option<Self> {
         let attrs = Attrs::after(payload, TCMSG);
         Some(Self {
@@ -65,9 +65,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The root qdisc of a device with everything below; `None` where it is the
-/// kernel's default, which has no handle. `known` are size tables that may be
-/// recognised.
+/// Returns the root qdisc of a device with everything below it; `None` for the kernel's default,
+/// which has no handle. `known` are size tables that may be recognised.
 pub(crate) fn tree(qdiscs: &[Entry<'_>], classes: &[Entry<'_>], known: &[Stab]) -> Option<Qdisc> {
     let root = qdiscs
         .iter()
@@ -76,7 +75,7 @@ pub(crate) fn tree(qdiscs: &[Entry<'_>], classes: &[Entry<'_>], known: &[Stab]) 
     Some(qdisc(root, qdiscs, classes, known, &mut seen))
 }
 
-/// Whether the state has words for all of a tree.
+/// Returns whether the state can describe the whole tree.
 pub(crate) fn is_expressible(qdisc: &Qdisc) -> bool {
     match &qdisc.kind {
         QdiscKind::Other(_) => false,
@@ -95,7 +94,7 @@ fn qdisc(
     known: &[Stab],
     seen: &mut BTreeSet<u32>,
 ) -> Qdisc {
-    // A listing that names a qdisc twice must not be followed for ever.
+    // Do not recurse without end if a listing names a qdisc twice.
     let first = seen.insert(entry.handle);
     let kind = if entry.kind == "htb" && first {
         htb(entry, qdiscs, classes, seen)
@@ -142,7 +141,7 @@ fn htb(
     }))
 }
 
-/// `None` for a class that computes sizes by itself, which ours never do.
+/// Reads an HTB class; `None` for a class that computes sizes itself, which weirgate's never do.
 pub(crate) fn htb_class(entry: &Entry<'_>) -> Option<HtbClass> {
     let options = entry.attrs.nest(TCA_OPTIONS);
     let parms = options.bytes(TCA_HTB_PARMS)?;
@@ -176,7 +175,7 @@ pub(crate) fn htb_class(entry: &Entry<'_>) -> Option<HtbClass> {
     })
 }
 
-/// A qdisc without classes; `None` for one that the state cannot express.
+/// Reads a qdisc without classes; `None` for one that the state cannot express.
 fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
     let raw = attrs.bytes(TCA_OPTIONS).unwrap_or_default();
     let options = attrs.nest(TCA_OPTIONS);
@@ -196,8 +195,8 @@ fn leaf(kind: &str, attrs: &Attrs<'_>) -> Option<QdiscKind> {
     }
 }
 
-/// The settings that the state has no words for are the kernel's own (`fq_init`,
-/// net/sched/sch_fq.c). Its quanta follow from the device's MTU as it was then.
+/// Reads fq. Settings that the state cannot express must have the kernel's defaults (`fq_init`,
+/// net/sched/sch_fq.c). The quanta followed from the device's MTU at creation.
 fn fq(options: &Attrs<'_>) -> Option<Fq> {
     const OWN: [(u16, u32); 8] = [
         (TCA_FQ_RATE_ENABLE, 0),
@@ -209,7 +208,7 @@ fn fq(options: &Attrs<'_>) -> Option<Fq> {
         (TCA_FQ_BUCKETS_LOG, 10),
         (TCA_FQ_HORIZON, 10_000_000),
     ];
-    // Older kernels do not list all of them.
+    // Older kernels do not list all of these.
     let other = |(kind, own): (u16, u32)| options.u32(kind).is_some_and(|value| value != own);
     let quantum = options.u32(TCA_FQ_QUANTUM)?;
     let first = options.u32(TCA_FQ_INITIAL_QUANTUM)?;
@@ -232,15 +231,15 @@ fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
     if batch.is_some_and(|own| own != DROP_BATCH) {
         return None;
     }
-    // The kernel keeps units of 1024 ns and shows whole microseconds, rounded
-    // down; the shortest span that it keeps alike is what was written.
+    // The kernel stores units of 1024 ns and lists whole microseconds, rounded down. The shortest
+    // time that it stores in the same way is what was written.
     let span = |kind| -> Option<Span> {
         let units = (u64::from(options.u32(kind)?) * 1_000).div_ceil(1_024);
         Some(Span::from_micros((units * 1_024).div_ceil(1_000)))
     };
     let ce_threshold = if options.has(TCA_FQ_CODEL_CE_THRESHOLD) {
         let field = |kind| options.bytes(kind).and_then(|bytes| bytes.first().copied());
-        // For anything but ECT(1) it is somebody else's.
+        // A threshold for anything but ECT(1) is not weirgate's.
         let whom = (
             field(TCA_FQ_CODEL_CE_THRESHOLD_SELECTOR)?,
             field(TCA_FQ_CODEL_CE_THRESHOLD_MASK)?,
@@ -264,12 +263,12 @@ fn fq_codel(options: &Attrs<'_>) -> Option<FqCodel> {
     })
 }
 
-/// `struct tc_sfq_qopt_v1`: RED inside `sfq` and head drop are not ours.
+/// Reads `struct tc_sfq_qopt_v1`; RED inside `sfq` and head drop are not weirgate's.
 fn sfq(raw: &[u8]) -> Option<Sfq> {
     let head_drop = wire::u32_at(raw, 24).unwrap_or(0) != 0;
     let red = wire::u32_at(raw, 32).unwrap_or(0) != 0;
-    // `sfq_init`, net/sched/sch_sfq.c: 1,024 buckets, 128 flows of 127 packets, fewer
-    // where the limit is.
+    // `sfq_init`, net/sched/sch_sfq.c: 1,024 buckets, 128 flows of 127 packets, fewer with a lower
+    // limit.
     let limit = wire::u32_at(raw, 8)?;
     let other = |at, own: u32| wire::u32_at(raw, at).is_some_and(|value| value != own);
     if head_drop || red || other(12, 1_024) || other(16, limit.min(128)) || other(20, 127) {
@@ -286,7 +285,7 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
     let parms = options.bytes(TCA_RED_PARMS)?;
     let size = |offset| Some(Size::bytes(u64::from(wire::u32_at(parms, offset)?)));
     let flags = wire::u8_at(parms, 15)?;
-    // Those that are younger than the field have an attribute of their own.
+    // Newer flags have an attribute of their own.
     let all = options.u32(TCA_RED_FLAGS).unwrap_or(0) | u32::from(flags);
     if all & !u32::from(RED_ECN | RED_ADAPTIVE) != 0 {
         return None;
@@ -302,7 +301,7 @@ fn red(options: &Attrs<'_>) -> Option<Red> {
         scell_log: wire::u8_at(parms, 14)?,
         ecn: flags & RED_ECN != 0,
         adaptive: flags & RED_ADAPTIVE != 0,
-        // The kernel shows neither: they are inside the idle table.
+        // The kernel lists neither: they are in the idle table.
         bandwidth: Rate::default(),
         avpkt: 0,
     })
@@ -345,7 +344,7 @@ fn cake(options: &Attrs<'_>) -> Option<Cake> {
     })
 }
 
-/// What a cake at a device lets pass, where it shapes.
+/// Returns the rate of a cake at a device's root, if it shapes.
 pub(crate) fn cake_rate(entry: &Entry<'_>) -> Option<Rate> {
     if entry.kind != "cake" || entry.parent != TC_H_ROOT {
         return None;
@@ -354,9 +353,8 @@ pub(crate) fn cake_rate(entry: &Entry<'_>) -> Option<Rate> {
     (bytes != 0).then(|| Rate::bits_per_second(bytes.saturating_mul(8)))
 }
 
-/// The size table: its numbers from the kernel, its slots from whichever known
-/// table has the same numbers and fingerprint. A table that nobody knows keeps
-/// its numbers and has no slots.
+/// Reads the size table: its numbers from the kernel, and its slots from a known table with the
+/// same numbers and fingerprint. An unknown table has no slots.
 fn stab(attrs: &Attrs<'_>, known: &[Stab]) -> Option<Stab> {
     let nest = attrs.nest(TCA_STAB);
     let base = nest.bytes(TCA_STAB_BASE)?;

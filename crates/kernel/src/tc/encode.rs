@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests that add, change and delete qdiscs and classes, with the exact
-//! values of the state: buckets in ticks, size tables slot by slot.
+//! Requests that add, change and delete qdiscs and classes, with the exact values of the state:
+//! buckets in ticks, and size tables slot by slot.
 
 use super::{
     HTB_VERSION, LINKLAYER_ETHERNET, RED_ADAPTIVE, RED_ECN, TC_H_ROOT, TCA_STAB_BASE, TCA_STAB_DATA,
@@ -32,16 +32,16 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-/// fq_codel's threshold is for packets whose ECN field says ECT(1) (RFC 9331 section 2):
-/// the field's bits of the DS byte, and their value.
+/// fq_codel's threshold applies to packets with ECT(1) in the ECN field (RFC 9331 section 2): the
+/// field's bits in the DS byte, and their value.
 pub(super) const ECN_MASK: u8 = 3;
 pub(super) const ECT_1: u8 = 1;
 
-/// A threshold of so many microseconds is none: the least that the kernel keeps as
+/// A threshold of this many microseconds means none: the least that the kernel stores as
 /// `CODEL_DISABLED_THRESHOLD` (include/net/codel.h), 2^31 - 1 units of 1024 ns.
 const NO_THRESHOLD: u32 = 2_199_023_255;
 
-/// A traffic-control request with its `struct tcmsg`.
+/// Returns a traffic-control request with its `struct tcmsg`.
 pub(crate) fn message(
     kind: u16,
     flags: u16,
@@ -67,22 +67,22 @@ fn parent_of(parent: QdiscParent) -> u32 {
     }
 }
 
-/// Adds a qdisc; refused where one that is not the kernel's default is.
+/// Adds a qdisc; the kernel refuses this if there is one other than its default.
 pub(crate) fn add_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
     add_of_kind(ifindex, parent, qdisc, qdisc.kind.name())
 }
 
-/// Puts a qdisc with a new handle in the place of any other.
+/// Replaces any qdisc by one with a new handle.
 pub(crate) fn replace_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
     replace_of_kind(ifindex, parent, qdisc, qdisc.kind.name())
 }
 
-/// Changes a qdisc that exists.
+/// Changes an existing qdisc.
 pub(crate) fn change_qdisc(ifindex: u32, parent: QdiscParent, qdisc: &Qdisc) -> MessageBuilder {
     whole_qdisc(0, ifindex, parent, qdisc, qdisc.kind.name())
 }
 
-/// The same as [`add_qdisc`], of one whose kind has another name in the kernel.
+/// Does the same as [`add_qdisc`] for a kind that has another name in the kernel.
 pub(crate) fn add_of_kind(
     ifindex: u32,
     parent: QdiscParent,
@@ -92,7 +92,7 @@ pub(crate) fn add_of_kind(
     whole_qdisc(NLM_F_CREATE | NLM_F_EXCL, ifindex, parent, qdisc, kind)
 }
 
-/// The same as [`replace_qdisc`], of one whose kind has another name in the kernel.
+/// Does the same as [`replace_qdisc`] for a kind that has another name in the kernel.
 pub(crate) fn replace_of_kind(
     ifindex: u32,
     parent: QdiscParent,
@@ -119,9 +119,8 @@ fn whole_qdisc(
     message
 }
 
-/// Exchanges the size table of the root. Without `TCA_OPTIONS` the kernel asks
-/// the qdisc nothing, so this works for HTB as well (`qdisc_change`,
-/// net/sched/sch_api.c).
+/// Replaces the size table of the root. Without `TCA_OPTIONS` the kernel does not call the qdisc,
+/// so this works for HTB too (`qdisc_change`, net/sched/sch_api.c).
 pub(crate) fn change_stab(ifindex: u32, handle: Handle, stab: Option<&Stab>) -> MessageBuilder {
     let mut message = message(RTM_NEWQDISC, 0, ifindex, handle.as_u32(), TC_H_ROOT);
     if let Some(stab) = stab {
@@ -140,7 +139,7 @@ pub(crate) fn add_class(ifindex: u32, class: &HtbClass) -> MessageBuilder {
     htb_class(NLM_F_CREATE | NLM_F_EXCL, ifindex, class)
 }
 
-/// Changes an HTB class that exists.
+/// Changes an existing HTB class.
 pub(crate) fn change_class(ifindex: u32, class: &HtbClass) -> MessageBuilder {
     htb_class(0, ifindex, class)
 }
@@ -182,15 +181,15 @@ fn htb_class(flags: u16, ifindex: u32, class: &HtbClass) -> MessageBuilder {
     message
 }
 
-/// `struct tc_ratespec`: no overhead and no minimum, which the size table
-/// holds already.
+/// Returns `struct tc_ratespec` without overhead and minimum, which the size table includes
+/// already.
 fn rate_spec(bytes: u64) -> Vec<u8> {
     let mut spec = vec![0, LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
     spec.extend(u32::try_from(bytes).unwrap_or(u32::MAX).to_ne_bytes());
     spec
 }
 
-/// Ticks of 64 ns, rounded up.
+/// Converts a time to ticks of 64 ns, rounded up.
 fn ticks(span: Span) -> u32 {
     u32::try_from(span.as_nanos().div_ceil(TICK_NANOS)).unwrap_or(u32::MAX)
 }
@@ -199,8 +198,8 @@ fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
-/// `struct tc_sizespec` and its data. The link layer field carries the table's
-/// fingerprint: the kernel gives it back, and never the table.
+/// Appends `struct tc_sizespec` and its data. The link layer field carries the table's fingerprint:
+/// the kernel returns that field, and never the table.
 fn size_table(message: &mut MessageBuilder, stab: &Stab) {
     let nest = message.nest_start(TCA_STAB);
     let mut base = vec![stab.cell_log, stab.size_log];
@@ -222,8 +221,8 @@ fn size_table(message: &mut MessageBuilder, stab: &Stab) {
     message.nest_end(nest);
 }
 
-/// Appends `TCA_OPTIONS`. A change leaves out what cannot change, since the
-/// kernel refuses even the value that it has.
+/// Appends `TCA_OPTIONS`. A change omits what cannot change, because the kernel refuses even the
+/// present value.
 fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
     match kind {
         QdiscKind::Htb(htb) => {
@@ -292,7 +291,7 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
                 (TCA_CAKE_DIFFSERV_MODE, tins(q.tins)),
                 (TCA_CAKE_FLOW_MODE, flow_mode(q.flow_mode)),
                 (TCA_CAKE_RTT, rtt),
-                // tc's own choice for an `rtt`.
+                // The target that tc derives from an `rtt`.
                 (TCA_CAKE_TARGET, (rtt / 20).max(1)),
                 (TCA_CAKE_NAT, u32::from(q.nat)),
                 (TCA_CAKE_INGRESS, u32::from(q.ingress)),
@@ -312,8 +311,7 @@ fn options(message: &mut MessageBuilder, kind: &QdiscKind, change: bool) {
             }
             message.nest_end(nest);
         }
-        // A BPF qdisc takes no options.
-        // A listed one has requests of its own.
+        // A BPF qdisc takes no options. A listed one has its own requests.
         QdiscKind::Kit(_) | QdiscKind::Rows(_) | QdiscKind::Listed(_) | QdiscKind::Other(_) => {}
     }
 }
@@ -369,8 +367,7 @@ fn ack_filter(filter: CakeAckFilter) -> u32 {
     found.map_or(0, |pair| pair.1)
 }
 
-/// `struct tc_red_qopt`, the idle table and the probability as a fraction of
-/// 2^32.
+/// Appends `struct tc_red_qopt`, the idle table and the probability as a fraction of 2^32.
 fn red(message: &mut MessageBuilder, red: &Red) {
     let nest = message.nest_start(TCA_OPTIONS);
     let mut parms = Vec::with_capacity(16);
@@ -387,16 +384,15 @@ fn red(message: &mut MessageBuilder, red: &Red) {
     message.nest_end(nest);
 }
 
-/// A probability in millionths as the kernel's fraction of 2^32, rounded.
+/// Converts a probability in millionths to the kernel's fraction of 2^32, rounded.
 fn probability(millionths: u32) -> u32 {
     let fraction = ((u64::from(millionths) << 32) + 500_000) / 1_000_000;
     u32::try_from(fraction).unwrap_or(u32::MAX)
 }
 
-/// How many times the average halves its distance while the queue idles for
-/// each slot of `1 << scell_log` microseconds (`tc_red_eval_idle_damping` of
-/// iproute2; the kernel looks it up by microseconds,
-/// `red_calc_qavg_from_idle_time`, include/net/red.h).
+/// Returns the idle table: for each slot of `1 << scell_log` microseconds, how many times the
+/// average is halved while the queue is idle. It follows `tc_red_eval_idle_damping` of iproute2;
+/// the kernel looks it up by microseconds (`red_calc_qavg_from_idle_time`, include/net/red.h).
 pub(super) fn idle_table(red: &Red) -> [u8; 256] {
     let weight = 1.0 / 2_f64.powi(i32::from(red.wlog));
     let packet = u64::from(red.avpkt.max(1));

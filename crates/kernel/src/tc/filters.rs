@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Weirgate's filters at a device's ingress and egress hooks: requests out,
-//! listings in.
+//! weirgate's filters at a device's ingress and egress hooks: encodes requests and reads listings.
 //!
-//! The filter that restores marks is known for weirgate's by its preference, its
-//! kind and the cookie of its action; the others by preference and name
-//! ([`Program::of_filter`]). What they do not drop they pass on, so that filters of
-//! others with a greater preference see each packet as they would without them.
+//! The filter that restores marks is recognised by its preference, its kind and the cookie of its
+//! action; the others by preference and name ([`Program::of_filter`]). They pass on every packet
+//! that they do not drop. So filters of other programs with a greater preference see these packets
+//! as usual.
 
 use super::decode::Entry;
 use crate::netlink::wire::{self, Attrs};
@@ -42,7 +41,7 @@ const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
 const TC_H_MIN_EGRESS: u32 = 0xffff_fff3;
 pub(crate) const CLSACT_PARENTS: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
 
-/// Where `struct tcmsg` has the parent.
+/// The offset of the parent in `struct tcmsg`.
 const PARENT: usize = 12;
 
 /// `ETH_P_ALL` (linux/if_ether.h).
@@ -51,29 +50,28 @@ const ETH_P_ALL: u16 = 3;
 /// linux/tc_act/tc_ctinfo.h; nlink has the others of its attributes.
 const TCA_CTINFO_CPMARK_MASK: u16 = 7;
 
-/// What tells that an action is weirgate's.
+/// The cookie of weirgate's actions.
 const COOKIE: &[u8] = b"weirgate";
 
-/// `struct tc_ctinfo`: index, capabilities, action, two counts of users.
+/// The size of `struct tc_ctinfo`: index, capabilities, action, two reference counts.
 const TC_CTINFO: usize = 20;
 
-/// What a change attaches: a program as these hooks have it, with a descriptor for each
-/// of its filters; none where it goes.
+/// The change of one program: attached as these hooks have it, with a descriptor for each of its
+/// filters, or detached.
 pub(crate) type Change<'a> = (Program, Option<(&'a HookPrograms, Vec<OwnedFd>)>);
 
-/// What room a device's hooks have for filters.
+/// Which filters a device's hooks can take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Hooks whose programs are no filters.
+    /// Hooks whose programs are attached by tcx.
     pub(crate) by_tcx: Vec<ClsactHook>,
-    /// The parent that requests name for what arrives. An `ingress` qdisc takes any, and
-    /// lists all of its filters with the one that was named last (`tc_new_tfilter`,
-    /// net/sched/cls_api.c).
+    /// The parent in requests for ingress filters. An `ingress` qdisc accepts any, and lists all of
+    /// its filters with the one that was named last (`tc_new_tfilter`, net/sched/cls_api.c).
     pub(crate) arriving: u32,
 }
 
 impl Default for Room {
-    /// That of a `clsact` qdisc of one's own.
+    /// Returns the values of weirgate's own `clsact` qdisc.
     fn default() -> Self {
         Self {
             by_tcx: Vec::new(),
@@ -83,7 +81,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The parent of a hook's filters.
+    /// Returns the parent of a hook's filters.
     fn parent(&self, hook: ClsactHook) -> u32 {
         match hook {
             ClsactHook::Ingress => self.arriving,
@@ -92,15 +90,15 @@ impl Room {
     }
 }
 
-/// The parent that the filters of a hook are listed with; `None` where there is none.
+/// Returns the parent with which the filters of a hook are listed; `None` without filters.
 pub(crate) fn listed_parent(payloads: &[Vec<u8>]) -> Option<u32> {
     payloads
         .iter()
         .find_map(|payload| wire::u32_at(payload, PARENT))
 }
 
-/// What is listed at the hooks of a device, each with the parent of its hook. An `ingress`
-/// qdisc has the same filters at both, and runs them for what arrives.
+/// Returns the listings of both hooks of a device, each with the parent of its hook. An `ingress`
+/// qdisc lists the same filters at both, and runs them for arriving packets.
 pub(crate) fn by_hook(mut arrives: Vec<Vec<u8>>, leaves: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let one = listed_parent(&arrives).is_some_and(|own| Some(own) == listed_parent(&leaves));
     for payload in &mut arrives {
@@ -114,8 +112,8 @@ pub(crate) fn by_hook(mut arrives: Vec<Vec<u8>>, leaves: Vec<Vec<u8>>) -> Vec<Ve
     arrives
 }
 
-/// The requests that make what `after` says of what `before` says, but for the programs
-/// of hooks where they are no filters.
+/// Returns the requests that lead from `before` to `after`. Programs at hooks that use tcx are left
+/// out.
 pub(crate) fn change(
     ifindex: u32,
     (before, after): (Option<&HookPrograms>, Option<&HookPrograms>),
@@ -169,7 +167,7 @@ pub(crate) fn change(
     out
 }
 
-/// The parent of a hook's filters in `clsact`.
+/// Returns the parent of a hook's filters in `clsact`.
 const fn parent(hook: ClsactHook) -> u32 {
     match hook {
         ClsactHook::Ingress => TC_H_MIN_INGRESS,
@@ -182,9 +180,8 @@ pub(crate) fn remove(ifindex: u32) -> MessageBuilder {
     message(RTM_DELQDISC, 0, (ifindex, CLSACT_HANDLE, TC_H_CLSACT, 0))
 }
 
-/// A request that must fail: ENOENT where there is no such action, EINVAL for
-/// want of its settings where there is (`tcf_ctinfo_init`,
-/// net/sched/act_ctinfo.c).
+/// Returns a request that must fail: with ENOENT if the action does not exist, and with EINVAL for
+/// lack of settings if it does (`tcf_ctinfo_init`, net/sched/act_ctinfo.c).
 pub(crate) fn probe() -> MessageBuilder {
     let mut message = MessageBuilder::new(RTM_NEWACTION, NLM_F_REQUEST | NLM_F_CREATE);
     // `struct tcamsg`.
@@ -202,7 +199,7 @@ fn restore(ifindex: u32, parent: u32, mask: u32) -> MessageBuilder {
     let mut message = at(RTM_NEWTFILTER, flags, ifindex, (parent, RESTORE_PREFERENCE));
     message.append_attr_str(TCA_KIND, "matchall");
     let options = message.nest_start(TCA_OPTIONS);
-    // A card could not look into the connection.
+    // Not in hardware: a network card cannot see the connection.
     message.append_attr_u32(TCA_MATCHALL_FLAGS, TCA_CLS_FLAGS_SKIP_HW);
     let actions = message.nest_start(TCA_MATCHALL_ACT);
     let action = message.nest_start(1);
@@ -220,8 +217,8 @@ fn restore(ifindex: u32, parent: u32, mask: u32) -> MessageBuilder {
     message
 }
 
-/// A program, in place of one that is there: it is exchanged between two packets
-/// (`cls_bpf_change`, net/sched/cls_bpf.c).
+/// Attaches a program. An existing one is replaced between two packets (`cls_bpf_change`,
+/// net/sched/cls_bpf.c).
 fn attach(ifindex: u32, slot: (u32, u16), name: &str, program: RawFd) -> MessageBuilder {
     let mut message = at(RTM_NEWTFILTER, NLM_F_CREATE, ifindex, slot);
     message.append_attr_str(TCA_KIND, "bpf");
@@ -234,20 +231,20 @@ fn attach(ifindex: u32, slot: (u32, u16), name: &str, program: RawFd) -> Message
     message
 }
 
-/// Takes a program away.
+/// Detaches a program.
 fn detach(ifindex: u32, slot: (u32, u16)) -> MessageBuilder {
     let mut message = at(RTM_DELTFILTER, 0, ifindex, slot);
     message.append_attr_str(TCA_KIND, "bpf");
     message
 }
 
-/// A request about a filter of a parent, by its preference.
+/// Returns a request about a filter of a parent, by its preference.
 fn at(kind: u16, flags: u16, ifindex: u32, (parent, preference): (u32, u16)) -> MessageBuilder {
     let info = u32::from(preference) << 16 | u32::from(ETH_P_ALL.to_be());
     message(kind, flags, (ifindex, 1, parent, info))
 }
 
-/// A request with its `struct tcmsg`: device, handle, parent and info.
+/// Returns a request with its `struct tcmsg`: device, handle, parent and info.
 pub(crate) fn message(
     kind: u16,
     flags: u16,
@@ -263,33 +260,33 @@ pub(crate) fn message(
     message
 }
 
-/// Whether an entry of a listing is a filter: beside its filters, a classifier
-/// lists itself and its tables, whose handles have no low bits.
+/// Returns whether an entry of a listing is a filter. A classifier also lists itself and its
+/// tables, whose handles have no low bits.
 pub(crate) fn is_filter(entry: &Entry<'_>) -> bool {
     entry.handle & 0xfff != 0 && entry.attrs.has(TCA_OPTIONS)
 }
 
-/// The filters of weirgate's programs at a device, in the order of each one's row.
+/// The filters of weirgate's programs at a device, each program's in the order of its row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Found(BTreeMap<(Program, usize), FoundFilter>);
 
 impl Found {
-    /// Adds one that is no filter, at a hook and with the preference of one.
+    /// Adds a program that is attached by tcx, as if it were a filter at this hook with this
+    /// preference.
     pub(crate) fn add(&mut self, hook: ClsactHook, preference: u16, filter: FoundFilter) {
         if let Some(own) = Program::of_filter(hook, preference, &filter.name) {
             self.0.insert(own, filter);
         }
     }
 
-    /// Those of a program.
+    /// Returns the filters of a program.
     pub(crate) fn of(&self, program: Program) -> Vec<FoundFilter> {
         let own = self.0.range((program, 0)..=(program, usize::MAX));
         own.map(|(_, filter)| filter.clone()).collect()
     }
 }
 
-/// What the filters of a device's hooks are; each with the bytes that it was listed
-/// in. The settings of programs are not in the listing.
+/// Identifies the filters of a device's hooks. The settings of programs are not in the listing.
 pub(crate) fn read(payloads: &[Vec<u8>]) -> (HookPrograms, Found) {
     let mut hooks = HookPrograms::default();
     let mut found = Found::default();
@@ -308,12 +305,12 @@ pub(crate) fn read(payloads: &[Vec<u8>]) -> (HookPrograms, Found) {
     (hooks, found)
 }
 
-/// Whether a filter is weirgate's.
+/// Returns whether a filter is weirgate's.
 pub(crate) fn is_own(payload: &[u8], entry: &Entry<'_>) -> bool {
     restored(payload, entry).is_some() || program(payload, entry).is_some()
 }
 
-/// The program of weirgate's that a filter is; `None` for any other filter.
+/// Returns weirgate's program to which a filter belongs; `None` for any other filter.
 fn program(payload: &[u8], entry: &Entry<'_>) -> Option<((Program, usize), FoundFilter)> {
     if entry.kind != "bpf" {
         return None;
@@ -329,15 +326,14 @@ fn program(payload: &[u8], entry: &Entry<'_>) -> Option<((Program, usize), Found
     let flags = options.u32(TCA_BPF_FLAGS).unwrap_or_default();
     let filter = FoundFilter {
         id: options.u32(TCA_BPF_ID).unwrap_or_default(),
-        // A classic program has no tag.
+        // A classic BPF program has no tag.
         direct: flags & TCA_BPF_FLAG_ACT_DIRECT != 0 && options.has(TCA_BPF_TAG),
         name,
     };
     Some((own, filter))
 }
 
-/// The mask of a filter that restores marks as weirgate makes it; `None` for
-/// any other filter.
+/// Returns the mask of weirgate's filter that restores marks; `None` for any other filter.
 fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
     let preference = wire::u32_at(payload, 16)? >> 16;
     if preference != u32::from(RESTORE_PREFERENCE)
@@ -368,7 +364,7 @@ mod tests {
     use super::*;
     use weirgate_state::Payload;
 
-    /// A request as the kernel would list it.
+    /// Returns a request in the form of the kernel's listing.
     fn listed(message: MessageBuilder) -> Vec<u8> {
         message.finish()[16..].to_vec()
     }
@@ -381,7 +377,7 @@ mod tests {
         assert_eq!(read(&[]), (HookPrograms::default(), Found::default()));
     }
 
-    /// A filter as the kernel lists it.
+    /// Returns a filter in the form of the kernel's listing.
     fn program_listed(slot: (u32, u16), name: &str) -> Vec<u8> {
         let mut message = at(RTM_NEWTFILTER, 0, 7, slot);
         message.append_attr_str(TCA_KIND, "bpf");
@@ -394,7 +390,7 @@ mod tests {
         listed(message)
     }
 
-    /// Hooks whose classifier of payloads has the label of those below.
+    /// Hooks whose payload classifier has the label of those below.
     fn looking() -> HookPrograms {
         HookPrograms {
             payload: Some(Payload { lowest: 24 }),
@@ -416,12 +412,12 @@ mod tests {
                     direct: true,
                 };
                 assert_eq!((hooks.others, found.of(program)), (false, vec![own]));
-                // What a request asks for has no tag yet.
+                // A request has no tag yet.
                 let (_, asked) = read(&[listed(attach(7, slot, &name, 3))]);
                 assert!(asked.of(program).iter().all(|filter| !filter.direct));
                 let (hooks, found) = read(&[program_listed(slot, "other")]);
                 assert!(hooks.others && found == Found::default());
-                // At the other hook it is another's.
+                // At the other hook it belongs to another program.
                 let other = (slot.0 ^ 1, slot.1);
                 assert!(read(&[program_listed(other, &name)]).0.others);
             }
@@ -445,7 +441,7 @@ mod tests {
                 hooks.stale.contains(&program)
             };
             assert!(stale(&old));
-            // What cannot be read is to be exchanged too.
+            // A program that cannot be read has to be replaced too.
             let readable = matches!(program, Program::Payload | Program::Order);
             assert_eq!(stale(&current), !readable);
             if row.filters.len() > 1 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic control over rtnetlink: messages out, trees and counters in.
+//! Traffic control over rtnetlink: encodes requests, and reads trees and counters.
 
 pub(crate) mod decode;
 pub(crate) mod encode;
@@ -21,10 +21,10 @@ pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
 /// `sizeof(struct tcmsg)`.
 pub(crate) const TCMSG: usize = 20;
 
-/// `HTB_VER >> 16` of sch_htb.c; another major version is refused.
+/// `HTB_VER >> 16` of sch_htb.c; the kernel refuses another major version.
 pub(crate) const HTB_VERSION: u32 = 3;
-/// `TC_LINKLAYER_ETHERNET`: the kernel then wants no rate table, whose only
-/// use left is to guess the link layer (`htb_change_class`).
+/// `TC_LINKLAYER_ETHERNET`: with this the kernel requires no rate table, whose only remaining use
+/// is to guess the link layer (`htb_change_class`).
 pub(crate) const LINKLAYER_ETHERNET: u8 = 1;
 pub(crate) const LINKLAYER_ATM: u8 = 2;
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attributes as bytes, with the flags of their types: a listing becomes a request.
+//! Attributes as bytes, with the flags of their types, to convert a listing to a request.
 
 use crate::netlink::wire;
 
 /// An attribute's type without its flags (linux/netlink.h).
 const NLA_TYPE_MASK: u16 = 0x3fff;
 
-/// Attributes in their order, without flags in their type.
+/// Returns attributes in order, without flags in their types.
 pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     flagged(bytes).map(|(kind, payload)| (kind & NLA_TYPE_MASK, payload))
 }
 
-/// The same with the flags of their type, such as that of nests.
+/// Returns attributes in order, with flags in their types, such as that of nests.
 fn flagged(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -32,7 +32,7 @@ pub(super) fn put(out: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The same attributes, with other contents.
+/// Returns the same attributes with changed contents.
 pub(super) fn changed(bytes: &[u8], change: impl Fn(u16, &mut [u8])) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for (kind, payload) in flagged(bytes) {
@@ -43,7 +43,7 @@ pub(super) fn changed(bytes: &[u8], change: impl Fn(u16, &mut [u8])) -> Vec<u8> 
     out
 }
 
-/// The same attributes but for these.
+/// Returns the same attributes except for these.
 pub(super) fn without(bytes: &[u8], left_out: &[u16]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for (kind, payload) in flagged(bytes) {

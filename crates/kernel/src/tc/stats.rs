@@ -12,36 +12,36 @@ const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_APP: u16 = 4;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// The counters of one qdisc or class since it was made.
+/// The counters of one qdisc or class since its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     /// Its handle or class id.
     pub handle: Handle,
-    /// Where it hangs; `None` at the device.
+    /// Its parent; `None` for the root of a device.
     pub parent: Option<Handle>,
     /// The qdisc's kind.
     pub kind: String,
-    /// Bytes sent, counted as the root's size table counts them.
+    /// Bytes sent, as the root's size table counts them.
     pub bytes: u64,
     /// Packets sent.
     pub packets: u64,
     /// Packets dropped.
     pub drops: u32,
-    /// How often sending had to wait, as the qdisc counts it.
+    /// How often sending was delayed, as the qdisc counts it.
     pub overlimits: u32,
-    /// Packets taken back from the device.
+    /// Packets that the device returned to the qdisc.
     pub requeues: u32,
-    /// Bytes waiting now, counted like `bytes`.
+    /// The present backlog in bytes, counted like `bytes`.
     pub backlog_bytes: u32,
-    /// Packets waiting now.
+    /// The present backlog in packets.
     pub queued_packets: u32,
-    /// ECN marks, where the qdisc tells.
+    /// ECN marks, if the qdisc reports them.
     pub marks: Option<u64>,
-    /// Packets of an HTB class that went with tokens of a class above it.
+    /// Packets of an HTB class that used tokens of a class above it.
     pub borrowed: Option<u32>,
     /// The statistics of its queue management.
     pub inside: Inside,
-    /// Of cake, its tins.
+    /// For cake: its tins.
     pub tins: Vec<Tin>,
 }
 
@@ -54,7 +54,7 @@ pub struct DeviceCounters {
     pub classes: Vec<Counters>,
 }
 
-/// The counters of a listing's entry; `None` where it has none.
+/// Reads the counters in a listing's entry; `None` if it has none.
 pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
     let stats = entry.attrs.nest(TCA_STATS2);
     let basic = stats.bytes(TCA_STATS_BASIC)?;
@@ -87,7 +87,7 @@ pub(crate) fn counters(entry: &Entry<'_>) -> Option<Counters> {
     })
 }
 
-/// ECN marks from a qdisc's own statistics (linux/pkt_sched.h).
+/// Returns ECN marks from a qdisc's own statistics (linux/pkt_sched.h).
 fn marks(kind: &str, app: &[u8], tins: &[Tin]) -> Option<u64> {
     match kind {
         // struct tc_fq_codel_xstats: type 0 is the qdisc's.

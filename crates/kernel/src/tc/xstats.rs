@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A qdisc's own statistics (`xstats`, linux/pkt_sched.h) in one form for all kinds.
+//! A qdisc's own statistics (`xstats`, linux/pkt_sched.h), in one form for all kinds.
 
 use crate::netlink::wire::{self, Attrs};
 
@@ -16,40 +16,39 @@ const TCA_CAKE_TIN_STATS_AVG_DELAY_US: u16 = 19;
 const TCA_CAKE_TIN_STATS_SPARSE_FLOWS: u16 = 21;
 const TCA_CAKE_TIN_STATS_BULK_FLOWS: u16 = 22;
 const TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS: u16 = 23;
-/// What a tin's flows are.
+/// The attributes that count a tin's flows.
 const FLOWS: [u16; 3] = [
     TCA_CAKE_TIN_STATS_SPARSE_FLOWS,
     TCA_CAKE_TIN_STATS_BULK_FLOWS,
     TCA_CAKE_TIN_STATS_UNRESPONSIVE_FLOWS,
 ];
 
-/// Inside a queue, as far as its kind tells.
+/// The inner state of a queue, as far as its kind reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inside {
-    /// How long the packet waited that left last, or as the kind has it (of cake
-    /// the mean of the tin where it is longest), in microseconds.
+    /// The delay of the packet that left last, in microseconds, or what the kind reports instead.
+    /// For cake it is the mean delay of the tin with the longest one.
     pub delay_us: Option<u32>,
-    /// Of cake the longest wait of late, in microseconds.
+    /// For cake: the longest recent delay, in microseconds.
     pub peak_us: Option<u32>,
-    /// The probability by which it drops or marks, in millionths.
+    /// The probability with which it drops or marks, in millionths.
     pub probability: Option<u32>,
-    /// Whether it drops or marks now, for delay.
+    /// Whether it drops or marks at present because of delay.
     pub dropping: Option<bool>,
-    /// Flows that have packets waiting, or had just now.
+    /// Flows with packets waiting, or with recent packets.
     pub flows: Option<u32>,
     /// How often a flow became new; wraps at 2^32.
     pub new_flows: Option<u32>,
-    /// Packets dropped because it was full; begins again at 2^32.
+    /// Packets dropped because it was full; wraps at 2^32.
     pub full_drops: Option<u32>,
-    /// Bytes of memory that its packets take.
+    /// The memory of its packets, in bytes.
     pub memory: Option<u32>,
 }
 
-/// One of the queues by priority that cake calls tins; its short counters begin
-/// again at 2^32.
+/// One of cake's queues by priority, called tins. Its 32-bit counters wrap at 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tin {
-    /// Bytes sent, counted as the qdisc's size table counts them.
+    /// Bytes sent, as the qdisc's size table counts them.
     pub bytes: u64,
     /// Packets sent.
     pub packets: u32,
@@ -57,21 +56,20 @@ pub struct Tin {
     pub drops: u32,
     /// Packets marked with ECN.
     pub marks: u32,
-    /// Bytes waiting now.
+    /// The present backlog in bytes.
     pub backlog_bytes: u32,
-    /// Packets waiting now.
+    /// The present backlog in packets.
     pub queued_packets: u32,
-    /// The mean wait of late, in microseconds.
+    /// The recent mean delay, in microseconds.
     pub delay_us: u32,
-    /// The longest wait of late, in microseconds.
+    /// The recent longest delay, in microseconds.
     pub peak_us: u32,
-    /// Flows that have packets waiting, or had just now.
+    /// Flows with packets waiting, or with recent packets.
     pub flows: u32,
 }
 
-/// The tins of cake, the least urgent first where there are several
-/// (`cake_config_diffserv*`, net/sched/sch_cake.c, but for `diffserv8`, which
-/// numbers them alike); nothing of other kinds.
+/// Reads the tins of cake; nothing for other kinds. If there are several, the least urgent comes
+/// first (`cake_config_diffserv*`, net/sched/sch_cake.c; `diffserv8` is not reordered).
 pub(super) fn tins(kind: &str, app: &[u8]) -> Vec<Tin> {
     if kind != "cake" {
         return Vec::new();
@@ -95,7 +93,7 @@ pub(super) fn tins(kind: &str, app: &[u8]) -> Vec<Tin> {
     all.nests().map(tin).collect()
 }
 
-/// Reads a qdisc's own statistics; nothing of kinds that have none.
+/// Reads a qdisc's own statistics; empty for kinds without any.
 pub(super) fn inside(kind: &str, app: &[u8]) -> Inside {
     let word = |offset| wire::u32_at(app, offset);
     let sum = |one: usize, other: usize| Some(word(one)?.saturating_add(word(other)?));
@@ -140,7 +138,7 @@ pub(super) fn inside(kind: &str, app: &[u8]) -> Inside {
     }
 }
 
-/// A part of 2^64 in millionths.
+/// Converts a part of 2^64 to millionths.
 fn millionths(part: u64) -> u32 {
     ((u128::from(part) * 1_000_000) >> 64) as u32
 }
@@ -172,7 +170,7 @@ mod tests {
             (fq_codel.full_drops, fq_codel.memory),
             (Some(5), Some(4096))
         );
-        // A class's statistics are of one flow, and none of the queue's.
+        // The statistics of a class are those of one flow, and not of the queue.
         assert_eq!(inside("fq_codel", &words(&[1, 2, 3, 4])), Inside::default());
         let codel = inside("codel", &words(&[1514, 3, 2, 5200, 9, 6, 0, 1, 0]));
         assert_eq!((codel.delay_us, codel.dropping), (Some(5200), Some(true)));
@@ -184,13 +182,13 @@ mod tests {
             (Some(250_000), Some(15_000))
         );
         assert_eq!(pie.full_drops, Some(3));
-        // Cut short, or of a kind that has none.
+        // Truncated, or of a kind without any.
         assert_eq!(inside("codel", &[1, 2]), Inside::default());
         assert_eq!(inside("pfifo", &words(&[1, 2, 3])), Inside::default());
         assert_eq!(inside("cake", &[]), Inside::default());
     }
 
-    /// A netlink attribute, padded to four bytes (linux/netlink.h).
+    /// Returns a netlink attribute, padded to four bytes (linux/netlink.h).
     fn attr(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = (value.len() as u16 + 4).to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());

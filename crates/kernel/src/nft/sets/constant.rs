@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Constant sets that tell TCP segments without payload.
+//! Constant sets that identify TCP segments without payload.
 //!
-//! A TCP segment carries nothing if its IP length is the sum of both header
-//! lengths. nf_tables cannot add, so every combination that is possible is in
-//! a set: 11 x 11 for IPv4, 11 for IPv6 without extension headers. An IPv6
-//! packet with extension headers is taken for one with payload.
+//! A TCP segment has no payload if its IP length is the sum of both header lengths. nf_tables
+//! cannot add, so a set contains every possible combination: 11 x 11 for IPv4, and 11 for IPv6
+//! without extension headers. An IPv6 packet with extension headers counts as one with payload.
 
 use std::collections::BTreeSet;
 use weirgate_state::Key;
 use weirgate_units::Inserted as _;
 
-/// One of the sets.
+/// One of the constant sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConstantSet {
-    /// `ip length . version-and-header-length . data-offset`, each as the two
-    /// bytes where it stands, other bits cleared.
+    /// `ip length . version-and-header-length . data-offset`, each as the two bytes that contain
+    /// it, with other bits cleared.
     TcpEmptyV4,
-    /// `payload length . data-offset` alike.
+    /// `payload length . data-offset`, in the same form.
     TcpEmptyV6,
 }
 
@@ -45,8 +44,8 @@ impl ConstantSet {
         }
     }
 
-    /// Its elements as the kernel holds them: each part in network order,
-    /// padded to four bytes.
+    /// Returns its elements in the kernel's form: each part in network byte order, padded to four
+    /// bytes.
     pub(crate) fn elements(self) -> BTreeSet<Vec<u8>> {
         let part = |value: u16| {
             let bytes = value.to_be_bytes();

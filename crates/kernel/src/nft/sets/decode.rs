@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets as the kernel lists them.
+//! Reads sets from the kernel's listings.
 
 use super::constant::ConstantSet;
 use super::encode::switch_keys;
@@ -19,19 +19,18 @@ use weirgate_state::{Content, Hook, Key, Origin, Refreshed, Set, Table, TableCha
 use weirgate_units::Handle;
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// What a table has beside chains.
+/// The parts of a table other than chains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sets {
-    /// Constant sets whose elements are as they should be.
+    /// Constant sets that have the right elements.
     pub(crate) constants: BTreeSet<ConstantSet>,
     /// The sets of the state, with their elements.
     pub(crate) own: Vec<Set>,
-    /// Chains that have a switch, and whether it is on; `None` where it is
-    /// neither on nor off.
+    /// Chains with a switch, and whether it is on; `None` if it is only partly on.
     pub(crate) switches: BTreeMap<String, Option<bool>>,
 }
 
-/// The elements of a set listing.
+/// Returns the elements in the listing of a set.
 pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
     payloads
         .iter()
@@ -44,34 +43,34 @@ pub(crate) fn elements(payloads: &[Vec<u8>]) -> BTreeSet<Vec<u8>> {
         .inserted()
 }
 
-/// A set of a table as the kernel lists it.
+/// A set of a table in the kernel's listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Listed {
-    /// A set of values; its elements are listed apart.
+    /// A set of values; its elements are listed separately.
     Fixed {
         name: String,
         key: Key,
-        /// Whether it holds ranges.
+        /// Whether it contains ranges.
         interval: bool,
     },
-    /// A map to classes; its elements are listed apart.
+    /// A map to classes; its elements are listed separately.
     Classes {
         name: String,
         key: Key,
-        /// Whether it holds ranges.
+        /// Whether it contains ranges.
         interval: bool,
     },
-    /// A set whose values are replaced in place; alike.
+    /// A set whose values are replaced in place; its elements are listed separately.
     Refreshed { name: String, key: Key },
-    /// A whole one.
+    /// A meter, completely read.
     Meter(Set),
     /// The switch of this chain.
     Switch(String),
-    /// One of [`ConstantSet`]'s names, or a set that weirgate does not make.
+    /// A constant set, or a set that weirgate does not create.
     Other(String),
 }
 
-/// Reads a listing's entry, if it is of the table.
+/// Reads an entry of a listing, if it belongs to the table.
 pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
     let attrs = Attrs::after(payload, NFGENMSG);
     if attrs.text(NFTA_SET_TABLE)? != table {
@@ -126,8 +125,8 @@ pub(crate) fn listed(payload: &[u8], table: &str) -> Option<Listed> {
     })
 }
 
-/// Takes a listed set or switch from the table as it was, where the change did
-/// not touch it; whether it could.
+/// Takes a listed set or switch from the former table, if the change did not touch it. Returns
+/// whether it did.
 pub(crate) fn keep(sets: &mut Sets, found: &Listed, before: &Table, change: &TableChange) -> bool {
     let (name, key) = match found {
         Listed::Fixed { name, key, .. }
@@ -160,7 +159,7 @@ pub(crate) fn keep(sets: &mut Sets, found: &Listed, before: &Table, change: &Tab
     same_kind
 }
 
-/// The set of these listed elements.
+/// Returns the set with these listed elements.
 pub(crate) fn fixed(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
     let plain = |(from, to, _)| (from, to);
     Set {
@@ -176,10 +175,10 @@ pub(crate) fn fixed(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]
     }
 }
 
-/// The map to classes of these listed elements.
+/// Returns the map to classes with these listed elements.
 pub(crate) fn classes(name: String, key: Key, interval: bool, payloads: &[Vec<u8>]) -> Set {
     let mapped = |(from, to, class): (u128, u128, Option<u32>)| {
-        // One without data cannot be ours, nor class 0.
+        // An element without data or with class 0 cannot be weirgate's.
         (from, to, Handle::from_u32(class.unwrap_or(0)))
     };
     Set {
@@ -195,9 +194,8 @@ pub(crate) fn classes(name: String, key: Key, interval: bool, payloads: &[Vec<u8
     }
 }
 
-/// Listed elements as ranges, each with its data; single keys where the set's
-/// flags do not say that it holds ranges. A range that reaches to the greatest
-/// key has no end.
+/// Returns listed elements as ranges, each with its data; single keys if the set's flags do not say
+/// that it contains ranges. A range up to the greatest key has no end element.
 fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Option<u32>)> {
     let mut keys: Vec<(u128, bool, Option<u32>)> = payloads
         .iter()
@@ -216,7 +214,7 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
             Some((value, end & NFT_SET_ELEM_INTERVAL_END != 0, data))
         })
         .collect();
-    // An end and a beginning of one key: the end comes first.
+    // If an end and a beginning have the same key, the end comes first.
     keys.arrange_by_key(|(value, end, _)| (*value, !end));
     let mut elements: Vec<(u128, u128, Option<u32>)> = Vec::new();
     let mut open = None;
@@ -237,7 +235,7 @@ fn ranges(key: Key, interval: bool, payloads: &[Vec<u8>]) -> Vec<(u128, u128, Op
     elements
 }
 
-/// The refreshed set of these listed elements.
+/// Returns the refreshed set with these listed elements.
 pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
     let plain = fixed(name, key, false, payloads);
     let found = match plain.content {
@@ -251,8 +249,8 @@ pub(crate) fn refreshed(name: String, key: Key, payloads: &[Vec<u8>]) -> Set {
     Set { content, ..plain }
 }
 
-/// Whether listed elements of a switch are those of a chain that is on;
-/// `None` where they are neither all nor none.
+/// Returns whether the listed elements of a switch mean that the chain is on; `None` if only some
+/// of them are present.
 pub(crate) fn is_on(netdev: bool, payloads: &[Vec<u8>]) -> Option<bool> {
     let found = elements(payloads);
     let wanted: BTreeSet<Vec<u8>> = switch_keys(netdev).into_iter().inserted();

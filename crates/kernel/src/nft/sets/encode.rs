@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that make, fill, switch and remove sets.
+//! Messages that create, fill, switch and delete sets.
 
 use super::constant::ConstantSet;
 use super::key::{TYPE_CLASSID, TYPE_ETHERTYPE, TYPE_NFPROTO};
@@ -20,13 +20,12 @@ use nlink::netlink::nftables::{
 use weirgate_state::{Content, PPPOE_SESSION, Set, switch_name};
 use weirgate_units::Handle;
 
-/// Elements in one message; a nest holds less than 64 KiB.
+/// The most elements in one message, because a nest has less than 64 KiB.
 const ELEMENTS_AT_ONCE: usize = 1000;
 /// linux/netfilter/nf_tables.h.
 const NFTA_SET_ELEM_LIST_SET_ID: u16 = 4;
 
-/// The messages that make a constant set in a transaction; `id` is its number
-/// there.
+/// Returns the messages that create a constant set in a transaction; `id` is its number there.
 pub(crate) fn create_constant(
     constant: ConstantSet,
     netdev: bool,
@@ -54,7 +53,7 @@ pub(crate) fn create_constant(
     [set, list]
 }
 
-/// The head of a set and the names that all its messages bear.
+/// Returns the message that creates a set, with its names.
 fn head(netdev: bool, table: &str, name: &str, id: u32) -> MessageBuilder {
     let mut set = message(NFT_MSG_NEWSET, NLM_F_CREATE, family(netdev));
     set.append_attr_str(NFTA_SET_TABLE, table);
@@ -73,7 +72,7 @@ fn element_list(netdev: bool, table: &str, name: &str, id: Option<u32>) -> Messa
     list
 }
 
-/// The messages that make a set in a transaction; `id` is its number there.
+/// Returns the messages that create a set in a transaction; `id` is its number there.
 pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<MessageBuilder> {
     let mut head = head(netdev, table, &set.name, id);
     head.append_attr_u32_be(NFTA_SET_KEY_TYPE, set.key.type_number());
@@ -104,7 +103,8 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
             elements.iter().map(mapped).collect::<Vec<_>>()
         }
         Content::Refreshed(refreshed) => {
-            // A flag that no other set of ours has tells it when it is read.
+            // This flag, which no other set of weirgate's has, identifies the set when it is read
+            // back.
             head.append_attr_u32_be(NFTA_SET_FLAGS, NFT_SET_TIMEOUT);
             let keys = refreshed.found.iter().map(|value| (*value, false, None));
             return with_elements(
@@ -129,8 +129,8 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
     let mut keys: Vec<(u128, bool, Option<Handle>)> = Vec::new();
     for (from, to, class) in elements {
         keys.push((from, false, class));
-        // An interval ends before the key of its end; one without an end
-        // reaches to the greatest key.
+        // An interval ends before the key of its end element; one without an end element reaches to
+        // the greatest key.
         if ranges && to < set.key.greatest() {
             keys.push((to + 1, true, None));
         }
@@ -138,7 +138,7 @@ pub(crate) fn create(set: &Set, netdev: bool, table: &str, id: u32) -> Vec<Messa
     with_elements(head, set, netdev, table, Some(id), &keys)
 }
 
-/// The messages that replace what a refreshed set has.
+/// Returns the messages that replace the elements of a refreshed set.
 pub(crate) fn refill(set: &Set, netdev: bool, table: &str, found: &[u128]) -> Vec<MessageBuilder> {
     let mut flush = message(NFT_MSG_DELSETELEM, 0, family(netdev));
     flush.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);
@@ -147,7 +147,8 @@ pub(crate) fn refill(set: &Set, netdev: bool, table: &str, found: &[u128]) -> Ve
     with_elements(flush, set, netdev, table, None, &keys)
 }
 
-/// A message, and those that add elements; the flag is that of an end.
+/// Returns a message and those that add elements. The flag of an element says that it is the end of
+/// an interval.
 fn with_elements(
     first: MessageBuilder,
     set: &Set,
@@ -181,7 +182,7 @@ fn with_elements(
     messages
 }
 
-/// The message that removes a set, or a chain's switch by its name.
+/// Returns the message that deletes a set, or by its name the switch of a chain.
 pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     let mut set = message(NFT_MSG_DELSET, 0, family(netdev));
     set.append_attr_str(NFTA_SET_TABLE, table);
@@ -189,8 +190,8 @@ pub(crate) fn delete(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     set
 }
 
-/// The keys of a switch: IPv4 and IPv6 as the field `Version` is loaded, and
-/// sessions of PPPoE where that is the ethertype.
+/// Returns the keys of a switch: IPv4 and IPv6 in the form of the field `Version`. If that is the
+/// ethertype, PPPoE sessions too.
 pub(super) fn switch_keys(netdev: bool) -> Vec<Vec<u8>> {
     let version = |number| crate::nft::field::raw(weirgate_state::Field::Version, netdev, number);
     let mut keys = [4, 6].map(version).to_vec();
@@ -200,7 +201,7 @@ pub(super) fn switch_keys(netdev: bool) -> Vec<Vec<u8>> {
     keys
 }
 
-/// The message that makes a chain's switch, off.
+/// Returns the message that creates a chain's switch, switched off.
 pub(crate) fn create_switch(netdev: bool, table: &str, chain: &str, id: u32) -> MessageBuilder {
     let mut map = head(netdev, table, &switch_name(chain), id);
     let (kind, length) = if netdev {
@@ -215,7 +216,7 @@ pub(crate) fn create_switch(netdev: bool, table: &str, chain: &str, id: u32) -> 
     map
 }
 
-/// The message that switches a chain on or off.
+/// Returns the message that switches a chain on or off.
 pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> MessageBuilder {
     let name = switch_name(chain);
     let mut list = if on {
@@ -246,7 +247,7 @@ pub(crate) fn switch(netdev: bool, table: &str, chain: &str, on: bool) -> Messag
     list
 }
 
-/// Asks for the elements of a set or switch.
+/// Requests the elements of a set or switch.
 pub(crate) fn list(netdev: bool, table: &str, name: &str) -> MessageBuilder {
     let mut message = message(NFT_MSG_GETSETELEM, 0, family(netdev));
     message.append_attr_str(NFTA_SET_ELEM_LIST_TABLE, table);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sets: those of a table, the switches of chains, and the constant ones that
-//! tell segments without payload.
+//! Sets: those of a table, the switches of chains, and the constant sets that identify segments
+//! without payload.
 
 mod constant;
 mod decode;

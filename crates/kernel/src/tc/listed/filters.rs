@@ -14,19 +14,19 @@ use weirgate_units::{Arrange as _, Inserted as _};
 /// linux/rtnetlink.h.
 pub(super) const TCA_CHAIN: u16 = 11;
 
-/// What is listed of one qdisc or class that can have filters.
+/// The listings for one qdisc or class that can have filters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilterPoint {
     /// The qdisc or class.
     pub(crate) parent: u32,
-    /// Every chain that somebody made or that has a filter.
+    /// Every chain that was created explicitly or has a filter.
     pub(crate) chains: Vec<Vec<u8>>,
-    /// The filters, with what their classifiers list of themselves.
+    /// The filters, and the entries that classifiers list for themselves.
     pub(crate) filters: Vec<Vec<u8>>,
 }
 
-/// The bits of a filter's flags that a request may have (`tc_flags_valid`,
-/// net/pkt_cls.h): skip the card, skip the kernel, be verbose.
+/// The flags of a filter that a request may have (`tc_flags_valid`, net/pkt_cls.h): skip hardware,
+/// skip software, be verbose.
 const ASKED_FLAGS: u32 = 0b1_0011;
 
 /// Attributes of a classifier: actions and police; flags; counters.
@@ -40,7 +40,7 @@ struct Classifier {
 /// linux/pkt_cls.h.
 const CLASSIFIERS: [Classifier; 9] = [
     classifier("basic", &[3, 4], None, &[5]),
-    // Its program is no classic one where it has a number; see `filter`.
+    // With a program id it is not a classic program; see `filter`.
     classifier("bpf", &[1, 2], Some(9), &[]),
     classifier("cgroup", &[1, 2], None, &[]),
     classifier("flow", &[9, 10], None, &[]),
@@ -70,7 +70,7 @@ const TCA_U32_DIVISOR: u16 = 4;
 const TCA_U32_MARK: u16 = 10;
 
 impl FilterPoint {
-    /// What makes its chains and filters again; `None` where that cannot be.
+    /// Returns what creates its chains and filters again; `None` if that is impossible.
     pub(super) fn objects(&self) -> Option<Vec<ListedObject>> {
         let filters = self.filters()?;
         let mut objects = self.chains(&filters);
@@ -78,7 +78,8 @@ impl FilterPoint {
         Some(objects)
     }
 
-    /// Chains that do not come with a filter: somebody made them, perhaps with a template.
+    /// Returns the chains that do not come with a filter: they were created explicitly, perhaps
+    /// with a template.
     fn chains(&self, filters: &[ListedObject]) -> Vec<ListedObject> {
         let number = |attrs: &Attrs<'_>| attrs.u32(TCA_CHAIN).unwrap_or_default();
         let of_filters: BTreeSet<u32> = filters
@@ -108,7 +109,7 @@ impl FilterPoint {
         made
     }
 
-    /// The filters; `None` where one of them could not be made again.
+    /// Returns the filters; `None` if one of them could not be created again.
     fn filters(&self) -> Option<Vec<ListedObject>> {
         let mut tables = Vec::new();
         let mut found = Vec::new();
@@ -130,7 +131,7 @@ impl FilterPoint {
                 found.push((entry.kind == "bpf", object));
             }
         }
-        // The newest table is listed first; the first made of a preference came with the
+        // The newest table is listed first. The first table of a preference was created with the
         // classifier itself (`u32_init`, net/sched/cls_u32.c).
         let mut roots = BTreeMap::new();
         tables.reverse();
@@ -140,7 +141,7 @@ impl FilterPoint {
             roots.entry(preference).or_insert(number);
             known
         });
-        // Of classic programs too the newest is first, and the first that matches decides.
+        // The newest classic program is also listed first, and the first one that matches decides.
         let (mut programs, mut others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|(program, _)| *program);
         programs.reverse();
@@ -151,9 +152,9 @@ impl FilterPoint {
     }
 }
 
-/// Whether the table that comes with each preference of `u32` gets the number again that it
-/// is listed with. The kernel numbers them as they come, from 800 on, and takes no number
-/// that somebody asks for (`u32_init`, net/sched/cls_u32.c).
+/// Returns whether the table of each `u32` preference gets the same number again as in the listing.
+/// The kernel numbers these tables in order of creation, from 800, and accepts no number in a
+/// request (`u32_init`, net/sched/cls_u32.c).
 fn numbered_anew(objects: &[ListedObject], roots: &BTreeMap<u32, u32>) -> bool {
     let mut begun = BTreeSet::new();
     let firsts = objects
@@ -167,7 +168,7 @@ fn numbered_anew(objects: &[ListedObject], roots: &BTreeMap<u32, u32>) -> bool {
         .all(|(preference, number)| roots[&preference] == number)
 }
 
-/// The options of a filter as a request has them.
+/// Returns the options of a filter in the form of a request.
 fn filter(name: &str, raw: &[u8]) -> Option<Vec<u8>> {
     let known = CLASSIFIERS.iter().find(|known| known.name == name)?;
     let has = |kind| attributes(raw).any(|(own, _)| own == kind);
@@ -207,7 +208,7 @@ mod tests {
             numbered_anew(&objects, &roots.collect())
         };
         assert!(kept(&[]) && kept(&[(3, 0x800)]) && kept(&[(1, 0x800), (3, 0x801)]));
-        // What was made before has been deleted since, or was made later.
+        // Tables that were created earlier have been deleted since, or were created later.
         assert!(!kept(&[(3, 0x801)]) && !kept(&[(1, 0x801), (3, 0x800)]));
     }
 }

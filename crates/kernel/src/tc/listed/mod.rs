@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree that the state has no words for, kept as the kernel lists it: what is listed
-//! becomes the requests that make it again.
+//! A qdisc tree that the state cannot describe, stored as the kernel lists it: the listing is
+//! converted to the requests that create the tree again.
 //!
-//! A listing and a request have the same attributes, with exceptions that are named here.
-//! What a listing does not hold cannot be made again, and such a tree is not kept: the
-//! slots of a size table, the distribution of netem's jitter, programs of filters. Neither
-//! is what nobody has tried: actions of filters, shared blocks of filters, offload.
+//! A listing and a request have the same attributes, with exceptions that are named here. A tree is
+//! not stored if the listing does not contain all of it: the slots of a size table, the
+//! distribution of netem's jitter, programs of filters. Nor is it if it has features that were
+//! never tried: actions of filters, shared blocks of filters, offload.
 //!
-//! One thing that is not listed is assumed: the table by which RED's and CHOKe's average
-//! sinks while the link is idle. It is made as tc makes it for a link of 10 Mbit/s, its
-//! own default, and packets of 1,000 bytes.
+//! One thing that is not listed is assumed: the table by which the average of RED and CHOKe
+//! decreases while the link is idle. It is created as tc does for a link of 10 Mbit/s, tc's
+//! default, and packets of 1,000 bytes.
 
 mod filters;
 
@@ -43,13 +43,14 @@ const TCA_EGRESS_BLOCK: u16 = 14;
 const TCA_RED_FLAGS: u16 = 4;
 const RED_BLOCKS: [u16; 2] = [5, 6];
 
-/// Disciplines whose classes somebody makes. Those of others come with the qdisc.
+/// Disciplines whose classes are created by requests. Those of other disciplines come with the
+/// qdisc.
 const WITH_OWN_CLASSES: [&str; 4] = ["drr", "hfsc", "htb", "qfq"];
 
-/// Disciplines whose listing is not what makes them, or that need more than one device.
+/// Disciplines whose listing cannot be used as a request, or that need more than one device.
 const NOT_KEPT: [&str; 5] = ["gred", "mqprio", "plug", "taprio", "teql0"];
 
-/// Where the filters of a tree can be: its qdiscs, and classes that may have children.
+/// Returns where a tree can have filters: at its qdiscs, and at classes that may have children.
 pub(crate) fn filter_parents(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTreeSet<u32> {
     let tree = |entry: &&Entry<'_>| entry.handle >> 16 != 0 && entry.parent != TC_H_CLSACT;
     let inner = classes
@@ -63,8 +64,8 @@ pub(crate) fn filter_parents(qdiscs: &[Entry<'_>], classes: &[Entry<'_>]) -> BTr
         .inserted()
 }
 
-/// The tree of a device, with what is listed of each of its [`filter_parents`]; `None` where it
-/// could not be made again.
+/// Returns the tree of a device, with the listings of each of its [`filter_parents`]; `None` if it
+/// could not be created again.
 pub(crate) fn tree(
     qdiscs: &[Entry<'_>],
     classes: &[Entry<'_>],
@@ -92,12 +93,12 @@ fn qdisc(
     seen: &mut BTreeSet<u32>,
     objects: &mut Vec<ListedObject>,
 ) -> Option<()> {
-    // A listing that names a qdisc twice must not be followed for ever.
+    // Do not recurse without end if a listing names a qdisc twice.
     if !seen.insert(entry.handle) {
         return None;
     }
     let below = [TCA_STAB, TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK];
-    // The root's table is a matter of its own.
+    // The root's size table is handled separately.
     let from = usize::from(entry.parent == TC_H_ROOT);
     if below[from..].iter().any(|kind| entry.attrs.has(*kind)) || NOT_KEPT.contains(&&*entry.kind) {
         return None;
@@ -127,8 +128,8 @@ fn qdisc(
     Some(())
 }
 
-/// Classes with parents before children, otherwise by number: the kernel lists them as
-/// they lie in its table.
+/// Sorts classes with parents before children, otherwise by number. The kernel lists them in the
+/// order of its hash table.
 fn parents_first<'a, 'b>(mut classes: Vec<&'a Entry<'b>>) -> Vec<&'a Entry<'b>> {
     classes.arrange_by_key(|class| class.handle);
     let parents: BTreeMap<u32, u32> = classes
@@ -173,8 +174,8 @@ fn object(
     }
 }
 
-/// What a request has in place of the options that are listed; outside `None` where
-/// there is no such request.
+/// Converts listed options to those of a request. The outer `None` means that there is no such
+/// request.
 #[expect(clippy::option_option, reason = "an entry may have no options at all")]
 fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
     let Some(raw) = entry.attrs.bytes(TCA_OPTIONS) else {
@@ -186,7 +187,7 @@ fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
             if has(TCA_HTB_OFFLOAD) {
                 return None;
             }
-            // The major version alone, and no packets counted (`htb_init`).
+            // The major version alone, and no count of packets (`htb_init`).
             changed(raw, |kind, bytes| {
                 if kind == TCA_HTB_INIT && bytes.len() >= 20 {
                     bytes[..4].copy_from_slice(&HTB_VERSION.to_ne_bytes());
@@ -194,11 +195,11 @@ fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
                 }
             })
         }
-        // Behind the settings of `struct tc_sfq_qopt_v1` there are counters.
+        // Counters follow the settings of `struct tc_sfq_qopt_v1`.
         "sfq" => {
             let mut options = raw.to_vec();
             options.iter_mut().skip(48).for_each(|byte| *byte = 0);
-            // A limit that is asked for bounds the flows, the kernel's own does not.
+            // A requested limit bounds the number of flows; the kernel's default does not.
             if wire::u32_at(raw, 16)? > wire::u32_at(raw, 8)? {
                 options[8..12].fill(0);
             }
@@ -208,13 +209,13 @@ fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
         "fq_codel" => changed(raw, codel_times(&[1, 3, 7])),
         "pie" => changed(raw, pie_target(1)),
         "fq_pie" => changed(raw, pie_target(3)),
-        // With an overhead cake counts no longer as the device does.
+        // With an overhead, cake stops counting as the device does.
         "cake" if has(TCA_CAKE_RAW) => without(raw, &[TCA_CAKE_OVERHEAD]),
         "red" => {
             if RED_BLOCKS.into_iter().any(has) {
                 return None;
             }
-            // Flags go one way or the other (`red_get_flags`, net/red.h).
+            // Flags are in one place or in the other (`red_get_flags`, net/red.h).
             let flags = has(TCA_RED_FLAGS);
             with_idle_table(changed(raw, |kind, bytes| {
                 if flags && kind == TCA_RED_PARMS && bytes.len() >= 16 {
@@ -238,8 +239,8 @@ fn qdisc_options(entry: &Entry<'_>) -> Option<Option<Vec<u8>>> {
     Some(Some(options))
 }
 
-/// The shortest microseconds that `CoDel` keeps as what was listed: it keeps units of
-/// 1,024 ns, and lists whole microseconds, rounded down.
+/// Returns the lowest number of microseconds that `CoDel` stores as the listed value. It stores
+/// units of 1,024 ns, and lists whole microseconds, rounded down.
 fn codel_times(kinds: &'static [u16]) -> impl Fn(u16, &mut [u8]) {
     move |kind, bytes| {
         if kinds.contains(&kind)
@@ -253,7 +254,7 @@ fn codel_times(kinds: &'static [u16]) -> impl Fn(u16, &mut [u8]) {
     }
 }
 
-/// The same of PIE's target, which is kept in ticks of 64 ns.
+/// Does the same for PIE's target, which is stored in ticks of 64 ns.
 fn pie_target(of: u16) -> impl Fn(u16, &mut [u8]) {
     move |kind, bytes| {
         if kind == of
@@ -265,7 +266,7 @@ fn pie_target(of: u16) -> impl Fn(u16, &mut [u8]) {
     }
 }
 
-/// `TCA_RED_STAB` and `TCA_CHOKE_STAB`, which are one number, behind the others.
+/// Appends `TCA_RED_STAB` or `TCA_CHOKE_STAB`, which have the same number.
 fn with_idle_table(mut options: Vec<u8>) -> Vec<u8> {
     let parms = attributes(&options).find(|(kind, _)| *kind == TCA_RED_PARMS);
     let log = |at| {
@@ -290,7 +291,8 @@ fn with_idle_table(mut options: Vec<u8>) -> Vec<u8> {
     options
 }
 
-/// The requests that make a tree again at a device; `replace` in place of another root.
+/// Returns the requests that create a tree again at a device. With `replace` it replaces another
+/// root.
 pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<MessageBuilder> {
     let request = |(at, object): (usize, &ListedObject)| {
         let kind = match object.what {
@@ -306,7 +308,7 @@ pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<Mess
         };
         let head = (ifindex, object.handle, object.parent, object.info);
         let mut asked = message(kind, NLM_F_CREATE | only, head);
-        // Some disciplines want a nest called one, and list it without
+        // Some disciplines require the nested flag in requests, and list without it
         // (`ets_qdisc_change`, net/sched/sch_ets.c).
         for (kind, payload) in attributes(&object.attributes) {
             let nested = if kind == TCA_OPTIONS { NLA_F_NESTED } else { 0 };
@@ -321,7 +323,8 @@ pub(crate) fn requests(ifindex: u32, listed: &Listed, replace: bool) -> Vec<Mess
 mod tests {
     use super::*;
 
-    /// Each value that `CoDel` can keep is listed, and asked for such that it is kept again.
+    /// Each value that `CoDel` can store is listed, and requested so that the same value is stored
+    /// again.
     #[test]
     fn times_are_kept_however_often_they_are_read() {
         for units in [1_u64, 2, 3, 999, 4_882, 97_656] {

@@ -1,40 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether one link is up, by replies, silence and its carrier.
+//! Decides whether one link is up, from replies, silence and its carrier.
 //!
-//! What else speaks against a link makes it suspected: it is asked more often, and given up
-//! after half the silence. Without silence it is never given up, so that nothing but a
-//! lost carrier speaks for itself.
+//! Other evidence against a link makes it suspected: then it is probed more often, and given up
+//! after half the silence. Only silence or a lost carrier makes a link fail; a suspicion alone
+//! never does.
 //!
-//! A link is given up after a time without an answer, and used again after a
-//! much longer time of answers without a gap. If it fails again soon after its
-//! return, that time doubles, so that a link which comes and goes is used less
-//! and less often.
+//! A link is given up after a time without replies, and used again after a much longer time of
+//! replies without a gap. If it fails again soon after its return, that longer time doubles. So an
+//! unstable link is used less and less often.
 
 use weirgate_units::Span;
 
-/// So many rounds of questions in a row must be unanswered beside the silence:
-/// a machine that slept has not asked.
+/// How many consecutive rounds of probes must be unanswered, in addition to the silence: a machine
+/// that was suspended has sent no probes.
 const ROUNDS: u32 = 3;
-/// The time of answers doubles so often at most.
+/// How often the time of replies may double.
 const MOST_DOUBLINGS: u32 = 5;
-/// A link that held for so many of these times after its return is as good as
-/// new.
+/// A link that held for this many times `steady` after its return starts again without doublings.
 const AS_NEW: u64 = 10;
 
-/// The times after which a link counts as dead and as usable again.
+/// The times after which a link counts as dead, and as usable again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// The time between two rounds of questions, as long as they are answered.
+    /// The time between two rounds of probes, as long as these are answered.
     pub every: Span,
     /// The longest silence of the hosts.
     pub silence: Span,
-    /// How long there must be answers, without a gap of half the silence, before
-    /// a link is used again.
+    /// How long replies must last, without a gap of half the silence, before a link is used again.
     pub steady: Span,
 }
 
 impl Default for Timing {
-    /// Every 500 ms; given up after 2 s; used again after 10 s.
+    /// Probes every 500 ms; given up after 2 s; used again after 10 s.
     fn default() -> Self {
         Self {
             every: Span::from_millis(500),
@@ -44,39 +41,38 @@ impl Default for Timing {
     }
 }
 
-/// What is made of a link.
+/// The condition of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     Down,
     Up,
-    /// It is up, and something speaks against it since it was heard.
+    /// It is up, but there is evidence against it since the last reply.
     Suspected,
 }
 
-/// The health of one link. Times are nanoseconds of a clock that does not go
-/// back.
+/// The health of one link. Times are in nanoseconds of a monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     timing: Timing,
-    /// Whether anybody is asked.
+    /// Whether any hosts are probed.
     asks: bool,
     carrier: bool,
     condition: Condition,
-    /// The last answer; at first, the beginning.
+    /// The time of the last reply; at first, of the beginning.
     heard: u64,
-    /// Rounds of questions since then, and when the last that counts was asked.
+    /// The rounds of probes since then, and the time of the last one that counts.
     unanswered: u32,
     asked: u64,
-    /// Since when there are answers without a gap, where the link is down.
+    /// The begin of replies without a gap, if the link is down.
     good: Option<u64>,
-    /// When it was used again, and how often the time is doubled.
+    /// The time of its return, and how often `steady` is doubled.
     returned: Option<u64>,
     doublings: u32,
 }
 
 impl Health {
-    /// A link that counts as up or down from now on. With `asks` hosts are probed; else only the
-    /// carrier decides.
+    /// Creates a link that counts as up or down from now on. If `asks`, hosts are probed; otherwise
+    /// only the carrier decides.
     #[must_use]
     pub const fn new(timing: Timing, asks: bool, up: bool, now: u64) -> Self {
         Self {
@@ -93,15 +89,15 @@ impl Health {
         }
     }
 
-    /// Whether the link is to be used.
+    /// Returns whether the link should be used.
     #[must_use]
     pub const fn is_up(&self) -> bool {
         !matches!(self.condition, Condition::Down)
     }
 
-    /// The time until the next round of questions: a quarter of the usual while the
-    /// last is unanswered, so that packets lost by chance do not look like silence, and while
-    /// the link is suspected.
+    /// Returns the time until the next round of probes. It is a quarter of the usual time while the
+    /// last round is unanswered, so that a few lost packets do not look like silence, and while the
+    /// link is suspected.
     #[must_use]
     pub fn every(&self) -> Span {
         let every = self.timing.every.as_nanos();
@@ -112,14 +108,14 @@ impl Health {
         })
     }
 
-    /// How long answers must last before the link is used again.
+    /// Returns how long replies must last before the link is used again.
     #[must_use]
     pub fn patience(&self) -> Span {
         let steady = self.timing.steady.as_nanos();
         Span::from_nanos(steady.saturating_mul(1 << self.doublings))
     }
 
-    /// The device has gained or lost its carrier, which takes effect at once.
+    /// Notes whether the device has a carrier, which takes effect at once.
     pub fn carrier(&mut self, now: u64, carrier: bool) {
         if carrier == self.carrier {
             self.at(now);
@@ -135,7 +131,7 @@ impl Health {
         self.at(now);
     }
 
-    /// Something speaks against the link, or no longer. Answers that come later speak for it.
+    /// Begins or ends a suspicion of the link. A later reply ends it too.
     pub fn suspect(&mut self, now: u64, suspected: bool) {
         if self.is_up() && self.asks {
             self.condition = if suspected {
@@ -147,13 +143,13 @@ impl Health {
         self.at(now);
     }
 
-    /// Whether it is up, and something speaks against it.
+    /// Returns whether it is up but suspected.
     #[must_use]
     pub const fn is_suspected(&self) -> bool {
         matches!(self.condition, Condition::Suspected)
     }
 
-    /// All hosts were asked.
+    /// Notes that all hosts were probed.
     pub fn ask(&mut self, now: u64) {
         if self.unanswered < ROUNDS {
             self.asked = now;
@@ -162,10 +158,10 @@ impl Health {
         self.at(now);
     }
 
-    /// One of them answered.
+    /// Notes a reply of one of them.
     pub fn answer(&mut self, now: u64) {
         if !self.is_up() {
-            // There may have been a gap before.
+            // Detect a gap before this reply.
             self.at(now);
         }
         self.heard = now;
@@ -178,7 +174,7 @@ impl Health {
         }
     }
 
-    /// Time passed.
+    /// Notes that time has passed.
     pub fn at(&mut self, now: u64) {
         if self.is_up() {
             if self.ends().is_some_and(|end| now >= end) {
@@ -196,8 +192,7 @@ impl Health {
         }
     }
 
-    /// When [`Health::at`] has something to say again, unless there are other
-    /// inputs before.
+    /// Returns when [`Health::at`] has to be called again, unless there is other input before.
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         if self.is_up() {
@@ -207,7 +202,7 @@ impl Health {
         }
     }
 
-    /// When silence has lasted too long.
+    /// Returns the time at which the silence is too long.
     fn ends(&self) -> Option<u64> {
         let Timing { every, silence, .. } = self.timing;
         let part = if self.is_suspected() { 2 } else { 1 };
@@ -216,13 +211,13 @@ impl Health {
         (self.asks && self.unanswered >= ROUNDS).then(|| silent.max(asked))
     }
 
-    /// When answers have a gap.
+    /// Returns the time at which replies have a gap.
     fn gap(&self) -> u64 {
         self.heard
             .saturating_add(self.timing.silence.as_nanos() / 2)
     }
 
-    /// When answers have lasted long enough.
+    /// Returns the time at which replies have lasted long enough.
     fn returns(&self) -> Option<u64> {
         let good = self.good.filter(|_| self.carrier)?;
         Some(good.saturating_add(self.patience().as_nanos()))

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, FIRST_TABLE};
 
-/// How links share the connections that no rule is about.
+/// How links share the connections to which no rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Use {
-    /// The first that is up has all.
+    /// The first link that is up has all of them.
     #[default]
     Failover,
-    /// All that are up have new connections by their weights.
+    /// New connections are divided among all links that are up, by weight.
     Balance,
 }
 
@@ -22,50 +22,49 @@ pub enum Use {
 pub struct Links {
     /// How they share connections.
     pub usage: Use,
-    /// The bits of marks that number them.
+    /// The bits of marks that contain their numbers.
     pub marks: u32,
     /// The times after which a link counts as dead, and as usable again.
     pub timing: Timing,
-    /// At least one, the most preferred first.
+    /// The links, at least one, the most preferred first.
     pub links: Vec<Link>,
-    /// Who uses which; the first that fits.
+    /// The rules; the first one that matches applies.
     pub rules: Vec<Rule>,
 }
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// What people call it: the device, unless the file says otherwise.
+    /// Its name in messages: the device, unless the file gives another.
     pub name: String,
     /// Its device, as in the link's policy.
     pub device: DeviceName,
-    /// The next hops, at most one of each IP version. Without any, those of the
-    /// main table's default routes by this device.
+    /// The next hops, at most one of each IP version. Without any, those of the main table's
+    /// default routes through this device are used.
     pub gateways: Vec<IpAddr>,
-    /// Its part of new connections with [`Use::Balance`], 1 to 100.
+    /// Its weight for new connections with [`Use::Balance`], 1 to 100.
     pub weight: u32,
-    /// Hosts that are probed over this link; no others are.
+    /// The hosts that are probed over this link.
     pub probe: Vec<IpAddr>,
 }
 
 /// Connections that use certain links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Their source.
+    /// Their source prefix.
     pub from: Option<Prefix>,
-    /// Their destination.
+    /// Their destination prefix.
     pub to: Option<Prefix>,
-    /// Their protocol, any of these; none: any at all.
+    /// Their protocols; empty means any.
     pub protocols: Vec<Protocol>,
-    /// Their destination port, in any of these; none: any at all. Each protocol has ports.
+    /// Their destination ports; empty means any. Each of the protocols has ports.
     pub to_ports: Vec<Ports>,
-    /// Links by their number: the first that is up. If none is, the rule is
-    /// passed over.
+    /// The links by number: the first one that is up is used. If none is, the rule is skipped.
     pub links: Vec<usize>,
 }
 
 impl Use {
-    /// As a file says it.
+    /// Returns the word in a file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Use {
     }
 }
 
-/// What it is about, as a file says it.
+/// Writes its conditions as in a file.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
@@ -99,7 +98,7 @@ impl fmt::Display for Rule {
 }
 
 impl Links {
-    /// The rules that name a link, as text; those that prefer others say so.
+    /// Returns the rules that name a link, as text. It says so if a rule prefers other links.
     #[must_use]
     pub fn rules_of(&self, number: usize) -> Vec<String> {
         let mut found = Vec::new();
@@ -113,13 +112,13 @@ impl Links {
         found
     }
 
-    /// The routing table of a link by its number.
+    /// Returns the routing table of a link, by its number.
     #[must_use]
     pub const fn table(&self, number: usize) -> u32 {
         FIRST_TABLE + number as u32
     }
 
-    /// The value of a link in the bits of marks.
+    /// Returns the mark value of a link.
     #[must_use]
     pub const fn mark(&self, number: usize) -> u32 {
         (number as u32 + 1) << self.marks.trailing_zeros()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the text of a file of links to checked [`Links`]; all problems in one run.
+//! Parses the text of a file of links to checked [`Links`], and reports all problems in one run.
 
 use crate::codes;
 use crate::health::Timing;
@@ -13,21 +13,21 @@ use weirgate_units::{Inserted as _, Span};
 
 /// The only version of the format so far.
 const VERSION: i64 = 1;
-/// The bits of marks without `marks`: none that a policy has without `[marks]`.
+/// The default bits of marks, which a policy without `[marks]` does not use.
 const MARKS: u32 = 0x0000_0f00;
-/// Rules, and hosts that are asked over one link.
+/// The maximum number of rules, and of hosts that are probed over one link.
 const MOST_RULES: usize = 64;
 const MOST_PROBES: usize = 4;
-/// Protocols, and ranges of ports, of one rule.
+/// The maximum number of protocols, and of port ranges, in one rule.
 const MOST_ELEMENTS: usize = 16;
-/// Pairs of both, each of which is a rule of nftables.
+/// The maximum number of pairs of both; each pair is a rule of nftables.
 const MOST_PAIRS: usize = 32;
-/// Limits of the health check.
+/// The limits of the health check's times.
 const FASTEST: Span = Span::from_millis(100);
 const SLOWEST: Span = Span::from_secs(60);
 const LONGEST: Span = Span::from_secs(3_600);
 
-/// Reads a file of links. They are there if no problem is an error.
+/// Parses a file of links. Returns the links if no problem is an error.
 #[must_use]
 pub fn parse(source: &str) -> (Option<Links>, Vec<Problem>) {
     let problems = Problems::default();
@@ -94,7 +94,7 @@ fn marks(root: &mut Reader<'_, '_>) -> Option<u32> {
     let text = root.text("marks")?;
     let digits = text.value.strip_prefix("0x");
     let mask = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    // Numbers from 1 to 8 take four bits.
+    // Numbers from 1 to 8 need four bits.
     let fits = |mask: &u32| *mask != 0 && mask >> mask.trailing_zeros() == 0xf;
     let fitting = mask.filter(fits);
     if fitting.is_none() {
@@ -129,7 +129,7 @@ fn timing(root: &mut Reader<'_, '_>) -> Option<Timing> {
         }
         *member = span.value;
     }
-    // Three rounds, and time for the answer of the last.
+    // Three rounds, and time for the reply to the last one.
     let rounds = timing.every.as_nanos().saturating_mul(4);
     if timing.silence.as_nanos() < rounds {
         let message = "`silence` is shorter than four times `every`";
@@ -209,7 +209,7 @@ fn link(
     })
 }
 
-/// Addresses of single hosts, of which there are at most so many.
+/// Reads addresses of single hosts, at most `most`.
 fn addresses(table: &mut Reader<'_, '_>, key: &'static str, most: usize) -> Vec<Value<IpAddr>> {
     let found = table.parsed_list::<IpAddr>(key).unwrap_or_default();
     let wrong = |one: &&Value<IpAddr>| one.value.is_unspecified() || one.value.is_multicast();
@@ -287,7 +287,7 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
     }
 }
 
-/// Protocols and destination ports of a rule. Ports without a protocol are those of TCP and
+/// Reads protocols and destination ports of a rule. Ports without a protocol are those of TCP and
 /// UDP.
 fn transport(table: &mut Reader<'_, '_>) -> (Vec<Protocol>, Vec<Ports>) {
     let protocols = elements(table, "protocol", codes::PROTOCOL, Protocol::read);
@@ -313,7 +313,7 @@ fn transport(table: &mut Reader<'_, '_>) -> (Vec<Protocol>, Vec<Ports>) {
     (protocols, ports)
 }
 
-/// The elements of a list of words, of which there are at most so many.
+/// Reads a list of words, with at most [`MOST_ELEMENTS`] elements.
 fn elements<T>(
     table: &mut Reader<'_, '_>,
     key: &'static str,

@@ -10,21 +10,21 @@ use weirgate_state::{
 };
 use weirgate_units::Inserted as _;
 
-/// Where rules begin, from [`FIRST_PRIORITY`]. More particular routes of the main
-/// table come first, such as those to the hosts' networks.
+/// The offset of the first rule from [`FIRST_PRIORITY`]. More specific routes of the main table
+/// come first, such as those to the hosts' networks.
 const PARTICULAR: u32 = 0;
-/// Then sockets that are bound to a link's device: probes above all.
+/// Next are sockets that are bound to a link's device, such as those of probes.
 const BOUND: u32 = 10;
-/// Then connections that have a link.
+/// Next are connections that have a link.
 const MARKED: u32 = 20;
-/// Then all others.
+/// Last are all others.
 const OTHERS: u32 = 30;
 /// The main table (`RT_TABLE_MAIN`, linux/rtnetlink.h).
 const MAIN: u32 = 254;
 
-/// The desired routing: `up` says for each link whether it is used, and `paths` how its device
-/// leads to the internet. A link without a path for an IP version is not used for that version. If
-/// no link is used, the main table decides, as before.
+/// Returns the desired routing. `up` says for each link whether it is used, and `paths` how its
+/// device leads to the internet. A link without a path for an IP version is not used for that
+/// version. If no link is used, the main table decides, as without weirgate.
 #[must_use]
 pub fn routing(links: &Links, up: &[bool], paths: &[LinkPath]) -> Routing {
     let mut wanted = Routing {
@@ -82,7 +82,7 @@ fn route(wanted: &mut Routing, version: IpVersion, links: &Links, up: &[bool], p
     wanted.rules.extend(rules);
 }
 
-/// How connections are marked.
+/// Returns how connections are marked.
 pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
     let is_up = |number: usize| up.get(number) == Some(&true);
     let mut choices = Vec::new();
@@ -114,7 +114,7 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
     }
 }
 
-/// The connections of a rule: those of each protocol and each range of ports.
+/// Returns the connections of a rule: one selector for each protocol and port range.
 fn selectors(rule: &Rule) -> Vec<Selector> {
     let net = |prefix: &Prefix| (prefix.address, prefix.length);
     let of = |transport| Selector {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One step of a plan: what it does to the kernel, and why. How it reads is in
-//! `text::step`.
+//! One step of a plan: what it does to the kernel, and why. Its text is in `text::step`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,16 +11,16 @@ use weirgate_units::Handle;
 pub struct Step {
     /// What is done.
     pub action: Action,
-    /// The policy line that wants it; empty for removals.
+    /// The policy line that requires it; empty for removals.
     pub origin: Origin,
 }
 
-/// Where a qdisc hangs.
+/// The parent of a qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QdiscParent {
-    /// At the device.
+    /// The device: a root qdisc.
     Root,
-    /// Below a class.
+    /// A class.
     Class(Handle),
 }
 
@@ -34,10 +33,10 @@ impl fmt::Display for QdiscParent {
     }
 }
 
-/// A change that the kernel makes whole or refuses.
+/// A change that the kernel makes completely or refuses.
 ///
-/// Qdiscs come here without what is below them: HTB without classes, classes
-/// without their leaf. Those have steps of their own.
+/// A qdisc is here without what is below it: HTB without classes, a class without its leaf. Those
+/// have steps of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Removes a table with its chains.
@@ -47,7 +46,7 @@ pub enum Action {
         /// Its name.
         name: String,
     },
-    /// Creates an IFB device, marks it as weirgate's and sets it up.
+    /// Creates an IFB device, sets weirgate's alias and brings it up.
     CreateIfb {
         /// Its name.
         device: DeviceName,
@@ -56,24 +55,24 @@ pub enum Action {
     SetOffloads {
         /// The device.
         device: DeviceName,
-        /// How they shall be.
+        /// The wanted offloads.
         offloads: Offloads,
     },
-    /// Adds a qdisc where the kernel's default is.
+    /// Adds a qdisc in place of the kernel's default.
     AddQdisc {
         /// The device.
         device: DeviceName,
-        /// Where it hangs.
+        /// Its parent.
         parent: QdiscParent,
         /// The qdisc alone.
         qdisc: Qdisc,
     },
-    /// Puts a qdisc with a new handle in the place of another, in one operation
-    /// of the kernel: no packet meets anything else there meanwhile.
+    /// Replaces a qdisc by one with a new handle, in one operation of the kernel: packets never see
+    /// anything else there in between.
     ReplaceQdisc {
         /// The device.
         device: DeviceName,
-        /// Where it hangs.
+        /// Its parent.
         parent: QdiscParent,
         /// The new qdisc alone.
         qdisc: Qdisc,
@@ -82,12 +81,12 @@ pub enum Action {
     ChangeQdisc {
         /// The device.
         device: DeviceName,
-        /// Where it hangs.
+        /// Its parent.
         parent: QdiscParent,
         /// The qdisc alone, with its new settings.
         qdisc: Qdisc,
     },
-    /// Exchanges the root's size table; the tree and its queues stay.
+    /// Replaces the root's size table; the tree and its queues stay.
     ChangeStab {
         /// The device.
         device: DeviceName,
@@ -100,7 +99,7 @@ pub enum Action {
     DeleteQdisc {
         /// The device.
         device: DeviceName,
-        /// Where it hangs.
+        /// Its parent.
         parent: QdiscParent,
         /// Its handle.
         handle: Handle,
@@ -126,38 +125,36 @@ pub enum Action {
         /// Its id.
         id: Handle,
     },
-    /// Puts a whole table in place, instead of one of its name if there is
-    /// one, in one transaction.
+    /// Creates a whole table, or replaces the one of its name, in one transaction.
     SetTable {
         /// The table.
         table: Table,
     },
-    /// Makes one table of another in one transaction: what differs is written
-    /// anew, everything else keeps its counts and its memory.
+    /// Changes a table in one transaction: what differs is rewritten, and everything else keeps its
+    /// counters and meters.
     ChangeTable {
-        /// The table as it is.
+        /// The present table.
         before: Table,
-        /// The table as it shall be.
+        /// The wanted table.
         after: Table,
     },
-    /// Clears decisions that connections keep in their marks, where the rule
-    /// that decided is another now or gone: the next packet is decided anew.
+    /// Clears decisions that are stored in marks of connections, if the rule that decided has
+    /// changed or is gone: the next packet is decided again.
     ForgetDecisions {
-        /// The bits of the mark that hold decisions.
+        /// The bits of the mark that contain decisions.
         mask: u32,
-        /// The decisions, as they stand in the mark.
+        /// The decisions, as values in the mark.
         values: BTreeSet<u32>,
     },
-    /// Makes, changes or removes what weirgate has where packets arrive at a
-    /// device, in one call: the place itself where there is none, then the
-    /// filters. The place goes with the last filter unless `after` keeps it or
-    /// others have filters there.
+    /// Creates, changes or removes weirgate's filters and programs at a device's hooks, in one
+    /// call: first the `clsact` qdisc if there is none, then the filters. The qdisc is removed with
+    /// the last filter, unless `after` keeps it or other programs have filters there.
     SetHooks {
         /// The device.
         device: DeviceName,
-        /// What is there.
+        /// The present programs.
         before: Option<HookPrograms>,
-        /// What shall be there.
+        /// The wanted programs.
         after: Option<HookPrograms>,
     },
     /// Removes an IFB device of weirgate's.
@@ -168,7 +165,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The device that changes, where it is one.
+    /// Returns the device that changes, if there is one.
     pub fn device(&self) -> Option<&DeviceName> {
         match self {
             Self::DeleteTable { .. }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stops a plan before it touches a kernel: a desired state that no
-//! kernel could hold, and things in the observed state that are not ours.
+//! Reasons against a plan, before it touches a kernel: a desired state that no kernel could hold,
+//! and objects of other programs in the observed state.
 
 use crate::Options;
 use crate::diff::tree;
@@ -15,21 +15,21 @@ use weirgate_units::Handle;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {object}: {what} ({hint})")]
 pub struct Problem {
-    /// `K301` no such device, `K302` a foreign root qdisc, `K303` a foreign
-    /// device of an IFB's name, `K304` a desired state no kernel could hold,
-    /// `K306` a foreign table.
+    /// `K301` no such device, `K302` another program's root qdisc, `K303` another program's device
+    /// with an IFB's name, `K304` a desired state that no kernel could hold, `K306` another
+    /// program's table.
     pub code: &'static str,
     /// The device, class or table.
     pub object: String,
     /// What is wrong.
     pub what: String,
-    /// What would be right.
+    /// The correction.
     pub hint: String,
     /// The policy line behind the object.
     pub origin: Origin,
 }
 
-/// Every problem of the pair of states, in the order of devices and tables.
+/// Returns every problem of the pair of states, in the order of devices and tables.
 pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Problem> {
     let mut found = Found(Vec::new());
     for (name, device) in &desired.devices {
@@ -50,9 +50,9 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
     found.0
 }
 
-/// Whether the root qdisc of an observed device is one that weirgate made: on
-/// its own IFB, or remembered by the caller, or an HTB, or a cake or the kit's shaper `1:`, on a device that one of
-/// weirgate's tables names.
+/// Returns whether weirgate created the root qdisc of an observed device. It did if the device is
+/// its own IFB, or the caller remembers the qdisc. It also did if one of weirgate's tables names
+/// the device, and the root is an HTB, or a cake or a shaper of the kit with weirgate's handle.
 fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options) -> bool {
     let own_ifb = observed.devices.get(name).is_some_and(|d| d.owned_ifb);
     let remembered = options
@@ -60,7 +60,7 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
         .and_then(|state| state.devices.get(name))
         .and_then(|device| device.root.as_ref())
         .is_some_and(|known| known.handle == root.handle && known.kind.name() == root.kind.name());
-    // No one else gives a cake the handle 1: unasked.
+    // Nobody else gives a cake the handle 1: by default.
     let of_kind = match &root.kind {
         QdiscKind::Htb(_) => true,
         QdiscKind::Cake(_) | QdiscKind::Rows(_) => root.handle == Handle::new(1, 0),
@@ -75,8 +75,8 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
     own_ifb || remembered || marked
 }
 
-/// Whether the tree can be made again as it was read: the state expresses all
-/// of it, and the size table's slots are known.
+/// Returns whether the tree could be created again as it was read: the state can describe all of
+/// it, and the slots of the size table are known.
 pub fn can_be_made(qdisc: &Qdisc) -> bool {
     let table_is_known = qdisc.stab.as_ref().is_none_or(|stab| !stab.data.is_empty());
     table_is_known
@@ -91,8 +91,8 @@ pub fn can_be_made(qdisc: &Qdisc) -> bool {
         }
 }
 
-/// Whether a plan could put a tree on a device, leaving its size table aside. Trees of
-/// others are made by other rules: an HTB without a default class, for example.
+/// Returns whether a plan could put a tree on a device, apart from its size table. Trees of other
+/// programs may break weirgate's rules: for example by an HTB without a default class.
 #[must_use]
 pub fn is_plannable(device: &DeviceName, root: &Qdisc) -> bool {
     let bare = Qdisc {
@@ -182,10 +182,9 @@ impl Found {
         );
     }
 
-    /// A table of our name is ours where it is remembered, where a rule names a
-    /// policy's line in its comment, as ours do, where it has a chain that ours
-    /// would have, or where it has no rules. What is already as wanted may be
-    /// anybody's.
+    /// Reports a table with weirgate's name that is not weirgate's. A table is weirgate's if it is
+    /// remembered, if the comment of a rule names a policy line, if it has one of weirgate's
+    /// chains, or if it has no rules. A table that is already as wanted may be anybody's.
     fn table_ownership(&mut self, wanted: &Table, observed: &State, options: &Options) {
         let of_name = |table: &&Table| table.netdev == wanted.netdev && table.name == wanted.name;
         let Some(seen) = observed.tables.iter().find(of_name) else {

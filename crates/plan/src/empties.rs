@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which steps lose the packets that wait: everything else is done in place.
+//! Which steps drop queued packets; all other steps change queues in place.
 
 use crate::Plan;
 use crate::action::{Action, QdiscParent};
@@ -8,10 +8,9 @@ use weirgate_state::{HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 
 impl Plan {
-    /// What a step of this plan does to packets that wait, in words, where it
-    /// drops them: `dev_graft_qdisc` (net/sched/sch_generic.c) and
-    /// `htb_delete` (net/sched/sch_htb.c) empty the queue that goes. `None`
-    /// where no queue goes that was there before the plan.
+    /// Says which queues a step of this plan empties: `dev_graft_qdisc` (net/sched/sch_generic.c)
+    /// and `htb_delete` (net/sched/sch_htb.c) drop the packets of a queue that is removed. Returns
+    /// `None` if no queue is removed that was there before the plan.
     #[must_use]
     pub fn empties(&self, action: &Action) -> Option<String> {
         if self.follows(action) {
@@ -22,8 +21,8 @@ impl Plan {
         let root = before.root.as_ref();
         let of_class = |id: Handle| {
             let class = class(root?, id)?;
-            // A class without a queue of its own has the kernel's, unless it
-            // is an inner one.
+            // A leaf class without a qdisc of its own has the kernel's default; an inner class has
+            // no queue.
             let inner = classes(root?).iter().any(|other| other.parent == id);
             (!inner || class.leaf.is_some()).then(|| format!("empties the queue of class {id}"))
         };
@@ -71,8 +70,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether an action replaces what an earlier one of the plan has put
-    /// there: of the state before, nothing is left to lose.
+    /// Returns whether an action replaces what an earlier action of the plan has put there. Then
+    /// nothing of the state before can be lost.
     pub(crate) fn follows(&self, action: &Action) -> bool {
         let replaced = |action: &Action| match action {
             Action::ReplaceQdisc { device, parent, .. } => Some((device.clone(), *parent)),
@@ -127,7 +126,7 @@ mod tests {
     }
 
     fn losses(before: &State, after: &State) -> Vec<Option<String>> {
-        // A plain queue at a root is not one of weirgate's.
+        // A plain queue at a root is not weirgate's.
         let options = Options {
             previous: None,
             replace_foreign: true,
@@ -137,7 +136,7 @@ mod tests {
         steps.map(|step| plan.empties(&step.action)).collect()
     }
 
-    /// A class without a queue of its own has the kernel's, in which packets wait too.
+    /// A class without a qdisc of its own has the kernel's default, in which packets wait too.
     #[test]
     fn the_kernels_own_queue_of_a_class_is_reported() {
         let tree = |classes: &[u16]| {

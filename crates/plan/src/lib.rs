@@ -61,39 +61,38 @@ pub use verify::{Difference, verify};
 
 use weirgate_state::{Device, Origin, State};
 
-/// A comparison of two states and the steps from one to the other.
+/// A comparison of two states, and the steps from one to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// What to do, in order; empty where nothing differs.
+    /// The steps, in order; empty if nothing differs.
     pub steps: Vec<Step>,
-    /// The state it starts from, to which a failed execution returns.
+    /// The state before, to which a failed execution returns.
     pub before: State,
-    /// The state it leads to.
+    /// The state after the steps.
     pub desired: State,
 }
 
-/// What the two states alone do not say.
+/// Information that is not in the two states.
 #[derive(Debug, Clone, Default)]
 pub struct Options<'a> {
-    /// The state that weirgate applied last, as the caller remembers it: root
-    /// qdiscs found in it may be replaced.
+    /// The state that weirgate applied last, as the caller remembers it. Root qdiscs of it may be
+    /// replaced.
     pub previous: Option<&'a State>,
-    /// Root qdiscs that are neither weirgate's nor the kernel's default may be
-    /// replaced as well.
+    /// Whether root qdiscs that are neither weirgate's nor the kernel's default may be replaced
+    /// too.
     pub replace_foreign: bool,
 }
 
-/// The steps from `observed` to `desired`, or every reason why there are none.
+/// Returns the steps from `observed` to `desired`, or every reason against them.
 ///
-/// Only devices and tables that `desired` names are touched, and tables and
-/// IFB devices of weirgate's that it no longer names. To give back a device
-/// that a policy no longer shapes, name it with its former state
-/// ([`with_former`]).
+/// Only devices and tables that `desired` names are touched, and weirgate's tables and IFB devices
+/// that it no longer names. To restore a device that a policy no longer shapes, name it with its
+/// former state ([`with_former`]).
 pub fn plan(observed: &State, desired: &State) -> Result<Plan, Vec<Problem>> {
     plan_with(observed, desired, &Options::default())
 }
 
-/// Like [`plan`], with [`Options`].
+/// Does the same as [`plan`], with [`Options`].
 pub fn plan_with(
     observed: &State,
     desired: &State,
@@ -111,18 +110,17 @@ pub fn plan_with(
     }
 }
 
-/// The steps that undo `steps`, which were planned for `observed`.
+/// Returns the steps that undo `steps`, which were planned for `observed`.
 pub fn inverse(steps: &[Step], observed: &State) -> Result<Vec<Step>, Refusal> {
     let after = run(steps, observed)?;
     Ok(diff::steps(&after, observed))
 }
 
-/// The desired state that returns to `former` (observed and saved before the
-/// first apply) whatever `desired` no longer names: devices that it shaped.
-/// With an empty `desired` this is the removal of everything.
+/// Returns the desired state with the `former` state (observed and stored before the first apply)
+/// of the devices that `desired` no longer names. With an empty `desired`, this removes everything.
 ///
-/// A former root qdisc that cannot be made again becomes the kernel's default;
-/// it was replaced because someone allowed it.
+/// A former root qdisc that cannot be created again becomes the kernel's default. The user has
+/// allowed its replacement.
 pub fn with_former(desired: &State, former: &State) -> State {
     let mut whole = desired.clone();
     for (name, device) in &former.devices {
@@ -136,7 +134,7 @@ pub fn with_former(desired: &State, former: &State) -> State {
             });
         }
     }
-    // A place for arriving packets that was there before stays.
+    // A `clsact` qdisc that was there before stays.
     for (name, hooks) in &former.hooks {
         whole
             .hooks

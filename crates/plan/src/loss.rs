@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan removes for good: qdiscs of other programs that the state names but cannot express,
-//! so that no plan can recreate them.
+//! What a plan removes for good: qdiscs of other programs that the state names but cannot describe,
+//! so that no plan can create them again.
 
 use crate::action::{Action, QdiscParent};
 use crate::{Plan, check};
@@ -8,19 +8,19 @@ use std::fmt;
 use weirgate_state::{DeviceName, HtbClass, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 
-/// Something on a device that going back cannot restore.
+/// A loss on a device that a rollback cannot restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
     /// The device.
     pub device: DeviceName,
-    /// Every object that is lost, in words.
+    /// Every lost object, in words.
     pub objects: Vec<String>,
-    /// Those of which the state does not know enough to make them again.
+    /// The objects about which the state knows too little to create them again.
     pub unknown: Vec<String>,
 }
 
 impl Loss {
-    /// What is lost with this tree; nothing where it can be made again.
+    /// Returns what is lost with this tree; `None` if it can be created again.
     pub fn of(device: &DeviceName, tree: &Qdisc) -> Option<Self> {
         if check::can_be_made(tree) {
             return None;
@@ -34,7 +34,8 @@ impl Loss {
         Some(loss)
     }
 
-    /// The slots of a device's size table, which the kernel does not show.
+    /// Returns the loss of a size table whose slots are unknown, because the kernel does not show
+    /// them.
     fn of_table(device: &DeviceName, root: &Qdisc) -> Option<Self> {
         let unknown = root.stab.as_ref()?.data.is_empty();
         let name = size_table(root);
@@ -91,7 +92,7 @@ impl fmt::Display for Loss {
 }
 
 impl Plan {
-    /// What its steps take away and no other plan can bring back.
+    /// Returns what the steps remove and no other plan can restore.
     pub fn losses(&self) -> Vec<Loss> {
         let gone = |action: &Action| {
             if self.follows(action) {
@@ -117,7 +118,7 @@ impl Plan {
     }
 }
 
-/// Every class below a qdisc.
+/// Returns every class below a qdisc.
 fn classes(qdisc: &Qdisc) -> &[HtbClass] {
     match &qdisc.kind {
         QdiscKind::Htb(htb) => &htb.classes,
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// The losses on `wan` from one root to another.
+    /// Returns the losses on `wan` from one root to another.
     fn losses(before: Qdisc, after: Option<Qdisc>) -> Vec<Loss> {
         let state = |root| State {
             devices: [(

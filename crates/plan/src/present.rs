@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Hook, State, Table};
 use weirgate_units::Inserted as _;
 
-/// The part of a state that can be applied with these foreign devices: without a device, the chains
-/// only for it are left out, and an IFB to which nothing is redirected then.
+/// Returns the part of a state that can be applied with these devices of other programs. If a
+/// device is missing, the tables that are only for it are left out, and an IFB to which nothing
+/// would be redirected.
 pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
     let is_ifb = |name: &DeviceName| state.devices.get(name).is_some_and(|one| one.owned_ifb);
     let carried = |table: &&Table| {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steps from one routing over several links to another.
 //!
-//! What comes is made before what goes is removed, so that no packet is looked
-//! up in a table that is not there yet. The way back is the plan from what is
-//! there then to what was there before.
+//! New parts are created before old ones are removed, so that no packet is looked up in a table
+//! that does not exist yet. The way back is a plan from the state that is observed then to the
+//! former one.
 
 use std::fmt;
 use weirgate_state::{LinkRoute, MARKS_TABLE, Marking, Routing, RoutingRule};
 
-/// A step.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoutingStep {
-    /// Makes a route, in place of any of its table and IP version.
+    /// Creates a route, or replaces the one of its table and IP version.
     SetRoute(LinkRoute),
-    /// Makes a rule.
+    /// Creates a rule.
     AddRule(RoutingRule),
-    /// Makes the table of marks, in place of any.
+    /// Creates or replaces the table of marks.
     SetMarks(Marking),
     /// Removes a rule.
     RemoveRule(RoutingRule),
@@ -25,7 +25,7 @@ pub enum RoutingStep {
     RemoveMarks,
 }
 
-/// The steps, in order; none where both are equal.
+/// Returns the steps, in order; none if both are equal.
 #[must_use]
 pub fn plan_routing(observed: &Routing, desired: &Routing) -> Vec<RoutingStep> {
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares what a kernel has with what it should have, field by field.
+//! Compares the observed with the desired state, field by field.
 
 use crate::diff::hooks;
 use crate::diff::tree;
@@ -11,14 +11,14 @@ use weirgate_state::{
 };
 use weirgate_units::Handle;
 
-/// One thing that is not as desired.
+/// One difference from the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The device, qdisc, class or table.
     pub object: String,
-    /// What should be there.
+    /// The desired value.
     pub expected: String,
-    /// What is there.
+    /// The observed value.
     pub found: String,
     /// The policy line behind the object.
     pub origin: Origin,
@@ -34,8 +34,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every difference of `observed` from `desired`; empty where the kernel has the desired state.
-/// Devices that only `observed` has are no difference, except IFB devices of weirgate's.
+/// Returns every difference of `observed` from `desired`; empty if the kernel has the desired
+/// state. Devices that only `observed` has are not a difference, except weirgate's IFB devices.
 pub fn verify(observed: &State, desired: &State) -> Vec<Difference> {
     let mut found = Found(Vec::new());
     for (name, wanted) in &desired.devices {
@@ -274,7 +274,7 @@ impl Found {
 fn offloads_text(offloads: Option<Offloads>) -> String {
     let on = |flag| if flag { "on" } else { "off" };
     match offloads {
-        None => String::from("none that the device tells of"),
+        None => String::from("none reported by the device"),
         Some(own) => {
             let (tso, gso, gro) = (on(own.tso), on(own.gso), on(own.gro));
             let segments = own
@@ -322,14 +322,14 @@ fn content_text(content: &Content) -> String {
 
 fn hook_text(hook: &Hook) -> String {
     match hook {
-        Hook::Postrouting { device } => format!("behind routing to {device}"),
+        Hook::Postrouting { device } => format!("after routing to {device}"),
         Hook::Ingress {
             device,
             redirect_to,
-        } => format!("at packets that arrive on {device}, sent to {redirect_to}"),
-        Hook::Egress { device } => format!("at packets that leave by {device}"),
+        } => format!("at ingress of {device}, redirected to {redirect_to}"),
+        Hook::Egress { device } => format!("at egress of {device}"),
         Hook::Prerouting => String::from("before routing"),
-        Hook::Output => String::from("at packets that this machine sends"),
+        Hook::Output => String::from("at output of this machine"),
         Hook::Other(object) => object.clone(),
         Hook::Called => String::from("called by other chains"),
         Hook::Switched { on: true } => String::from("called by other chains, switched on"),
@@ -411,7 +411,7 @@ mod tests {
         }
         let text = verify(&silent, &with(true, 7))[0].to_string();
         assert!(
-            text.ends_with("found none that the device tells of"),
+            text.ends_with("found none reported by the device"),
             "{text}"
         );
     }
@@ -428,7 +428,7 @@ mod tests {
         let device = DeviceName::new("wan").unwrap();
         assert_eq!(
             hook_text(&Hook::Postrouting { device }),
-            "behind routing to wan"
+            "after routing to wan"
         );
     }
 }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs and filters that arriving packets pass before the tables: their differences, steps and
-//! texts.
+//! Programs and filters at a device's hooks: their differences, steps and texts.
 
 use crate::action::{Action, Step};
 use std::fmt;
 use weirgate_state::{Clause, DeviceName, HookPrograms, Origin, Program, ProgramChange, State};
 use weirgate_units::Arrange as _;
 
-/// The preference of weirgate's filter that restores marks. A low one, so that it precedes most
-/// filters of others, but one that nobody would choose for a first filter.
+/// The preference of weirgate's filter that restores marks. It is low, so that it precedes most
+/// filters of other programs, but unlikely to be used by another one.
 pub const RESTORE_PREFERENCE: u16 = 87;
 
-/// Devices whose places hold something else of weirgate's than is desired: the
-/// name, what is desired, what is there.
+/// Returns the devices whose hooks differ from the desired state: the name, the desired programs,
+/// the observed ones.
 pub fn pairs<'a>(
     observed: &'a State,
     desired: &'a State,
@@ -33,7 +32,7 @@ pub fn pairs<'a>(
         .collect()
 }
 
-/// The steps that give arriving packets something, and those that take it away.
+/// Returns the steps that attach something, and those that detach everything.
 pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
     let steps = pairs(observed, desired)
         .into_iter()
@@ -50,7 +49,7 @@ pub fn steps(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
     })
 }
 
-/// The state after such a step.
+/// Returns the state after this step.
 pub fn run(
     state: &mut State,
     device: &DeviceName,
@@ -62,7 +61,7 @@ pub fn run(
     }
     let there = state.hooks.get(device);
     if there.is_some() != before.is_some() || !HookPrograms::same(there, before) {
-        return Err("arriving packets get something else");
+        return Err("the hooks have other programs");
     }
     let others = before.is_some_and(|hooks| hooks.others);
     if after.is_none() && !others {
@@ -76,10 +75,10 @@ pub fn run(
     Ok(())
 }
 
-/// What a line of a program has that tc cannot make by itself.
+/// The part of a command line that tc cannot provide by itself.
 pub(crate) const ANY_PROGRAM: &str = "object-file";
 
-/// What a device's hooks have of weirgate's, in words.
+/// Describes weirgate's programs at a device's hooks.
 pub fn text(hooks: Option<&HookPrograms>) -> String {
     let restored = hooks.and_then(|hooks| hooks.restore);
     let restored = restored.map(|mask| format!("the connection's mark under {mask:#010x}"));
@@ -100,14 +99,14 @@ pub fn text(hooks: Option<&HookPrograms>) -> String {
     }
 }
 
-/// One line of plain English.
+/// Writes one line of plain English.
 pub fn describe(
     f: &mut fmt::Formatter<'_>,
     device: &DeviceName,
     after: Option<&HookPrograms>,
 ) -> fmt::Result {
     let Some(hooks) = after.filter(|hooks| !hooks.is_bare()) else {
-        return write!(f, "{device}: arriving packets get nothing any more");
+        return write!(f, "{device}: remove weirgate's filters and programs");
     };
     let restored = hooks.restore;
     let restored = restored.map(|mask| format!("their connection's mark under {mask:#010x}"));
@@ -132,7 +131,7 @@ pub fn describe(
     write!(f, "{device}: {}", alone.join("; "))
 }
 
-/// The nearest command lines.
+/// Returns the nearest command lines.
 pub fn command(
     device: &DeviceName,
     before: Option<&HookPrograms>,
@@ -185,7 +184,7 @@ pub fn command(
     lines.join("\n")
 }
 
-/// `weirgate` as tc takes a cookie.
+/// `weirgate` in hexadecimal, as tc takes a cookie.
 const COOKIE_HEX: &str = "7765697267617465";
 
 #[cfg(test)]
@@ -258,7 +257,7 @@ mod tests {
             "tc qdisc del dev wan clsact",
         ];
         assert_eq!(lines(one.clone(), None), delete);
-        // As a kernel lists it: all parameters, usual ones among them.
+        // As a kernel lists it: all parameters, including those with default values.
         let listed = [("min_bytes", 3000, false), ("delay_ns", 5, true)];
         let seen = hooks(filter(1940, &listed));
         assert_eq!(lines(seen.clone(), one.clone()), Vec::<String>::new());
@@ -314,7 +313,7 @@ mod tests {
             "tc qdisc del dev wan clsact",
         ];
         assert_eq!(lines(both.clone(), None), gone);
-        // A program of another version is exchanged.
+        // A program of another version is replaced.
         let old = stale(Program::Windows, fewer.clone());
         let plan = crate::plan(&state(old), &state(fewer)).unwrap();
         assert_eq!(plan.steps.len(), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The differences between two states as steps: devices, trees of qdiscs, tables, and the hooks of
+//! The differences between two states as steps: devices, qdisc trees, tables, and the hooks of
 //! devices. The crate's front page gives the order of the steps.
 
 pub(crate) mod hooks;
@@ -10,7 +10,7 @@ use crate::action::{Action, Step};
 use crate::model::settle;
 use weirgate_state::{Origin, QdiscKind, State, Table};
 
-/// The steps from `observed` to `desired`, in the order that the crate describes.
+/// Returns the steps from `observed` to `desired`, in the order that the crate describes.
 pub(crate) fn steps(observed: &State, desired: &State) -> Vec<Step> {
     let step = |action, origin: &Origin| Step {
         action,
@@ -37,7 +37,7 @@ pub(crate) fn steps(observed: &State, desired: &State) -> Vec<Step> {
             out.push(step(action, &device.origin));
         }
     }
-    // Offloads go before the gate works, and come back when it is gone.
+    // Offloads are switched off before the gate works, and restored after it is gone.
     let (off, on) = offloads(observed, desired);
     out.extend(off);
     let (come, go) = hooks::steps(observed, desired);
@@ -84,8 +84,8 @@ pub(crate) fn steps(observed: &State, desired: &State) -> Vec<Step> {
     out
 }
 
-/// Whether some device gets another root, and none of those has a tree, whose
-/// classes rules name.
+/// Returns whether a device gets another root, and no device has an HTB tree that is replaced,
+/// whose classes the present rules name.
 fn no_tree_goes(observed: &State, desired: &State) -> bool {
     let mut others = false;
     for (name, device) in &desired.devices {
@@ -103,7 +103,7 @@ fn no_tree_goes(observed: &State, desired: &State) -> bool {
     others
 }
 
-/// The changes of offloads that switch something off, and the others.
+/// Returns the steps that switch offloads off, and those that switch them on.
 fn offloads(observed: &State, desired: &State) -> (Vec<Step>, Vec<Step>) {
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for (name, device) in &desired.devices {

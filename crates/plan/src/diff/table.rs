@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The steps from the observed to the desired tables, and the kept decisions that become obsolete.
+//! The steps from the observed to the desired tables, and the stored decisions that become
+//! obsolete.
 
 use crate::action::{Action, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Effect, Field, Match, Origin, Rule, State, Table, Values};
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// The table of the same family and name in a state.
+/// Returns the table of the same family and name in a state.
 pub(crate) fn twin<'a>(state: &'a State, table: &Table) -> Option<&'a Table> {
     let same = |other: &&Table| (other.netdev, &other.name) == (table.netdev, &table.name);
     state.tables.iter().find(same)
 }
 
-/// The step that makes the table, if there is anything to do.
+/// Returns the step that leads to the wanted table, if they differ.
 pub(crate) fn step(observed: &State, wanted: &Table) -> Option<Step> {
     let action = match twin(observed, wanted) {
         Some(seen) if seen.canonical() == wanted.canonical() => return None,
@@ -30,7 +31,7 @@ pub(crate) fn step(observed: &State, wanted: &Table) -> Option<Step> {
     })
 }
 
-/// The steps that clear what connections keep of rules that are others now.
+/// Returns the steps that clear the stored decisions of rules that have changed.
 pub(crate) fn forgotten(observed: &State, desired: &State) -> Vec<Step> {
     let (before, after) = (decisions(observed), decisions(desired));
     let mut stale: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -46,8 +47,8 @@ pub(crate) fn forgotten(observed: &State, desired: &State) -> Vec<Step> {
     stale.into_iter().map(step).collect()
 }
 
-/// What each kept decision stands for: the rules that make it and those that
-/// it leads to, without its number.
+/// Returns the meaning of each stored decision: the rules that make it and those that follow it,
+/// without its number.
 fn decisions(state: &State) -> BTreeMap<(u32, u32), Vec<Rule>> {
     let mut found: BTreeMap<(u32, u32), Vec<Rule>> = BTreeMap::new();
     let mut tables: Vec<Table> = state.tables.iter().map(Table::canonical).collect();
@@ -61,7 +62,7 @@ fn decisions(state: &State) -> BTreeMap<(u32, u32), Vec<Rule>> {
     found
 }
 
-/// The decisions that a rule makes or follows.
+/// Returns the decisions that a rule makes or follows.
 fn numbers(rule: &Rule) -> BTreeSet<(u32, u32)> {
     let made = rule.effects.iter().filter_map(|effect| match effect {
         Effect::ConnectionMark { mask, value } => Some((*mask, *value)),
@@ -75,7 +76,7 @@ fn numbers(rule: &Rule) -> BTreeSet<(u32, u32)> {
         } if from == to => Some((*mask, u32::try_from(*from).ok()?)),
         _ => None,
     });
-    // 0 is none.
+    // 0 means no decision.
     made.chain(followed)
         .filter(|(_, value)| *value != 0)
         .inserted()

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steps from one device's tree of qdiscs and classes to another.
 //!
-//! What the kernel can change in place keeps its queue: class settings, qdisc
-//! settings, the root's size table. What it cannot (HTB's default class and
-//! r2q, a class's parent, a handle, sfq, fq_codel's number of flows) is deleted
-//! and built anew. Deletions come first, because a handle that is still in use
-//! would make the kernel hang the old qdisc in the new place as well
-//! (`__tc_modify_qdisc`, net/sched/sch_api.c); but a class that goes altogether
-//! goes last, when no rule names it any more.
+//! What the kernel can change in place keeps its queue: class settings, qdisc settings, the root's
+//! size table. Everything else is deleted and created again: HTB's default class and r2q, a class's
+//! parent, a handle, sfq, fq_codel's number of flows. Deletions come first. If a handle were still
+//! in use, the kernel would also attach the old qdisc at the new place (`__tc_modify_qdisc`,
+//! net/sched/sch_api.c). A class that is deleted for good goes last, when no rule names it any
+//! more.
 //!
-//! Where a queue is deleted the kernel's default takes its place, and in the
-//! place of a root or of a scheduler that would send packets unshaped or in no
-//! order until the new one is there. So what shapes or schedules is not deleted
-//! but replaced, by a [`closed`] one first where the new has the same handle.
+//! When a queue is deleted, the kernel's default qdisc takes its place. In place of a root or of a
+//! scheduler, that would send packets unshaped or in the wrong order until the new one is there. So
+//! a qdisc that shapes or schedules is replaced, and not deleted. If the new one has the same
+//! handle, a [`closed`] one comes in between.
 
 use crate::action::{Action, QdiscParent, Step};
 use std::collections::BTreeSet;
@@ -20,8 +19,8 @@ use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
 use weirgate_units::Handle;
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// Appends the steps for a device's root; to `late`, what must wait until no
-/// rule names it. `desired` is settled against `observed` already.
+/// Appends the steps for a device's root. Steps that must wait until no rule names a class go to
+/// `late`. `desired` is already settled against `observed`.
 pub fn root(
     out: &mut Vec<Step>,
     late: &mut Vec<Step>,
@@ -65,7 +64,7 @@ pub fn root(
     }
 }
 
-/// A qdisc without classes.
+/// Returns a qdisc without its classes.
 pub fn alone(qdisc: &Qdisc) -> Qdisc {
     let mut qdisc = qdisc.clone();
     if let QdiscKind::Htb(htb) = &mut qdisc.kind {
@@ -74,8 +73,8 @@ pub fn alone(qdisc: &Qdisc) -> Qdisc {
     qdisc
 }
 
-/// An HTB without classes and with no room: it takes the place of another and
-/// lets nothing pass.
+/// Returns an HTB without classes and with a direct queue of length 0: it can replace another
+/// qdisc, and passes no packets.
 fn closed(handle: Handle) -> Qdisc {
     Qdisc {
         handle,
@@ -90,7 +89,7 @@ fn closed(handle: Handle) -> Qdisc {
     }
 }
 
-/// Whether one tree takes the place of another within a device.
+/// Returns whether one HTB replaces another within a device.
 fn is_scheduler(old: &Qdisc, new: &Qdisc) -> bool {
     matches!(
         (&old.kind, &new.kind),
@@ -98,7 +97,7 @@ fn is_scheduler(old: &Qdisc, new: &Qdisc) -> bool {
     )
 }
 
-/// A class without its leaf.
+/// Returns a class without its leaf.
 pub fn without_leaf(class: &HtbClass) -> HtbClass {
     HtbClass {
         leaf: None,
@@ -106,7 +105,7 @@ pub fn without_leaf(class: &HtbClass) -> HtbClass {
     }
 }
 
-/// Classes with parents before children, otherwise in their own order.
+/// Returns classes with parents before children, otherwise in their own order.
 pub fn parents_first(htb: &Htb) -> Vec<&HtbClass> {
     let mut sorted: Vec<&HtbClass> = Vec::with_capacity(htb.classes.len());
     let mut placed: BTreeSet<Handle> = BTreeSet::new();
@@ -117,8 +116,8 @@ pub fn parents_first(htb: &Htb) -> Vec<&HtbClass> {
             .iter()
             .partition(|class| placed.contains(&class.parent) || !known.contains(&class.parent));
         if ready.is_empty() {
-            // A circle of parents: no kernel has one, and `check` refuses a
-            // desired one. The order does not matter then.
+            // A cycle of parents: no kernel has one, and `check` refuses a desired one. The order
+            // does not matter then.
             sorted.extend(rest);
             break;
         }
@@ -129,8 +128,7 @@ pub fn parents_first(htb: &Htb) -> Vec<&HtbClass> {
     sorted
 }
 
-/// Whether the kernel can make `new` of `old` without a new qdisc, as far as
-/// the qdisc itself goes.
+/// Returns whether the kernel can change `old` to `new` in place, apart from their classes.
 fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
     old.handle == new.handle
         && match (&old.kind, &new.kind) {
@@ -141,14 +139,14 @@ fn changeable(old: &Qdisc, new: &Qdisc) -> bool {
             (QdiscKind::FqCodel(a), QdiscKind::FqCodel(b)) => a.flows == b.flows,
             // `sfq_qdisc_ops` has no change operation.
             (QdiscKind::Sfq(a), QdiscKind::Sfq(b)) => a == b,
-            // It is put back, not changed.
+            // It is restored as a whole, not changed.
             (QdiscKind::Listed(_) | QdiscKind::Other(_), _)
             | (_, QdiscKind::Listed(_) | QdiscKind::Other(_)) => false,
             (a, b) => a.name() == b.name(),
         }
 }
 
-/// Every qdisc handle of a tree.
+/// Returns every qdisc handle of a tree.
 pub fn handles(qdisc: &Qdisc) -> BTreeSet<Handle> {
     let mut all = BTreeSet::from([qdisc.handle]);
     match &qdisc.kind {
@@ -163,7 +161,7 @@ pub fn handles(qdisc: &Qdisc) -> BTreeSet<Handle> {
     all
 }
 
-/// The classes that stay: in both trees below the same chain of parents.
+/// Returns the classes that stay: those below the same chain of parents in both trees.
 fn kept(old: &Htb, new: &Htb) -> BTreeSet<Handle> {
     let mut kept = BTreeSet::new();
     for class in parents_first(old) {
@@ -178,8 +176,8 @@ fn kept(old: &Htb, new: &Htb) -> BTreeSet<Handle> {
     kept
 }
 
-/// Whether a class that goes is in nobody's way until then: its number and
-/// its queues' handles are not used again, and its parent stays an inner class.
+/// Returns whether a deleted class may wait until the end. Its id and the handles of its queues
+/// must not be used again, and its parent must stay an inner class.
 fn can_wait(class: &HtbClass, old: &Htb, new: &Htb, wanted: &BTreeSet<Handle>) -> bool {
     let mut family = BTreeSet::from([class.id]);
     for other in parents_first(old) {
@@ -209,7 +207,7 @@ struct Steps<'a> {
     late: &'a mut Vec<Step>,
     /// Every handle of the desired tree.
     wanted: BTreeSet<Handle>,
-    /// Every handle of the tree that is there, and of what closes it.
+    /// Every handle of the present tree, and of the closed qdiscs.
     taken: BTreeSet<Handle>,
     device: &'a DeviceName,
 }
@@ -233,10 +231,10 @@ impl Steps<'_> {
         );
     }
 
-    /// Puts a closed qdisc where `new`, which uses a handle of what is there,
-    /// comes next.
+    /// Replaces a qdisc by a closed one, because `new`, which comes next, uses a handle of the
+    /// present tree.
     fn close(&mut self, parent: QdiscParent, new: &Qdisc) {
-        // Trees of weirgate's leave this one free.
+        // weirgate's trees do not use this range.
         let free = (4..u16::MAX).map(|major| Handle::new(major, 0));
         let used = |handle: &Handle| self.taken.contains(handle) || self.wanted.contains(handle);
         let Some(handle) = free.into_iter().find(|handle| !used(handle)) else {
@@ -256,7 +254,7 @@ impl Steps<'_> {
         );
     }
 
-    /// Puts a whole tree in the place of another.
+    /// Replaces a whole tree by another.
     fn replace(&mut self, parent: QdiscParent, qdisc: &Qdisc) {
         self.push(
             Action::ReplaceQdisc {
@@ -269,13 +267,13 @@ impl Steps<'_> {
         self.build_below(qdisc);
     }
 
-    /// Everything below `old` that does not stay. Children go before parents.
+    /// Deletes everything below `old` that does not stay. Children go before parents.
     fn deletions(&mut self, old: &Qdisc, new: &Qdisc) {
         let (QdiscKind::Htb(old), QdiscKind::Htb(new)) = (&old.kind, &new.kind) else {
             return;
         };
         let kept = kept(old, new);
-        // All or none: a child never goes after its parent.
+        // All or none, so that a child never goes after its parent.
         let mut gone = old.classes.iter().filter(|class| !kept.contains(&class.id));
         let wait = gone.all(|class| can_wait(class, old, new, &self.wanted));
         for class in parents_first(old).into_iter().rev() {
@@ -305,7 +303,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Changes to `old` in place, then everything below that is new.
+    /// Changes `old` in place, then adds everything below that is new.
     fn changes(&mut self, parent: QdiscParent, old: &Qdisc, new: &Qdisc) {
         let (QdiscKind::Htb(before), QdiscKind::Htb(after)) = (&old.kind, &new.kind) else {
             if old.kind != new.kind {
@@ -348,7 +346,7 @@ impl Steps<'_> {
         }
     }
 
-    /// A whole tree where only the kernel's default is.
+    /// Adds a whole tree in place of the kernel's default.
     fn build(&mut self, parent: QdiscParent, qdisc: &Qdisc) {
         self.push(
             Action::AddQdisc {
@@ -383,7 +381,7 @@ impl Steps<'_> {
     }
 }
 
-/// Whether two settled trees are the same, classes in any order.
+/// Returns whether two settled trees are equal, with classes in any order.
 pub fn same(a: Option<&Qdisc>, b: Option<&Qdisc>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -392,7 +390,7 @@ pub fn same(a: Option<&Qdisc>, b: Option<&Qdisc>) -> bool {
     }
 }
 
-/// The tree with its classes in one order: parents first, then by id.
+/// Returns the tree with its classes in canonical order: parents first, then by id.
 pub fn sorted(qdisc: &Qdisc) -> Qdisc {
     let mut qdisc = qdisc.clone();
     if let QdiscKind::Htb(htb) = &mut qdisc.kind {
@@ -446,7 +444,7 @@ mod tests {
         assert_eq!(kept, [1, 2]);
     }
 
-    /// Rules may lead to a class until their own step has come.
+    /// Rules may lead to a class until their own step.
     #[test]
     fn a_class_that_goes_altogether_goes_last() {
         let tree = |classes| Qdisc {
@@ -465,7 +463,7 @@ mod tests {
             (out.iter().any(gone), late.iter().any(gone))
         };
         assert_eq!(steps(vec![class(1, 0)]), (false, true));
-        // One that comes back below another class makes room first.
+        // A class that returns below another parent is deleted first.
         assert_eq!(steps(vec![class(1, 0), class(2, 1)]), (true, false));
     }
 

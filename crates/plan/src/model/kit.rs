@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kit's shaper in a plan: as the kernel will report it, as text, what no
-//! kernel could hold, and which queues a change empties.
+//! The kit's shaper in a plan: the form in which the kernel reports it, its text, its mistakes, and
+//! which queues a change empties.
 
 use crate::model::settle;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use weirgate_state::{Kit, KitClass, KitSetting};
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
-/// A shaper as it will be reported.
+/// Returns a shaper in the form in which it is reported.
 pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
     // Another program may have other defaults.
     let seen = seen.filter(|seen| seen.own == own.own);
@@ -31,9 +31,9 @@ pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {
     }
 }
 
-/// Explicit parameters, completed by those that have their defaults where nothing
-/// is set. One that is not explicit and differs is left out: it is no longer
-/// as desired, and whoever sets the rest sets it back.
+/// Returns the explicit parameters, completed by observed ones that have default values. An
+/// observed parameter that is not explicit and has another value is left out. So it counts as a
+/// difference, and writing the configuration resets it.
 fn settings(own: &[KitSetting], seen: Option<&[KitSetting]>) -> Vec<KitSetting> {
     let Some(seen) = seen else {
         return own.to_vec();
@@ -58,8 +58,8 @@ fn find(kit: &Kit, id: Handle) -> Option<&KitClass> {
     kit.classes.iter().find(|class| class.id == id)
 }
 
-/// Classes whose queues a change from one to the other empties: those that go,
-/// and those that get another discipline (`bpf/qdisc/shaper.bpf.c`).
+/// Returns the classes whose queues a change empties: those that are removed, and those that get
+/// another discipline (`bpf/qdisc/shaper.bpf.c`).
 pub(crate) fn emptied(before: &Kit, after: &Kit) -> Vec<Handle> {
     let kept = |class: &KitClass| {
         find(after, class.id).is_some_and(|next| next.discipline == class.discipline)
@@ -68,8 +68,8 @@ pub(crate) fn emptied(before: &Kit, after: &Kit) -> Vec<Handle> {
     gone.map(|class| class.id).collect()
 }
 
-/// What no kernel could hold, and what would be right: the class, if it is
-/// about one, and both texts.
+/// Returns mistakes that no kernel could hold: the class, if one is concerned, the mistake, and the
+/// correction.
 pub(crate) fn faults(kit: &Kit) -> Vec<(Option<&KitClass>, &'static str, &'static str)> {
     let mut faults = Vec::new();
     if kit.classes.is_empty() || kit.classes.len() > Kit::CLASSES {
@@ -109,7 +109,7 @@ pub(crate) fn faults(kit: &Kit) -> Vec<(Option<&KitClass>, &'static str, &'stati
     faults
 }
 
-/// The shaper's settings without its classes.
+/// Returns the shaper's settings without its classes, as text.
 fn head(kit: &Kit) -> String {
     let marks = if kit.marks { " marks" } else { "" };
     let own = kit
@@ -127,7 +127,7 @@ fn head(kit: &Kit) -> String {
     )
 }
 
-/// A class in a line.
+/// Returns a class in one line.
 fn class(class: &KitClass) -> String {
     let ceiling = class.ceiling.map(|most| format!(" ceiling {most}"));
     let parameters: Vec<String> = class
@@ -149,13 +149,13 @@ fn class(class: &KitClass) -> String {
     )
 }
 
-/// Everything: its kind, its settings, its classes.
+/// Returns everything as text: its kind, its settings, its classes.
 pub(crate) fn text(kit: &Kit) -> String {
     let classes: Vec<String> = kit.classes.iter().map(class).collect();
     format!("{}, {}", head(kit), classes.join(", "))
 }
 
-/// The shaper for a list of steps, a class to a line with the policy's words.
+/// Returns the shaper for a list of steps, with a line for each class and the policy's reasons.
 pub(crate) fn listed(kit: &Kit) -> String {
     let line = |one: &KitClass| {
         let why = match one.origin.reason.as_str() {
@@ -222,7 +222,7 @@ mod tests {
         for other in [there(6, 1000, true), there(5, 7, false)] {
             assert_ne!(settled(&wanted, Some(&other)), other);
         }
-        // What was observed can be wanted again.
+        // An observed state can be desired again.
         let drifted = there(6, 7, false);
         assert_eq!(settled(&drifted, Some(&drifted)), drifted);
         assert_ne!(settled(&drifted, Some(&same)), same);
@@ -233,7 +233,7 @@ mod tests {
         let there = kit(vec![setting("limit_packets", 6, false)]);
         let back = settled(&kit(Vec::new()), Some(&there));
         assert_eq!(back, kit(Vec::new()));
-        // Another version's default is not this one's.
+        // Another version may have other defaults.
         let mut other = kit(vec![setting("limit_packets", 0, true)]);
         other.own = Some(KitProgram::new("codel", 1));
         let mut next = kit(Vec::new());

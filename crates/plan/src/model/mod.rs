@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel as far as a plan needs one: applies steps to a state, and refuses
-//! what Linux refuses.
+//! A model of the kernel for plans: applies steps to a state, and refuses what Linux refuses.
 //!
-//! The inverse of a plan is found with it, and the property tests hold plans
-//! against its rules. It knows no packets.
+//! The inverse of a plan is computed with it, and the property tests check plans against its rules.
+//! It does not model packets.
 
 pub(crate) mod kit;
 pub(crate) mod rows;
@@ -16,7 +15,7 @@ use std::collections::BTreeSet;
 use weirgate_state::{Device, DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind, State};
 use weirgate_units::Handle;
 
-/// Occurs when a step cannot be done in the state before it.
+/// Occurs when a step is impossible in the state before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{action}: {reason}")]
 pub struct Refusal {
@@ -26,7 +25,7 @@ pub struct Refusal {
     pub reason: &'static str,
 }
 
-/// The state after the steps.
+/// Returns the state after the steps.
 pub fn run(steps: &[Step], before: &State) -> Result<State, Refusal> {
     let mut state = before.clone();
     for step in steps {
@@ -48,7 +47,7 @@ fn apply(action: &Action, state: &mut State) -> Result<(), &'static str> {
             before,
             after,
         } => hooks::run(state, device, before.as_ref(), after.as_ref()),
-        // A state holds no connections.
+        // A state has no connections.
         Action::ForgetDecisions { .. } => Ok(()),
         Action::CreateIfb { device } => {
             if state.devices.contains_key(device) {
@@ -155,7 +154,7 @@ fn apply_table(action: &Action, state: &mut State) -> Result<(), &'static str> {
                 .find(|table| key(table) == key(after));
             let table = place.ok_or("no such table")?;
             if table.canonical() != before.canonical() {
-                return Err("the table is another");
+                return Err("the table differs");
             }
             *table = after.canonical();
             Ok(())
@@ -168,7 +167,7 @@ fn device_mut<'a>(state: &'a mut State, name: &DeviceName) -> Result<&'a mut Dev
     state.devices.get_mut(name).ok_or("no such device")
 }
 
-/// The HTB of that major number, wherever it hangs.
+/// Returns the HTB with this major number, at any level.
 fn htb_mut(qdisc: &mut Qdisc, major: u16) -> Option<&mut Htb> {
     let own = qdisc.handle.major == major;
     let QdiscKind::Htb(htb) = &mut qdisc.kind else {
@@ -293,7 +292,7 @@ fn add_class(device: &mut Device, class: &HtbClass) -> Result<(), &'static str> 
             .iter_mut()
             .find(|other| other.id == class.parent)
             .ok_or("no such parent")?;
-        // A leaf that gets a child loses its queue (`htb_change_class`).
+        // A leaf class that gets a child loses its queue (`htb_change_class`).
         parent.leaf = None;
     }
     htb.classes.push(settle::htb_class(class, None, false));

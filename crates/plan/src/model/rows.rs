@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine of rows in a plan: as text, what no kernel could hold, and which queues a
-//! change empties.
+//! The engine of rows in a plan: its text, its mistakes, and which queues a change empties.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{HostAddress, Rows, RowsNode, RowsRole};
 use weirgate_units::{Handle, Inserted as _, Rate, Span};
 
-/// Leaves whose packets a change from one to the other drops: those that are leaves no
-/// more.
+/// Returns the leaves whose packets a change drops: those that are not leaves any more.
 pub(crate) fn emptied(before: &Rows, after: &Rows) -> Vec<Handle> {
     let leaf = |node: &&RowsNode| node.role == RowsRole::Leaf;
     let kept: BTreeSet<Handle> = after.nodes.iter().filter(leaf).map(|one| one.id).inserted();
@@ -15,8 +13,8 @@ pub(crate) fn emptied(before: &Rows, after: &Rows) -> Vec<Handle> {
     gone.filter(|id| !kept.contains(id)).collect()
 }
 
-/// What no kernel could hold, and what would be right: the node, if it is about one, and
-/// both texts.
+/// Returns mistakes that no kernel could hold: the node, if one is concerned, the mistake, and the
+/// correction.
 pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'static str)> {
     let mut faults = Vec::new();
     let nodes: BTreeMap<Handle, &RowsNode> =
@@ -91,7 +89,7 @@ pub(crate) fn faults(rows: &Rows) -> Vec<(Option<&RowsNode>, &'static str, &'sta
     faults
 }
 
-/// Its settings without its nodes.
+/// Returns the settings without the nodes, as text.
 fn head(rows: &Rows) -> String {
     let marks = if rows.marks { " marks" } else { "" };
     let hosts = match rows.hosts {
@@ -110,7 +108,7 @@ fn head(rows: &Rows) -> String {
     )
 }
 
-/// A node in a line.
+/// Returns a node in one line.
 fn node(node: &RowsNode) -> String {
     let ceiling = node.ceiling.map(|most| format!(" ceiling {most}"));
     let ceiling = ceiling.unwrap_or_default();
@@ -148,13 +146,13 @@ fn node(node: &RowsNode) -> String {
     )
 }
 
-/// Everything: its kind, its settings, its nodes.
+/// Returns everything as text: its kind, its settings, its nodes.
 pub(crate) fn text(rows: &Rows) -> String {
     let nodes: Vec<String> = rows.nodes.iter().map(node).collect();
     format!("{}, {}", head(rows), nodes.join(", "))
 }
 
-/// The tree for a list of steps, a node to a line with the policy's words.
+/// Returns the tree for a list of steps, with a line for each node and the policy's reasons.
 pub(crate) fn listed(rows: &Rows) -> String {
     let line = |one: &RowsNode| {
         let why = match one.origin.reason.as_str() {
@@ -240,7 +238,7 @@ mod tests {
         by_host.hosts = Some(HostAddress::Source);
         by_host.nodes[2].hosts = true;
         assert_eq!(faults(&by_host), []);
-        // One directly below the link would have its hosts beside classes.
+        // A leaf directly below the link would have its hosts beside classes.
         by_host.nodes[0].hosts = true;
         assert_eq!(faults(&by_host).len(), 1);
         let mut none = tree(vec![of(17, RowsRole::Leaf)]);

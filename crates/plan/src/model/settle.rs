@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel will report for settings it was given.
+//! The form in which a kernel will report the settings that it was given.
 //!
-//! Kernels round: bytes per second, 64 ns ticks, 1.024 us CoDel time. And some
-//! settings leave a choice to the kernel, or cannot be read back. A desired
-//! value is settled before it is compared, so that rounding is no difference
-//! and a real difference is never excused by a tolerance.
+//! Kernels round: bytes per second, ticks of 64 ns, CoDel times of 1.024 us. Some settings are left
+//! to the kernel, or cannot be read back. A desired value is settled before it is compared, so that
+//! rounding is not a difference, and no tolerance hides a real difference.
 
 use crate::model::kit;
 use weirgate_state::{
@@ -14,12 +13,12 @@ use weirgate_state::{
 use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Span};
 
-/// Nanoseconds of one packet-scheduler tick (`PSCHED_SHIFT` 6,
+/// The length of a packet-scheduler tick in nanoseconds (`PSCHED_SHIFT` 6,
 /// include/net/pkt_sched.h).
 pub const TICK_NANOS: u64 = 64;
 
-/// The desired qdisc as the kernel will report it, with everything that is
-/// left to the kernel or hidden by it taken from `observed`.
+/// Returns the desired qdisc as the kernel will report it. Whatever is left to the kernel, or
+/// hidden by it, is taken from `observed`.
 pub fn qdisc(desired: &Qdisc, observed: Option<&Qdisc>) -> Qdisc {
     let seen = observed.map(|qdisc| &qdisc.kind);
     Qdisc {
@@ -30,7 +29,7 @@ pub fn qdisc(desired: &Qdisc, observed: Option<&Qdisc>) -> Qdisc {
     }
 }
 
-/// Offloads after a change: what `desired` names, the rest as it was.
+/// Returns the offloads after a change: those that `desired` names, the rest as before.
 pub fn offloads(desired: Option<Offloads>, observed: Option<Offloads>) -> Option<Offloads> {
     let before = observed.and_then(|own| own.segments);
     let after = desired.map(|own| Offloads {
@@ -117,7 +116,7 @@ fn settled_rows(own: &Rows) -> Rows {
 
 fn settled_htb(own: &Htb, seen: Option<&Htb>) -> Htb {
     let direct = own.direct.or(seen.and_then(|seen| seen.direct));
-    // With other settings of its own it is another qdisc, with classes of its own.
+    // With other settings of its own it becomes another qdisc, with new classes.
     let settings = |htb: &Htb| (htb.default_minor, htb.r2q, htb.direct.or(direct));
     let stays = seen.filter(|seen| settings(own) == settings(seen));
     let twin = |class: &HtbClass| {
@@ -137,14 +136,13 @@ fn settled_htb(own: &Htb, seen: Option<&Htb>) -> Htb {
     }
 }
 
-/// Whether another class of the tree hangs below this one.
+/// Returns whether another class of the tree has this one as its parent.
 pub fn is_inner(htb: &Htb, class: &HtbClass) -> bool {
     htb.classes.iter().any(|other| other.parent == class.id)
 }
 
-/// One class as the kernel will report it, its leaf included. For an inner
-/// class the kernel neither uses nor updates `prio` and `quantum`
-/// (`htb_change_class`, net/sched/sch_htb.c).
+/// Returns one class as the kernel will report it, including its leaf. For an inner class the
+/// kernel neither uses nor updates `prio` and `quantum` (`htb_change_class`, net/sched/sch_htb.c).
 pub fn htb_class(own: &HtbClass, seen: Option<&HtbClass>, inner: bool) -> HtbClass {
     let (prio, quantum) = match seen {
         Some(seen) if inner => (seen.prio, seen.quantum),
@@ -169,8 +167,8 @@ pub fn htb_class(own: &HtbClass, seen: Option<&HtbClass>, inner: bool) -> HtbCla
     }
 }
 
-/// RED does not show the parameters of its idle table, and an adaptive one
-/// moves its probability by itself.
+/// Returns RED as the kernel will report it: the parameters of its idle table are hidden, and
+/// adaptive RED changes its probability by itself.
 fn settled_red(own: &Red, seen: Option<&Red>) -> Red {
     let mut red = own.clone();
     if let Some(seen) = seen {
@@ -183,26 +181,25 @@ fn settled_red(own: &Red, seen: Option<&Red>) -> Red {
     red
 }
 
-/// A rate as the kernel stores it: whole bytes per second.
+/// Returns a rate as the kernel stores it: whole bytes per second.
 pub fn rate(own: Rate) -> Rate {
     Rate::bits_per_second(own.as_bytes_per_second().saturating_mul(8))
 }
 
-/// A span in whole ticks, rounded up so that a bucket is never smaller than requested.
+/// Returns a time in whole ticks, rounded up so that a bucket is never smaller than requested.
 pub fn ticks(own: Span) -> Span {
     let ticks = own.as_nanos().div_ceil(TICK_NANOS).min(u64::from(u32::MAX));
     Span::from_nanos(ticks * TICK_NANOS)
 }
 
-/// A span in whole microseconds, as fq_codel and cake take it.
+/// Returns a time in whole microseconds, as fq_codel and cake accept it.
 pub fn micros(own: Span) -> Span {
     Span::from_micros(own.as_nanos() / 1_000)
 }
 
-/// The shortest span in whole microseconds that CoDel keeps as it keeps this
-/// one: in units of 1024 ns (include/net/codel.h). The kernel shows one
-/// microsecond less; what is observed is taken up again by the kernel crate,
-/// so that a value that is read and written back stays what it was.
+/// Returns the lowest number of whole microseconds that CoDel stores like this time, in units of
+/// 1024 ns (include/net/codel.h). The kernel lists one microsecond less. The kernel crate corrects
+/// observed values, so that a value that is read and written back does not change.
 fn codel_time(own: Span) -> Span {
     let units = (own.as_nanos() / 1_000).saturating_mul(1_000) >> 10;
     Span::from_micros((units << 10).div_ceil(1_000))
@@ -214,8 +211,8 @@ mod tests {
     use weirgate_state::Origin;
     use weirgate_units::Handle;
 
-    /// A bucket that were settled to less than the kernel is given would differ from
-    /// what is read back, and be changed again with every plan.
+    /// A bucket that is settled to less than what the kernel is given would differ from what is
+    /// read back, and be changed by every plan.
     #[test]
     fn buckets_are_whole_ticks_and_never_smaller() {
         for (asked, held) in [(0, 0), (1, 64), (64, 64), (65, 128), (1_000, 1_024)] {
@@ -225,8 +222,8 @@ mod tests {
         assert_eq!(ticks(Span::from_secs(1_000)), longest);
     }
 
-    /// The quantum of an inner class stays what it was where the class stays. One that is
-    /// made anew gets its own, which counts once it has no children any more.
+    /// The quantum of an inner class stays as it was if the class stays. A new class gets its own,
+    /// which takes effect once it has no children any more.
     #[test]
     fn an_inner_class_of_another_qdisc_keeps_its_quantum() {
         let class = |minor, parent, quantum| HtbClass {

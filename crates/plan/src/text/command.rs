@@ -11,9 +11,9 @@ use weirgate_state::{
 };
 
 impl Action {
-    /// The nearest command line; several lines for a table. A size table is
-    /// shown by the words with which tc makes the same one; of one that it cannot
-    /// make, only by what it adds.
+    /// Returns the nearest command line, or several lines for a table. A size table is shown by the
+    /// words with which tc creates the same one. If tc cannot create it, only its overhead is
+    /// shown.
     pub fn command(&self) -> String {
         match self {
             Self::DeleteTable { netdev, name } => {
@@ -122,7 +122,7 @@ fn qdisc_text(parent: QdiscParent, qdisc: &Qdisc) -> String {
     words.join(" ")
 }
 
-/// An HTB's settings as tc takes them.
+/// Returns an HTB's settings as tc takes them.
 pub(crate) fn htb_text(htb: &Htb) -> String {
     let direct = htb.direct.map(|packets| format!(" direct_qlen {packets}"));
     let direct = direct.unwrap_or_default();
@@ -132,7 +132,7 @@ pub(crate) fn htb_text(htb: &Htb) -> String {
     )
 }
 
-/// Kind and settings of a qdisc as tc takes them, without its classes.
+/// Returns kind and settings of a qdisc as tc takes them, without its classes.
 pub(crate) fn kind_text(kind: &QdiscKind) -> String {
     let flag = |set: bool, name: &str, unset: &str| String::from(if set { name } else { unset });
     match kind {
@@ -146,7 +146,7 @@ pub(crate) fn kind_text(kind: &QdiscKind) -> String {
             q.quantum,
             q.memory_limit,
             flag(q.ecn, "ecn", "noecn"),
-            // ECT(1) of the ECN field alone.
+            // Only ECT(1) of the ECN field.
             q.ce_threshold.map_or_else(String::new, |threshold| format!(
                 " ce_threshold {threshold} ce_threshold_selector 0x1/0x3"
             ))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How steps and states read: as commands of ip, tc, ethtool and nft, and in
-//! words where no command exists.
+//! The texts of steps and states: commands of ip, tc, ethtool and nft, and words where no command
+//! exists.
 
 pub(crate) mod command;
 pub(crate) mod nft;

@@ -3,22 +3,22 @@
 
 use weirgate_state::{Rule, RuleVerdict, Table};
 
-/// Family and name of a table, as nft writes them.
+/// Returns family and name of a table, as nft writes them.
 pub(crate) fn table_name(netdev: bool, name: &str) -> String {
     format!("{} {name}", if netdev { "netdev" } else { "inet" })
 }
 
-/// The file that `nft -f` would take for the table.
+/// Returns a file for `nft -f` that creates the table.
 pub(crate) fn table_text(table: &Table) -> String {
     table.canonical().nft_text()
 }
 
-/// The file that `nft -f` would take to make one table of another.
+/// Returns a file for `nft -f` that turns one table into another.
 pub(crate) fn change_text(before: &Table, after: &Table) -> String {
     after.canonical().change_text(before)
 }
 
-/// One rule in words; a `Final` one is named as such.
+/// Returns one rule as text; a rule that continues says so.
 pub(crate) fn rule_text(table: &Table, rule: &Rule) -> String {
     let text = table.rule_text(rule);
     match rule.verdict {

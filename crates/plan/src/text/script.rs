@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A state as a shell script of ip, tc, ethtool and nft commands that needs no
-//! weirgate, and what such commands cannot say.
+//! A state as a shell script of ip, tc, ethtool and nft commands that does not need weirgate, and
+//! what such a script cannot express.
 
 use crate::action::Action;
 use crate::diff::hooks::ANY_PROGRAM;
@@ -12,7 +12,7 @@ use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
-/// Offloads as devices usually have them.
+/// The offloads that devices usually have.
 const OFFLOADED: Offloads = Offloads {
     tso: true,
     gso: true,
@@ -21,10 +21,10 @@ const OFFLOADED: Offloads = Offloads {
     segments: Some(65_535),
 };
 
-/// Bytes of an ATM cell and of what it carries (ITU-T I.361).
+/// The bytes of an ATM cell and of its payload (ITU-T I.361).
 const CELL: (u32, u32) = (53, 48);
 
-/// A script, and what it does not do as the state has it.
+/// A script, and where it deviates from the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// The script, for `sh`.
@@ -33,8 +33,7 @@ pub struct Export {
     pub inexact: Vec<String>,
 }
 
-/// The devices of a state with nothing on them: what a machine has before
-/// anything is applied.
+/// Returns the devices of a state with nothing on them, as before any apply.
 pub fn bare(state: &State) -> State {
     let devices = state.devices.iter();
     let own = devices.filter(|(_, device)| !device.owned_ifb);
@@ -53,7 +52,7 @@ pub fn bare(state: &State) -> State {
     }
 }
 
-/// The script that makes a state on a machine where nothing of it is.
+/// Returns the script that creates a state on a machine that has nothing of it.
 pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
     let plan = plan_with(&bare(desired), desired, &Options::default())?;
     let mut script = String::from(
@@ -78,29 +77,30 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         } = &step.action
         {
             lines.retain(|line| !line.contains(ANY_PROGRAM));
-            // A qdisc for programs alone would be empty, and in the way of the next run.
+            // A qdisc for programs alone would stay empty, and would stop the next run.
             if lines.iter().all(|line| line.ends_with(" clsact")) {
                 lines.clear();
             }
             if hooks.payload.is_some() {
                 inexact.push(format!(
-                    "{device}: the classifier of payloads, a program; rules with `payload` match nothing"
+                    "{device}: the payload classifier, a program; rules with `payload` match nothing"
                 ));
             }
             if hooks.virtual_queue.is_some() {
                 inexact.push(format!(
-                    "{device}: the filter that holds what arrives to a rate, a program; nothing does"
+                    "{device}: the filter that polices arriving packets, a program; nothing \
+                     polices them"
                 ));
             }
             if hooks.windows.is_some() {
                 inexact.push(format!(
-                    "{device}: receive windows that hold TCP to a rate, two programs; nothing does"
+                    "{device}: receive windows that limit TCP, two programs; nothing limits it"
                 ));
             }
             if hooks.order.is_some() {
                 inexact.push(format!(
-                    "{device}: connections that change their class in order, two programs; they \
-                     change it at once"
+                    "{device}: the programs that keep segments in order when a connection \
+                     changes its class; segments may be reordered"
                 ));
             }
             if hooks.entering.is_some() || hooks.leaving.is_some() {
@@ -111,7 +111,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
             }
             if hooks.datagrams.is_some() {
                 inexact.push(format!(
-                    "{device}: streams of datagrams held to a rate, a program; nothing does, and \
+                    "{device}: the limit of datagram streams, a program; nothing limits them, and \
                      the rule that refuses them matches nothing"
                 ));
             }
@@ -125,7 +125,7 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
         }
         let _ = write!(script, "\n{}\n", lines.join("\n"));
         if let Action::SetOffloads { device, .. } = &step.action {
-            // Not every device lets every offload be switched.
+            // Some devices do not permit switching every offload.
             let end = script.trim_end().len();
             script.truncate(end);
             let _ = writeln!(script, " || echo \"{device}: offloads stay\" >&2");
@@ -141,8 +141,8 @@ pub fn export(desired: &State) -> Result<Export, Vec<Problem>> {
     Ok(Export { script, inexact })
 }
 
-/// What looks whether something is there already, and removes it where that is
-/// asked for. A qdisc that nobody asked for has the handle 0 (`qdisc_create_dflt`,
+/// Returns the part of the script that checks whether something exists already, and removes it on
+/// request. The kernel's default qdisc has the handle 0 (`qdisc_create_dflt`,
 /// net/sched/sch_generic.c).
 fn cleared(desired: &State) -> String {
     let mut checks = String::from(
@@ -177,16 +177,16 @@ fn cleared(desired: &State) -> String {
             "! nft list table {family} {name} >/dev/null 2>&1 || there \"the table {family} {name}\""
         );
     }
-    // Tables are replaced in the transaction that makes them.
+    // Tables are replaced in the transaction that creates them.
     if removals.is_empty() {
         return checks;
     }
     format!("{checks}if [ \"$adopt\" = --adopt ]; then\n{removals}fi\n")
 }
 
-/// The same lines with lists of IPv6's code points where they are looked up: nft
-/// (1.0.6) matches none of a named one, because it asks for the bits of its elements
-/// in another place of the traffic class than it has put them.
+/// Returns the lines with lists of IPv6 code points written into the rules. nft (1.0.6) never
+/// matches a named list of them, because it compares other bits of the traffic class than it has
+/// stored.
 fn inlined(mut lines: Vec<String>) -> Vec<String> {
     let mut lists: Vec<(String, String)> = Vec::new();
     lines.retain(|line| {
@@ -209,8 +209,8 @@ fn inlined(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// A line of a table; what stands there for a set of segments without payload
-/// becomes the set: IP length, header lengths in words of four bytes.
+/// Returns a line of a table. The comment that represents a set of segments without payload becomes
+/// the set: IP length, and header lengths in words of four bytes.
 fn with_sets(line: &str) -> String {
     let fields = line.strip_prefix("  # set ");
     let fields = fields.and_then(|rest| rest.strip_suffix(" of a segment without payload"));
@@ -240,7 +240,7 @@ fn doubts(device: &str, qdisc: &Qdisc, out: &mut Vec<String>) {
     {
         out.push(format!(
             "{device} {}: its size table (such as of PTM, 64 in 65 bytes); the script counts \
-             overhead and least size only",
+             overhead and minimum size only",
             qdisc.handle
         ));
     }
@@ -256,28 +256,26 @@ fn doubts(device: &str, qdisc: &Qdisc, out: &mut Vec<String>) {
     }
 }
 
-/// A bucket in bytes, at least one: tc takes no empty one.
+/// Returns a bucket in bytes, at least one, because tc refuses an empty one.
 pub(crate) fn bucket(rate: Rate, span: Span) -> u64 {
     let nanos = u128::from(settle::ticks(span).as_nanos());
     let bytes = (u128::from(rate.as_bits_per_second()) * nanos).div_ceil(8_000_000_000);
     u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
 }
 
-/// tc's words for a size table: those with which it makes a table that charges
-/// the same for every packet that the own table covers; `None` if there are
-/// none.
+/// Returns the words with which tc creates a table that charges the same for every packet that this
+/// table covers; `None` if there are none.
 pub(crate) fn words(stab: &Stab) -> Option<String> {
     let covers = stab.mtu.min(u32::from(u16::MAX));
     [false, true].into_iter().find_map(|atm| {
-        // The cost of the longest packet tells the overhead, but for rounding
-        // to cells.
+        // The charge of the longest packet gives the overhead, except for rounding to cells.
         (-64..=320_i32).find_map(|overhead| {
             let same = |length: u32| {
                 let device = i64::from(length) - i64::from(stab.overhead);
                 let device = u32::try_from(device).unwrap_or(0);
                 stab.charge(device) == cost(length, overhead, stab.mpu, atm)
             };
-            // Most overheads are refused by the first lengths looked at.
+            // Most overheads fail at the first lengths.
             let all = [1500, 1, 40, 64, 576].into_iter().chain(1..=covers);
             all.filter(|length| *length <= covers).all(same).then(|| {
                 let layer = if atm { "atm" } else { "ethernet" };
@@ -291,7 +289,7 @@ pub(crate) fn words(stab: &Stab) -> Option<String> {
     })
 }
 
-/// What tc's table charges for an IP packet, with an overhead beside it.
+/// Returns what tc's table charges for an IP packet with this overhead.
 fn cost(length: u32, overhead: i32, mpu: u32, atm: bool) -> u32 {
     let size = i64::from(length) + i64::from(overhead);
     let size = u32::try_from(size).unwrap_or(0).max(mpu);
@@ -302,7 +300,7 @@ fn cost(length: u32, overhead: i32, mpu: u32, atm: bool) -> u32 {
     }
 }
 
-/// A class as tc takes it.
+/// Returns a class as tc takes it.
 pub(crate) fn class_text(class: &HtbClass) -> String {
     format!(
         "parent {} classid {} htb rate {} ceil {} burst {}b cburst {}b prio {} quantum {}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Steps in words, as `plan` and `apply` print them: a line each.
+//! The texts of steps, as `plan` and `apply` print them: one line each.
 
 use crate::action::{Action, QdiscParent, Step};
 use crate::diff::hooks;
@@ -15,7 +15,7 @@ fn on(flag: bool) -> &'static str {
 }
 
 impl fmt::Display for Action {
-    /// One line of plain English.
+    /// Writes one line of plain English.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DeleteTable { netdev, name } => {
@@ -70,7 +70,7 @@ impl fmt::Display for Action {
             } => write!(
                 f,
                 "{device}: {} the size table of {handle}",
-                if stab.is_some() { "exchange" } else { "remove" }
+                if stab.is_some() { "replace" } else { "remove" }
             ),
             Self::DeleteQdisc {
                 device,
@@ -111,8 +111,8 @@ impl fmt::Display for Action {
 }
 
 impl fmt::Display for Step {
-    /// The action and, where known, the policy line behind it; below, what the
-    /// kit's shaper or the engine of rows is configured with.
+    /// Writes the action, and the policy line behind it if known. The configuration of the kit's
+    /// shaper or of the engine of rows follows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.action)?;
         if self.origin.line != 0 || !self.origin.reason.is_empty() {
@@ -132,7 +132,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a change does, in a line.
+/// Writes what a change does, in one line.
 fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) -> fmt::Result {
     let change = before.change_to(after).unwrap_or_else(|| after.made());
     let mut parts: Vec<String> = Vec::new();
@@ -144,15 +144,14 @@ fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) ->
     }
     if come + go > 0 {
         let comes = if come == 1 {
-            "rule comes"
+            "rule added"
         } else {
-            "rules come"
+            "rules added"
         };
-        let goes = if go == 1 { "goes" } else { "go" };
-        parts.push(format!("{come} {comes}, {go} {goes}"));
+        parts.push(format!("{come} {comes}, {go} removed"));
     }
     if !change.sets.is_empty() {
-        parts.push(format!("{} lists or meters made anew", change.sets.len()));
+        parts.push(format!("{} lists or meters created again", change.sets.len()));
     }
     for (chain, on) in &change.switched {
         parts.push(format!(
@@ -167,14 +166,14 @@ fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) ->
     write!(f, "change table {name}: {}", parts.join(", "))
 }
 
-/// The rules of a chain; none where it is not there.
+/// Returns the rules of a chain; none if it does not exist.
 fn rules<'a>(table: &'a Table, chain: &str) -> &'a [Rule] {
     let chain = table.chain(chain);
     chain.map_or(&[], |chain| chain.rules.as_slice())
 }
 
-/// How many different rules are only in the first of two lists. Those at the
-/// beginning and the end that both have are not looked at twice.
+/// Counts the different rules that are only in the first of two lists. Common rules at the
+/// beginning and at the end are skipped.
 fn only_in(list: &[Rule], other: &[Rule]) -> usize {
     let same = |(a, b): &(&Rule, &Rule)| a == b;
     let head = list.iter().zip(other).take_while(same).count();

@@ -32,7 +32,7 @@ fn a_script_makes_what_apply_makes() {
     for step in planned.out.lines().skip(1) {
         let known = [
             "change class",
-            "exchange the size table",
+            "replace the size table",
             "set table",
             "receive windows",
         ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets made from a description, checksums included.
+//! Builds packets from a description, including checksums.
 
 use crate::packet::{IPV4, IPV6};
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ const ESP: u8 = 50;
 const SCTP: u8 = 132;
 const DCCP: u8 = 33;
 
-/// A packet by its parts. What a protocol does not have is not looked at.
+/// A packet by its parts. Parts that its protocol does not have are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blueprint {
-    /// Source; of the same IP version as the destination.
+    /// The source; of the same IP version as the destination.
     pub source: IpAddr,
     /// Destination.
     pub destination: IpAddr,
@@ -28,8 +28,8 @@ pub struct Blueprint {
     pub sequence: (u32, u32),
     /// TCP options in bytes, a multiple of 4, at most 40; written as NOP.
     pub tcp_options: usize,
-    /// IPv4 options in bytes, a multiple of 4, at most 40, written as NOP; for
-    /// IPv6 a destination options header of this length, a multiple of 8.
+    /// IPv4 options in bytes, a multiple of 4, at most 40, written as NOP. For IPv6, the length of
+    /// a destination options header, a multiple of 8.
     pub ip_options: usize,
     /// ICMP type and code.
     pub icmp: (u8, u8),
@@ -37,14 +37,14 @@ pub struct Blueprint {
     pub identifier: u16,
     /// The code point, 0 to 63.
     pub dscp: u8,
-    /// The two bits of ECN.
+    /// The two ECN bits.
     pub ecn: u8,
-    /// Bytes behind the upper-layer header.
+    /// Bytes after the upper-layer header.
     pub payload: usize,
-    /// What the payload begins with; the rest is zero.
+    /// The beginning of the payload; the rest is zero.
     pub content: Vec<u8>,
-    /// The fragment's offset in bytes, a multiple of 8, and whether more
-    /// follow; a fragment but the first has no upper-layer header.
+    /// The fragment's offset in bytes, a multiple of 8, and whether more follow. Only the first
+    /// fragment has an upper-layer header.
     pub fragment: Option<(u16, bool)>,
 }
 
@@ -70,7 +70,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 impl Blueprint {
-    /// A packet of a protocol without ports, flags or payload.
+    /// Returns a packet of a protocol without ports, flags or payload.
     #[must_use]
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
         Self {
@@ -92,13 +92,13 @@ impl Blueprint {
         }
     }
 
-    /// The ethertype.
+    /// Returns the ethertype.
     #[must_use]
     pub const fn ethertype(&self) -> u16 {
         if self.source.is_ipv4() { IPV4 } else { IPV6 }
     }
 
-    /// Bytes of its headers.
+    /// Returns the bytes of its headers.
     #[must_use]
     pub fn header_length(&self) -> usize {
         let network = match (self.source.is_ipv4(), self.fragment) {
@@ -122,7 +122,7 @@ impl Blueprint {
         }
     }
 
-    /// The bytes from the IP header on.
+    /// Returns the bytes from the IP header on.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let upper = self.upper();
@@ -170,7 +170,7 @@ impl Blueprint {
         out
     }
 
-    /// What stands behind the IP headers.
+    /// Returns what follows the IP headers.
     fn upper(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let length = self.upper_length();

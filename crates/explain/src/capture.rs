@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures: pcap and pcapng files as packets with their times. The formats
-//! themselves are the crate `pcap-file`'s; what frames carry is read here.
+//! Reads captures: pcap and pcapng files as packets with their times. The formats are read by the
+//! crate `pcap-file`; the contents of frames are decoded here.
 //!
-//! What is wrong in a file ends it there, with the packets before it; nothing
-//! in a file can do more.
+//! A mistake in a file ends the reading, and the packets before it are returned. No file can do
+//! more harm.
 
 use crate::packet::{IPV4, IPV6, PPP_IPV4, PPP_IPV6, Packet, number, short};
 use pcap_file::DataLink;
@@ -13,7 +13,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use weirgate_state::{PPPOE_SESSION, SESSION_HEADER};
 use weirgate_units::Direction;
 
-/// The most packets that are read of a file.
+/// The maximum number of packets that are read from a file.
 pub const MOST_CAPTURED: usize = 1_000_000;
 
 /// A packet of a capture.
@@ -23,35 +23,35 @@ pub struct Captured {
     pub number: usize,
     /// Nanoseconds since 1970.
     pub time: u64,
-    /// In which direction it went, where the file says so.
+    /// Its direction, if the file gives one.
     pub direction: Option<Direction>,
-    /// What its frame carried.
+    /// The contents of its frame.
     pub carried: Carried,
 }
 
-/// What a frame carries.
+/// The contents of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Carried {
-    /// The IP packet; `None` for what is not IP.
+    /// The IP packet; `None` if it is not IP.
     pub packet: Option<Packet>,
-    /// Headers between Ethernet and IP, which rules on this device would not
-    /// look behind: VLAN tags, PPPoE.
+    /// The headers between Ethernet and IP, into which rules on this device would not look: VLAN
+    /// tags, PPPoE.
     pub inside: Vec<&'static str>,
-    /// The packet as rules on a bridge see it: behind one VLAN tag, and in its
-    /// session of PPPoE, whatever that carries; `None` for what is neither.
+    /// The packet as rules on a bridge see it: behind one VLAN tag, and within a PPPoE session of
+    /// any contents; `None` for other frames.
     pub bridged: Option<Packet>,
 }
 
 /// A capture that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capture {
-    /// Its packets in the order of the file.
+    /// Its packets, in the order of the file.
     pub packets: Vec<Captured>,
-    /// What ended the reading before the end of the file.
+    /// The mistake that ended the reading before the end of the file.
     pub trouble: Option<String>,
 }
 
-/// Whether a file begins as a capture does.
+/// Returns whether a file begins like a capture.
 #[must_use]
 pub fn is_capture(bytes: &[u8]) -> bool {
     let magic = bytes.get(..4).map(number);
@@ -98,7 +98,7 @@ fn read_pcap(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
     Ok(())
 }
 
-/// The direction that an interface is named after, as the laboratory's captures are.
+/// Returns the direction that an interface's name gives, as in the laboratory's captures.
 fn direction_of(name: &str) -> Option<Direction> {
     match name {
         "up" => Some(Direction::Up),
@@ -141,11 +141,11 @@ fn read_pcapng(bytes: &[u8], out: &mut Vec<Captured>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a frame carries: an IP packet, and what stands before it.
+/// Decodes a frame: an IP packet, and the headers before it.
 fn decode(link: DataLink, bytes: &[u8], length: usize) -> Carried {
     let mut carried = Carried::default();
     let mut mac = None;
-    // Where the network header begins, and its ethertype.
+    // The offset of the network header, and its ethertype.
     let start = match link {
         DataLink::ETHERNET => {
             mac = bytes.get(6..12).map(|mac| number(mac) as u64);
@@ -173,7 +173,7 @@ fn decode(link: DataLink, bytes: &[u8], length: usize) -> Carried {
             ..Packet::whole(kind, rest.to_vec())
         })
     };
-    // VLAN tags and PPPoE, as many as there are bytes for.
+    // VLAN tags and PPPoE, as many as there are.
     loop {
         let seen = carried.inside.is_empty() || carried.inside == ["VLAN"];
         match kind {
@@ -190,7 +190,7 @@ fn decode(link: DataLink, bytes: &[u8], length: usize) -> Carried {
                     carried.bridged = packet(kind, at);
                 }
                 carried.inside.push("PPPoE");
-                // RFC 1661: the protocols of IPv4 and IPv6.
+                // RFC 1661: the protocol numbers of IPv4 and IPv6.
                 kind = match short(bytes, at + 6) {
                     Some(PPP_IPV4) => IPV4,
                     Some(PPP_IPV6) => IPV6,

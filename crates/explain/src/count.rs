@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How nftables counts connections: a list of tuples that packets lengthen and
-//! that is looked through for connections that have ended
-//! (`__nf_conncount_add`, `__nf_conncount_gc_list`,
-//! net/netfilter/nf_conncount.c; `nft_connlimit_do_eval`,
-//! net/netfilter/nft_connlimit.c).
+//! Simulates how nftables counts connections. Packets add tuples to a list, and searches remove
+//! connections that have ended (`__nf_conncount_add`, `__nf_conncount_gc_list`,
+//! net/netfilter/nf_conncount.c; `nft_connlimit_do_eval`, net/netfilter/nft_connlimit.c).
 //!
-//! The list may be longer than the number of open connections: a packet whose
-//! own connection stands in it ends the search there. What stands behind stays
-//! until a packet comes that is not in the list, or the set's collector, which
-//! comes about once a second (`nft_rhash_gc`). An answer that hangs on whether
-//! the collector has been is reported as unsure.
+//! The list may be longer than the number of open connections, because a search ends at the
+//! packet's own connection. Entries after it stay until a packet arrives that is not in the list,
+//! or until the set's garbage collection, about once a second (`nft_rhash_gc`). A result that
+//! depends on whether that has run is reported as unsure.
 
 use crate::track::{Connection, Id, Tracked, Tracker};
 use crate::tuple::Tuple;
 
-/// Which packets put their connection on the list, which has changed between
-/// kernels. In all of them a connection's first packet does.
+/// Which packets add their connection to the list; kernels differ. In all of them a connection's
+/// first packet does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counting {
-    /// Any packet: before "nf_conncount: rework API to use `sk_buff` directly"
-    /// (Linux 6.19, and stable releases since).
+    /// Any packet: before "nf_conncount: rework API to use `sk_buff` directly" (Linux 6.19, and
+    /// stable releases since).
     Any,
-    /// The first packet alone: from there on.
+    /// Only the first packet: from that commit on.
     First,
     /// Packets of connections that are not assured yet
     /// (`IPS_ASSURED`): since "nf_conncount: prevent connlimit drops for early
@@ -30,16 +27,16 @@ pub enum Counting {
     Unassured,
 }
 
-/// Most that are removed in one search (`CONNCOUNT_GC_MAX_COLLECT`).
+/// The most entries that one search removes (`CONNCOUNT_GC_MAX_COLLECT`).
 const MOST_COLLECTED: usize = 64;
 
 /// One tuple of the list.
 #[derive(Debug, Clone)]
 struct Entry {
     tuple: Tuple,
-    /// The connection it was, and how often that had closed.
+    /// The connection when the entry was made, and how often that had closed by then.
     of: (Id, u32),
-    /// Not ended at any time since, so that no collector can have taken it.
+    /// Whether it never ended since, so that no collection can have removed it.
     sure: bool,
 }
 
@@ -47,15 +44,15 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     entries: Vec<Entry>,
-    /// When it was looked through last, in place of the kernel's jiffy: packets
-    /// of one time are within one.
+    /// The time of the last search. The kernel uses jiffies; here packets of the same time are in
+    /// the same jiffy.
     searched: u64,
-    /// How long it was then.
+    /// The length of the list after that search.
     length: usize,
 }
 
-/// A packet's view of the connection table: its own connection is not in it
-/// before the packet has left (`nf_conntrack_confirm`).
+/// A packet's view of the connection table: its own new connection is not in the table until the
+/// packet has left (`nf_conntrack_confirm`).
 struct View<'a> {
     tracker: &'a Tracker,
     now: u64,
@@ -94,8 +91,8 @@ impl Counted {
             .any(|entry| view.open(&entry.tuple).is_some())
     }
 
-    /// Takes a packet that has a connection; the length of the list, and the
-    /// least that it could be.
+    /// Counts a packet that has a connection. Returns the length of the list, and the least that it
+    /// could be.
     pub(crate) fn charge(
         &mut self,
         packet: Tracked,
@@ -157,7 +154,7 @@ impl Counted {
         self.length = self.entries.len();
     }
 
-    /// The place of a tuple. What has ended and stands before it goes.
+    /// Searches for a tuple. Removes ended connections before it.
     fn search(&mut self, tuple: &Tuple, view: &View<'_>, skips: bool) -> Option<usize> {
         if skips {
             return None;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragments made whole, which connection tracking does before any rule of
-//! `inet` sees them (net/ipv4/netfilter/nf_defrag_ipv4.c,
-//! net/ipv6/netfilter/nf_conntrack_reasm.c). The whole is fragmented again
-//! behind the rules.
+//! Reassembles fragments, as connection tracking does before any rule of `inet` sees them
+//! (net/ipv4/netfilter/nf_defrag_ipv4.c, net/ipv6/netfilter/nf_conntrack_reasm.c). The kernel
+//! fragments the packet again after the rules.
 
 use crate::SECOND;
 use crate::packet::{Headers, Packet};
@@ -10,11 +9,11 @@ use std::collections::BTreeMap;
 use weirgate_state::IpVersion;
 use weirgate_units::Arrange as _;
 
-/// How long fragments wait for the others (`ipfrag_time`; IPv6: 60 s, as
-/// `nf_conntrack_frag6_timeout` has it).
+/// How long fragments wait for the others (`ipfrag_time`; for IPv6 the kernel waits 60 s,
+/// `nf_conntrack_frag6_timeout`).
 const PATIENCE: u64 = 30 * SECOND;
 
-/// Packets in parts at one time, and parts of a packet: enough for any real
+/// The maximum number of incomplete packets, and of fragments of a packet: enough for any real
 /// sequence, and a bound for hostile ones.
 const MOST: usize = 4096;
 
@@ -23,23 +22,23 @@ type Key = (u128, u128, u8, u32, bool);
 #[derive(Debug)]
 struct Parts {
     since: u64,
-    /// Offset, bytes, whether it is the last.
+    /// The offset, the bytes, and whether it is the last fragment.
     got: Vec<(usize, Vec<u8>, bool)>,
     first: Option<Packet>,
 }
 
-/// Packets of which parts are missing.
+/// Incomplete packets.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     waiting: BTreeMap<Key, Parts>,
 }
 
 impl Fragments {
-    /// Takes a fragment; the whole packet when it is the last that was missing.
+    /// Takes a fragment. Returns the whole packet when nothing is missing any more.
     pub(crate) fn take(&mut self, packet: &Packet, headers: &Headers, now: u64) -> Option<Packet> {
         let (source, destination) = packet.addresses()?;
         let six = headers.version == Some(IpVersion::V6);
-        // IPv6 fragments are of one packet whatever they say they carry.
+        // IPv6 fragments belong to one packet whatever protocol they name.
         let protocol = if six { 0 } else { headers.protocol };
         let key = (source, destination, protocol, headers.identity, six);
         self.waiting.retain(|_, parts| parts.since + PATIENCE > now);
@@ -71,8 +70,8 @@ impl Fragments {
 }
 
 impl Parts {
-    /// The packet, if nothing is missing. `start` is where the first one's
-    /// data begins.
+    /// Returns the packet, if nothing is missing. `start` is the offset at which the first
+    /// fragment's data begins.
     fn whole(&self, start: usize) -> Option<Packet> {
         let first = self.first.as_ref()?;
         let mut data = Vec::new();
@@ -90,7 +89,7 @@ impl Parts {
         let mut bytes = first.bytes.get(..start)?.to_vec();
         let headers = first.headers();
         if let Some(at) = headers.fragment_header {
-            // The fragment header goes; what named it names what follows it.
+            // Remove the fragment header; the header before it names what followed it.
             let next = *bytes.get(at)?;
             bytes.drain(at..at + 8);
             let named = naming(&bytes, at)?;
@@ -111,7 +110,7 @@ impl Parts {
     }
 }
 
-/// The byte that names the header at `at`.
+/// Returns the offset of the byte that names the header at `at`.
 fn naming(bytes: &[u8], at: usize) -> Option<usize> {
     let (mut named, mut start) = (6, 40);
     while start < at {

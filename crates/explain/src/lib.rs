@@ -51,5 +51,5 @@ pub use text::{MOST_REPEATED, Mistake, PacketLine, PacketTime, parse_line};
 pub use track::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 pub use weirgate_units::Direction;
 
-/// Nanoseconds in a second: times are nanoseconds since any moment.
+/// Nanoseconds in a second. Times are in nanoseconds since an arbitrary moment.
 pub const SECOND: u64 = 1_000_000_000;

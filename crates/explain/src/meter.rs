@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What meters remember: buckets (`nft_limit_eval`, net/netfilter/nft_limit.c)
-//! and counts of connections (`count`), one for each
-//! element of a set that rules fill (net/netfilter/nft_dynset.c).
+//! The state of meters: buckets (`nft_limit_eval`, net/netfilter/nft_limit.c) and counts of
+//! connections (`count`), one for each element of a set that rules fill
+//! (net/netfilter/nft_dynset.c).
 
 use crate::SECOND;
 use crate::count::{Counted, Counting};
@@ -9,17 +9,16 @@ use crate::track::{Tracked, Tracker};
 use std::collections::BTreeMap;
 use weirgate_state::{Content, Count, Table};
 
-/// By so much longer than it takes a bucket has been filling when it is taken
-/// for full, in nanoseconds.
+/// A bucket counts as surely full if it had this much more time than it needs to fill, in
+/// nanoseconds.
 const SURE: u64 = SECOND / 100;
 
-/// What one key of a set has.
+/// The state of one key of a set.
 #[derive(Debug, Clone)]
 struct Element {
-    /// When it is forgotten.
+    /// When it expires.
     expires: u64,
-    /// What the rule that made it counts, which holds for all rules that share
-    /// the set.
+    /// The count of the rule that created it, which applies to all rules that share the set.
     count: Count,
     over: bool,
     state: ElementState,
@@ -27,12 +26,12 @@ struct Element {
 
 #[derive(Debug, Clone)]
 enum ElementState {
-    /// Nanoseconds' worth of tokens, and when they were counted.
+    /// Tokens as nanoseconds of filling, and the time at which they were computed.
     Bucket {
         tokens: u64,
         at: Option<u64>,
         most: u64,
-        /// Tokens that are there whatever time has passed since it was full.
+        /// The tokens that are there for sure, whatever time has passed since it was full.
         least: u64,
     },
     Connections(Counted),
@@ -46,39 +45,38 @@ struct Memory {
     elements: BTreeMap<u128, Element>,
 }
 
-/// All meters' sets by table and name.
+/// The sets of all meters, by family and name.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     memories: BTreeMap<(bool, String), Memory>,
 }
 
-/// What a meter decided.
+/// The decision of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Whether the match holds.
     pub(crate) holds: bool,
-    /// How far the time would have to be another for the answer to be; the
-    /// kernel's clock and a test's differ.
+    /// By how much the time would have to differ to change the result; the clocks of a kernel and
+    /// of a test differ.
     pub(crate) slack: u64,
-    /// What the meter had.
+    /// The value of the meter.
     pub(crate) level: Level,
-    /// Whether the answer hangs on when the kernel last looked for connections
-    /// that have ended.
+    /// Whether the result depends on when the kernel last removed ended connections.
     pub(crate) unsure: bool,
 }
 
-/// What a meter's count was.
+/// The value of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// The bucket held so many thousandths of what the packet costs.
+    /// The tokens in the bucket, in thousandths of the packet's cost.
     Tokens(u64),
-    /// So many connections are open.
+    /// The number of open connections.
     Connections(usize),
     /// The set has no room for the key.
     Full,
 }
 
-/// A bucket's cost of a packet and its size, in nanoseconds.
+/// Returns a packet's cost and the bucket's size, both in nanoseconds.
 fn costs(count: &Count, length: usize) -> Option<(u64, u64)> {
     match count {
         Count::Packets { rate, per, burst } => {
@@ -118,7 +116,7 @@ impl Meters {
         Self { memories }
     }
 
-    /// Charges the meter of a set and says whether its match holds.
+    /// Charges the meter of a set. Returns whether its match holds.
     pub(crate) fn charge(
         &mut self,
         set: (bool, &str),
@@ -145,7 +143,7 @@ impl Meters {
         }
         if !memory.elements.contains_key(&key) {
             if memory.elements.len() >= memory.size {
-                // Collected by the kernel once a second.
+                // The kernel collects these once a second.
                 memory
                     .elements
                     .retain(|_, one| one.alive(now, packet.tracker));
@@ -180,7 +178,7 @@ impl Meters {
     }
 }
 
-/// What a packet brings to a meter.
+/// The input of a packet to a meter.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge<'a> {
     /// Nanoseconds.
@@ -241,7 +239,7 @@ impl Element {
                 let Count::Connections(limit) = self.count else {
                     return Self::nothing();
                 };
-                // Compiled rules leave such packets out before.
+                // Compiled rules exclude such packets earlier.
                 let Some(tracked) = packet.tracked.filter(|one| one.connection.is_some()) else {
                     return Self::nothing();
                 };
@@ -259,7 +257,7 @@ impl Element {
         }
     }
 
-    /// A set whose rules count different things; the kernel refuses it.
+    /// Returns the result for a set whose rules count different things; the kernel refuses it.
     const fn nothing() -> Reading {
         Reading {
             holds: false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet as nftables sees it: bytes from the IP header on, and where its
-//! headers are (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`,
-//! include/net/netfilter/nf_tables_ipv4.h and nf_tables_ipv6.h).
+//! A packet as nftables sees it: bytes from the IP header on, and the offsets of its headers
+//! (`nft_set_pktinfo_ipv4`, `nft_set_pktinfo_ipv6`, include/net/netfilter/nf_tables_ipv4.h and
+//! nf_tables_ipv6.h).
 
 use crate::sender::SenderValue;
 use std::collections::BTreeMap;
@@ -12,93 +12,91 @@ pub const IPV4: u16 = 0x0800;
 /// Ethertype of IPv6.
 pub const IPV6: u16 = 0x86dd;
 
-/// PPP's number of IPv4 (RFC 1332 section 2).
+/// The PPP protocol number of IPv4 (RFC 1332 section 2).
 pub(crate) const PPP_IPV4: u16 = 0x0021;
-/// PPP's number of IPv6 (RFC 5072 section 2).
+/// The PPP protocol number of IPv6 (RFC 5072 section 2).
 pub(crate) const PPP_IPV6: u16 = 0x0057;
 
-/// A packet as it comes to the router.
+/// A packet as it arrives at the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// The ethertype.
     pub ethertype: u16,
-    /// What stands on the wire from the network header on, as far as it is
-    /// known: a capture may have cut the rest off.
+    /// The bytes from the network header on, as far as they are known: a capture may be truncated.
     pub bytes: Vec<u8>,
-    /// Bytes on the wire from the network header on, padding included; at
-    /// least as many as are known.
+    /// The length on the wire from the network header on, including padding; at least that of
+    /// `bytes`.
     pub length: usize,
-    /// Source MAC of the frame that it came in with, as a number.
+    /// The source MAC of the frame in which it arrived, as a number.
     pub source_mac: Option<u64>,
-    /// The device that it came in through; `None` for the router's own.
+    /// The device through which it arrived; `None` for the router's own packets.
     pub input: Option<String>,
-    /// What is known of the socket on this machine that sends it, such as its
-    /// user, by the words of a packet's text
-    /// ([`Field::sender_word`](weirgate_state::Field::sender_word)).
+    /// What is known about the local socket that sends it, such as its user, by the words of a
+    /// packet's text ([`Field::sender_word`](weirgate_state::Field::sender_word)).
     pub sender: BTreeMap<&'static str, SenderValue>,
     /// `skb->mark`, as something else has set it.
     pub mark: u32,
-    /// What is given of its connection.
+    /// Given properties of its connection.
     pub given: GivenConnection,
 }
 
-/// What is given of a packet's connection, in place of following it from its
-/// packets. The connection keeps it from then on.
+/// Given properties of a packet's connection, instead of those that follow from its packets. The
+/// connection keeps them from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GivenConnection {
     /// Its state.
     pub state: Option<GivenState>,
     /// Its mark.
     pub mark: Option<u32>,
-    /// Its bytes before this packet, both directions.
+    /// Its bytes before this packet, in both directions.
     pub bytes: Option<u64>,
-    /// Its packets before this one, both directions.
+    /// Its packets before this one, in both directions.
     pub packets: Option<u64>,
-    /// The conntrack helper that announced it, which makes it a related one.
+    /// The name of the conntrack helper that expected it, which makes the connection related.
     pub helper: Option<String>,
 }
 
 /// A state that can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivenState {
-    /// Packets went both ways before.
+    /// Packets were exchanged in both directions before.
     Established,
-    /// Another connection announced it.
+    /// Another connection expected it.
     Related,
 }
 
-/// Where a packet's headers are.
+/// The offsets of a packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Headers {
-    /// The IP version; `None` for what is not IP or is malformed.
+    /// The IP version; `None` if it is not IP or is malformed.
     pub version: Option<IpVersion>,
     /// The upper-layer protocol.
     pub protocol: u8,
-    /// Where its header begins; 0 in an IPv6 fragment that is not the first, as
-    /// nftables has it.
+    /// The offset of that protocol's header; 0 in an IPv6 fragment other than the first, as in
+    /// nftables.
     pub transport: usize,
     /// The fragment's offset in bytes; 0 for whole packets and first fragments.
     pub fragment: usize,
     /// Whether more fragments follow.
     pub more: bool,
-    /// The fragment's number, where it is one.
+    /// The identification of the fragment, if it is one.
     pub identity: u32,
-    /// Where the IPv6 fragment header stands.
+    /// The offset of the IPv6 fragment header.
     pub fragment_header: Option<usize>,
 }
 
-/// What is found at a place of a packet.
+/// The result of reading bytes of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// The packet ends before.
+    /// The packet ends before them.
     Absent,
-    /// The packet has them and what is known of it ends before.
+    /// The packet has them, but its known part ends before them.
     CutOff,
 }
 
-/// IPv6 headers that others follow (`ipv6_ext_hdr`, net/ipv6/exthdrs_core.c).
+/// IPv6 extension headers (`ipv6_ext_hdr`, net/ipv6/exthdrs_core.c).
 const HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -106,7 +104,7 @@ pub(crate) const AUTHENTICATION: u8 = 51;
 const NOTHING: u8 = 59;
 const OPTIONS: u8 = 60;
 
-/// Big-endian numbers at a place.
+/// Reads a big-endian number at an offset.
 pub(crate) fn short(bytes: &[u8], at: usize) -> Option<u16> {
     let part = bytes.get(at..at.checked_add(2)?)?;
     Some(u16::from_be_bytes([part[0], part[1]]))
@@ -118,7 +116,7 @@ pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(high) << 16 | u32::from(low))
 }
 
-/// A number of any length, big-endian.
+/// Returns a big-endian number of any length.
 pub(crate) fn number(bytes: &[u8]) -> u128 {
     bytes
         .iter()
@@ -126,7 +124,7 @@ pub(crate) fn number(bytes: &[u8]) -> u128 {
 }
 
 impl Packet {
-    /// A packet of which all bytes are known.
+    /// Returns a packet whose bytes are all known.
     #[must_use]
     pub fn whole(ethertype: u16, bytes: Vec<u8>) -> Self {
         Self {
@@ -141,7 +139,7 @@ impl Packet {
         }
     }
 
-    /// The same packet in a session of PPPoE (RFC 2516 section 4).
+    /// Returns the packet within a PPPoE session (RFC 2516 section 4).
     #[must_use]
     pub fn in_session(mut self) -> Self {
         let protocol = if self.ethertype == IPV4 {
@@ -163,8 +161,8 @@ impl Packet {
         }
     }
 
-    /// The IP packet that a session of PPPoE carries; `None` for what is no
-    /// packet of a session, or carries something else.
+    /// Returns the IP packet within a PPPoE session; `None` if this is not a session packet, or
+    /// contains something else.
     #[must_use]
     pub fn carried(&self) -> Option<Self> {
         if self.ethertype != PPPOE_SESSION {
@@ -183,8 +181,8 @@ impl Packet {
         })
     }
 
-    /// Where its headers are. What is no well-formed IP has no version: rules
-    /// of a `netdev` table see nothing of it, those of `inet` never see it.
+    /// Returns the offsets of its headers. Malformed IP has no version: rules of a `netdev` table
+    /// see none of its fields, and those of `inet` never see it.
     #[must_use]
     pub fn headers(&self) -> Headers {
         let found = match self.ethertype {
@@ -217,8 +215,8 @@ impl Packet {
         })
     }
 
-    /// `stop_at_authentication` as nftables has it; connection tracking looks
-    /// behind that header (`ipv6_skip_exthdr`).
+    /// Finds the headers of IPv6. nftables stops at the authentication header
+    /// (`stop_at_authentication`); connection tracking looks beyond it (`ipv6_skip_exthdr`).
     fn headers_v6(&self, stop_at_authentication: bool) -> Option<Headers> {
         let first = *self.bytes.first()?;
         let payload = usize::from(short(&self.bytes, 4)?);
@@ -262,17 +260,17 @@ impl Packet {
             at += size;
             next = following;
             if headers.fragment != 0 {
-                // What follows is the middle of something.
+                // What follows is in the middle of the data.
                 let header = [HOP, ROUTING, FRAGMENT, OPTIONS, AUTHENTICATION].contains(&next);
                 headers.protocol = next;
-                // `ipv6_find_hdr` says the protocol here, and no place.
+                // `ipv6_find_hdr` returns the protocol here, but no offset.
                 headers.transport = if stop_at_authentication { 0 } else { at };
                 return (!header).then_some(headers);
             }
         }
     }
 
-    /// The headers as connection tracking finds them.
+    /// Returns the headers as connection tracking finds them.
     pub(crate) fn tracked_headers(&self) -> Option<Headers> {
         match self.ethertype {
             IPV4 => self.headers_v4(),
@@ -281,7 +279,7 @@ impl Packet {
         }
     }
 
-    /// The bytes at a place of the network header and what follows it.
+    /// Reads bytes at an offset from the network header.
     pub(crate) fn at(&self, offset: usize, length: usize) -> Found {
         let end = offset.saturating_add(length);
         match self.bytes.get(offset..end) {
@@ -291,7 +289,7 @@ impl Packet {
         }
     }
 
-    /// Bytes of the IP packet, padding left out; of what is not IP, all.
+    /// Returns the length of the IP packet without padding; for other packets that of all bytes.
     #[must_use]
     pub fn ip_length(&self) -> usize {
         let stated = match self.ethertype {
@@ -302,9 +300,8 @@ impl Packet {
         stated.map_or(self.length, |stated| stated.min(self.length))
     }
 
-    /// Bytes of an IP packet that says how many follow so much of its header. One of
-    /// more than 16 bits can say is of segments that were made one, and says 0 (BIG
-    /// TCP; `iph_totlen()`, include/linux/ip.h).
+    /// Returns the length of an IP packet from its length field. A packet longer than 65,535 bytes
+    /// consists of merged segments and has 0 there (BIG TCP; `iph_totlen()`, include/linux/ip.h).
     fn stated(&self, header: usize, length: u16) -> usize {
         if length == 0 && self.length > header + usize::from(u16::MAX) {
             return self.length;
@@ -312,7 +309,7 @@ impl Packet {
         header + usize::from(length)
     }
 
-    /// Source and destination address as numbers.
+    /// Returns source and destination address as numbers.
     #[must_use]
     pub fn addresses(&self) -> Option<(u128, u128)> {
         let (source, destination, length) = match self.ethertype {
@@ -324,7 +321,7 @@ impl Packet {
         Some((part(source)?, part(destination)?))
     }
 
-    /// The code point, 0 to 63.
+    /// Returns the code point, 0 to 63.
     #[must_use]
     pub fn dscp(&self) -> Option<u8> {
         match self.ethertype {
@@ -334,10 +331,9 @@ impl Packet {
         }
     }
 
-    /// Lowers the largest segment that a TCP header at a place announces
-    /// (`nft_exthdr_tcp_set_eval`, net/netfilter/nft_exthdr.c); false where the
-    /// header or the option is not whole. Checksums stay as they are: nothing
-    /// here looks at them.
+    /// Lowers the maximum segment size in the TCP header at this offset (`nft_exthdr_tcp_set_eval`,
+    /// net/netfilter/nft_exthdr.c). Returns false if the header or the option is truncated.
+    /// Checksums stay as they are, because nothing here checks them.
     pub(crate) fn lower_segment(&mut self, transport: usize, most: u16) -> bool {
         const END: u8 = 0;
         const NOTHING: u8 = 1;
@@ -365,7 +361,7 @@ impl Packet {
         true
     }
 
-    /// Writes the code point; the bits of ECN stay, the checksum is kept right.
+    /// Writes the code point; the ECN bits stay, and the checksum is updated.
     pub(crate) fn set_dscp(&mut self, version: IpVersion, dscp: u8) {
         let Some(old) = short(&self.bytes, 0) else {
             return;

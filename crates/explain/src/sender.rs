@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet's text can tell of the socket that sends it: a word, and the
-//! field of `state` that it gives the value of.
+//! What a packet's text can state about the sending socket: a word, and the field of `state` whose
+//! value it gives.
 
 use weirgate_state::{Field, IpVersion, SenderWord, Variant};
 
-/// What is known of the socket that sends a packet.
+/// A known property of the sending socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderValue {
-    /// A number, such as that of a user.
+    /// A number, such as a user id.
     Number(u32),
-    /// A path from below the root of its tree.
+    /// A path relative to the root of its tree.
     Path(String),
 }
 
-/// The words with their fields.
+/// Returns the words with their fields.
 pub(crate) fn words() -> impl Iterator<Item = (SenderWord, Field)> {
     let any = Variant {
         version: IpVersion::V4,
@@ -23,12 +23,12 @@ pub(crate) fn words() -> impl Iterator<Item = (SenderWord, Field)> {
     Field::every(any).filter_map(|field| Some((field.sender_word()?, field)))
 }
 
-/// The word of that text, with its field.
+/// Returns the word with this text, and its field.
 pub(crate) fn word(text: &str) -> Option<(SenderWord, Field)> {
     words().find(|known| known.0.word == text)
 }
 
-/// The first parts of a path, so many; `None` where it has fewer.
+/// Returns this many first parts of a path; `None` if it has fewer.
 pub(crate) fn cut(path: &str, level: u8) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     parts.get(..level.into()).map(|parts| parts.join("/"))

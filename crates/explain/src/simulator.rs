@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router that has some tables, and packets that pass it one after the other.
+//! A router with tables, and packets that pass it one after the other.
 
 use crate::count::Counting;
 use crate::fragments::Fragments;
@@ -15,30 +15,30 @@ use weirgate_state::{
 };
 use weirgate_units::Inserted as _;
 
-/// Bytes of an Ethernet header, which a packet has by the time that it comes to
-/// the egress of a device (`__dev_queue_xmit`, net/core/dev.c).
+/// The length of an Ethernet header, which a packet already has at the egress of a device
+/// (`__dev_queue_xmit`, net/core/dev.c).
 const ETHERNET_HEADER: usize = 14;
 
 /// The devices between which the router carries a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Devices {
-    /// The device it came in through; `None` for the router's own.
+    /// The device through which it arrives; `None` for the router's own packets.
     pub arrives: Option<DeviceName>,
-    /// The device it leaves through; `None` for what is for the router itself.
+    /// The device through which it leaves; `None` for packets to the router itself.
     pub leaves: Option<DeviceName>,
 }
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fate {
-    /// What each chain made of it that it passed, in order.
+    /// The results of the chains that it passed, in order.
     pub passes: Vec<Pass>,
-    /// What connection tracking found, before the chain at postrouting.
+    /// The result of connection tracking, before the chain at postrouting.
     pub connection: Option<Summary>,
-    /// True where it waits for other fragments: connection tracking makes
-    /// packets whole before their class is decided.
+    /// True if it waits for other fragments: connection tracking reassembles packets before their
+    /// class is decided.
     pub waits: bool,
-    /// What its flow's payload has betrayed by now, where it is looked at.
+    /// The signature that was found in its flow's payload so far, if payloads are inspected.
     pub payload: Option<Signature>,
     /// The packet as it leaves.
     pub packet: Packet,
@@ -47,17 +47,17 @@ pub struct Fate {
 /// A connection as rules see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Its number among those of the sequence; `None` for packets without.
+    /// Its number among the connections of the sequence; `None` for packets without one.
     pub id: Option<u32>,
-    /// State bits of the packet.
+    /// The state bits of the packet.
     pub state: u32,
     /// Whether this is its first packet.
     pub first: bool,
     /// Its mark, after the rules.
     pub mark: u32,
-    /// Its bytes, this packet included.
+    /// Its bytes, including this packet.
     pub bytes: u64,
-    /// Its packets, this one included.
+    /// Its packets, including this one.
     pub packets: u64,
 }
 
@@ -71,17 +71,17 @@ pub struct Simulator {
     counters: BTreeMap<(bool, String), u64>,
     tracks: bool,
     counting: Counting,
-    /// Bits of the connection's mark that arriving packets get, by device.
+    /// The bits of the connection's mark that arriving packets get, by device.
     restores: BTreeMap<DeviceName, u32>,
-    /// What looks at payloads, by device: each learns by itself.
+    /// The payload classifiers by device; each learns separately.
     looks: BTreeMap<DeviceName, (Payload, SeenFlows)>,
 }
 
 impl Simulator {
-    /// A router with these tables and no connection yet.
+    /// Creates a router with these tables and no connections yet.
     ///
-    /// Connections are tracked where a rule asks for them, or where
-    /// [`Simulator::tracking`] says that something else does.
+    /// Connections are tracked if a rule needs them, or if [`Simulator::tracking`] says that
+    /// something else does.
     #[must_use]
     pub fn new(tables: &[Table]) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Simulator {
         }
     }
 
-    /// The same, with these programs at the hooks of devices.
+    /// Adds these programs at the hooks of devices.
     #[must_use]
     pub fn with_hooks(mut self, hooks: &BTreeMap<DeviceName, HookPrograms>) -> Self {
         let masks = hooks
@@ -112,40 +112,39 @@ impl Simulator {
         self
     }
 
-    /// The same, counting connections as a kernel of another age.
+    /// Counts connections like a kernel of another version.
     #[must_use]
     pub fn counting(mut self, counting: Counting) -> Self {
         self.counting = counting;
         self
     }
 
-    /// The same, with connections tracked in any case: by NAT, say.
+    /// Tracks connections in any case, for example because of NAT.
     #[must_use]
     pub fn tracking(mut self) -> Self {
         self.tracks = true;
         self
     }
 
-    /// Whether payloads are looked at that arrive on a device.
+    /// Returns whether payloads are inspected that arrive on a device.
     #[must_use]
     pub fn looks_at(&self, device: &DeviceName) -> bool {
         self.looks.contains_key(device)
     }
 
-    /// Its tables.
+    /// Returns its tables.
     #[must_use]
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// How many packets each counter has counted, by family (true for
-    /// `netdev`) and name.
+    /// Returns the packets of each counter, by family (true for `netdev`) and name.
     #[must_use]
     pub fn counters(&self) -> &BTreeMap<(bool, String), u64> {
         &self.counters
     }
 
-    /// Switches a chain of [`Hook::Switched`]; how many there were of the name.
+    /// Switches a chain of [`Hook::Switched`]. Returns how many chains of that name there are.
     pub fn switch(&mut self, chain: &str, on: bool) -> usize {
         let mut found = 0;
         let chains = self.tables.iter_mut().flat_map(|table| &mut table.chains);
@@ -158,8 +157,8 @@ impl Simulator {
         found
     }
 
-    /// Lets a packet pass. `now` is nanoseconds since any moment and never goes
-    /// back; `clock` is seconds since 1970, for schedules.
+    /// Passes a packet through the router. `now` is in nanoseconds since an arbitrary moment, and
+    /// never decreases; `clock` is in seconds since 1970, for schedules.
     pub fn pass(&mut self, packet: Packet, path: &Devices, now: u64, clock: Option<i64>) -> Fate {
         let mut fate = Fate {
             passes: Vec::new(),
@@ -176,8 +175,8 @@ impl Simulator {
         fate
     }
 
-    /// What happens to a packet where it arrives, before any table. Whether
-    /// what its payload betrays could not be decided.
+    /// Runs the programs at the arrival of a packet, before any table. Returns whether its payload
+    /// was too truncated to decide.
     fn arrive(&mut self, fate: &mut Fate, path: &Devices, now: u64) -> bool {
         self.restore(&mut fate.packet, path, now);
         self.look(fate, path)
@@ -192,7 +191,7 @@ impl Simulator {
             None,
             |hook| matches!(hook, Hook::Ingress { device, .. } if Some(device) == arrives.as_ref()),
         );
-        // What leaves by a bridge's port never comes to `inet`.
+        // Packets that leave through a bridge's port never reach `inet`.
         let here = |hook: &Hook| matches!(hook, Hook::Egress { device } if Some(device) == path.leaves.as_ref());
         let mut chains = self.tables.iter().flat_map(|table| &table.chains);
         if chains.any(|chain| here(&chain.hook)) {
@@ -203,7 +202,7 @@ impl Simulator {
             self.hooks(fate, (now, clock), &unseen, None, here);
             return;
         }
-        // The rules of `inet` see what is IP and whole.
+        // Rules of `inet` only see whole IP packets.
         let Some(mut headers) = fate.packet.tracked_headers() else {
             return;
         };
@@ -226,7 +225,7 @@ impl Simulator {
             let here = |hook: &Hook| *hook == Hook::Output;
             self.hooks(fate, (now, clock), path, tracked, here);
         }
-        // What is for the router itself comes to no rule here.
+        // Packets to the router itself reach no rule here.
         if let Some(leaves) = &path.leaves {
             self.hooks(
                 fate,
@@ -239,9 +238,8 @@ impl Simulator {
         fate.connection = tracked.map(|tracked| self.summary(tracked));
     }
 
-    /// What `act_ctinfo` does (`tcf_ctinfo_act`, net/sched/act_ctinfo.c): looks
-    /// the connection up by the packet's own addresses and ports, and begins
-    /// none.
+    /// Simulates `act_ctinfo` (`tcf_ctinfo_act`, net/sched/act_ctinfo.c): looks the connection up
+    /// by the packet's own addresses and ports, and creates none.
     fn restore(&self, packet: &mut Packet, path: &Devices, now: u64) {
         let device = path.arrives.as_ref();
         let Some(mask) = device.and_then(|device| self.restores.get(device)) else {
@@ -258,8 +256,8 @@ impl Simulator {
         }
     }
 
-    /// What the classifier of payloads does, which runs next: it writes what the
-    /// packet's flow is into bits of its mark. Whether it could not be decided.
+    /// Simulates the payload classifier, which runs next: it writes the flow's signature into bits
+    /// of the mark. Returns whether the payload was too truncated to decide.
     fn look(&mut self, fate: &mut Fate, path: &Devices) -> bool {
         let device = path.arrives.as_ref();
         let Some((payload, watch)) = device.and_then(|device| self.looks.get_mut(device)) else {
@@ -324,8 +322,7 @@ impl Simulator {
     }
 }
 
-/// Whether a table has a rule that looks at connections, which makes the kernel
-/// track them.
+/// Returns whether a table has a rule that looks at connections, which makes the kernel track them.
 fn asks_for_connections(table: &Table) -> bool {
     let rules = || table.chains.iter().flat_map(|chain| &chain.rules);
     let marks = |effect: &Effect| matches!(effect, Effect::ConnectionMark { .. });

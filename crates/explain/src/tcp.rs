@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What connection tracking makes of TCP segments: the states and transitions
-//! of net/netfilter/nf_conntrack_proto_tcp.c.
+//! Connection tracking of TCP segments: the states and transitions of
+//! net/netfilter/nf_conntrack_proto_tcp.c.
 //!
-//! Segments are taken to be in window: a text has no sequence numbers, and a
-//! capture may begin anywhere.
+//! All segments are assumed to be in window: a text has no sequence numbers, and a capture may
+//! begin anywhere.
 
 /// States, in the kernel's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(crate) enum State {
     SynSent2,
 }
 
-/// What a segment does.
+/// The effect of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
     State(State),
@@ -32,7 +32,7 @@ use State::{
     Close, CloseWait, Established, FinWait, LastAck, SynReceived, SynSent, SynSent2, TimeWait,
 };
 
-/// What a segment is, by its flags.
+/// The kind of a segment, by its flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Syn,
@@ -49,8 +49,7 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 const URG: u8 = 32;
 
-/// Combinations of flags that exist (`tcp_valid_flags`), PSH, ECE and CWR
-/// aside.
+/// Valid combinations of flags (`tcp_valid_flags`), apart from PSH, ECE and CWR.
 const VALID: [u8; 9] = [
     SYN,
     SYN | URG,
@@ -85,7 +84,7 @@ pub(crate) fn kind(flags: u8) -> Kind {
     }
 }
 
-/// `tcp_conntracks`: what a segment does in a state.
+/// Returns the effect of a segment in a state (`tcp_conntracks`).
 fn transition(reply: bool, kind: Kind, state: State) -> To {
     let to = To::State;
     match (reply, kind) {
@@ -133,7 +132,7 @@ fn transition(reply: bool, kind: Kind, state: State) -> To {
     }
 }
 
-/// What is known of a TCP connection.
+/// The tracked state of a TCP connection.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of the kernel's own, each by itself"
@@ -141,47 +140,46 @@ fn transition(reply: bool, kind: Kind, state: State) -> To {
 #[derive(Debug, Clone)]
 pub(crate) struct Tcp {
     pub(crate) state: State,
-    /// The last segment that was looked at: what it was, whether a reply.
+    /// The last segment that was inspected: its kind, and whether it is a reply.
     last: Option<(Kind, bool)>,
-    /// The sequence number behind it.
+    /// The sequence number after it.
     last_end: u32,
-    /// An end has begun to close.
+    /// Whether an end has begun to close.
     close_begun: bool,
     simultaneous: bool,
-    /// An answer to a SYN that was ignored may look like the last ACK.
+    /// Whether an answer to an ignored SYN may look like the last ACK.
     challenge: bool,
-    /// Data went both ways since it was opened (`IPS_ASSURED`).
+    /// Whether data was exchanged in both directions since it was opened (`IPS_ASSURED`).
     pub(crate) assured: bool,
-    /// How often it came to be closed.
+    /// How often it was closed.
     pub(crate) closings: u32,
 }
 
-/// A segment's numbers.
+/// The numbers of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
     pub(crate) flags: u8,
     pub(crate) acknowledged: u32,
-    /// Sequence number and length, with SYN and FIN.
+    /// Sequence number plus length, including SYN and FIN.
     pub(crate) end: u32,
 }
 
-/// What comes of a segment.
+/// The result for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is the connection's and counts; the connection is kept so many
-    /// seconds.
+    /// It belongs to the connection and counts; the timeout becomes this many seconds.
     Counts(u32),
-    /// It is the connection's; nothing is counted.
+    /// It belongs to the connection, but does not count.
     Ignored,
-    /// It has no connection.
+    /// It belongs to no connection.
     Invalid,
-    /// It belongs to a new connection in the place of this one.
+    /// It begins a new connection that replaces this one.
     Reopens,
-    /// It counts, and the connection is forgotten.
+    /// It counts, and the connection is removed.
     Ends,
 }
 
-/// Seconds after which a connection is forgotten (`tcp_timeouts`).
+/// Returns the timeout of a state in seconds (`tcp_timeouts`).
 fn timeout(state: State) -> u32 {
     match state {
         State::None | SynSent | SynSent2 | FinWait | TimeWait => 120,
@@ -192,12 +190,12 @@ fn timeout(state: State) -> u32 {
     }
 }
 
-/// Seconds while data is not acknowledged (`TCP_CONNTRACK_UNACK`).
+/// The timeout in seconds while data is not acknowledged (`TCP_CONNTRACK_UNACK`).
 const UNACKNOWLEDGED: u32 = 300;
 
 impl Tcp {
-    /// A connection that begins with this segment, unless none can
-    /// (`tcp_new`; `nf_conntrack_tcp_loose` picks up what is under way).
+    /// Returns the connection that begins with this segment; `None` if it cannot begin one
+    /// (`tcp_new`; `nf_conntrack_tcp_loose` picks up existing connections).
     pub(crate) fn new(flags: u8) -> Option<Self> {
         match transition(false, kind(flags), State::None) {
             To::State(_) => Some(Self::at(State::None)),
@@ -205,7 +203,7 @@ impl Tcp {
         }
     }
 
-    /// A connection in a state.
+    /// Returns a connection in a state.
     pub(crate) fn at(state: State) -> Self {
         Self {
             state,
@@ -219,7 +217,7 @@ impl Tcp {
         }
     }
 
-    /// Whether a count of connections leaves it out.
+    /// Returns whether a count of connections leaves it out.
     pub(crate) fn closed(&self) -> bool {
         matches!(self.state, TimeWait | Close)
     }
@@ -236,7 +234,7 @@ impl Tcp {
                 }
                 return self.ignored(segment, kind, reply);
             }
-            // It answers a SYN that was ignored: the connection is new.
+            // It answers an ignored SYN, so the connection is new.
             To::Ignored
                 if kind == Kind::SynAck
                     && last(Kind::Syn, !reply)
@@ -280,7 +278,7 @@ impl Tcp {
         }
         match kind {
             Kind::Reset => Fate::Ends,
-            // Said again: neither counted nor kept for longer.
+            // A retransmission: not counted, and the timeout stays.
             Kind::Syn if old == SynSent => Fate::Ignored,
             _ if new == Established => Fate::Counts(timeout(new).min(UNACKNOWLEDGED)),
             _ => Fate::Counts(timeout(new)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Texts, captures and frames that are not as they should be.
+//! Tests of malformed texts, captures and frames.
 
 use crate::{
     Devices, Direction, Mistake, Packet, PacketTime, Simulator, is_capture, parse_line,
@@ -61,7 +61,7 @@ fn every_mistake_of_a_line_has_its_place() {
     assert!(found[0].right.contains("payload"), "{found:?}");
 }
 
-/// A capture of one Ethernet frame: what is captured, and how long it was.
+/// Returns a capture of one Ethernet frame: the captured bytes, and the original length.
 fn pcap(frame: &[u8], stated: u32) -> Vec<u8> {
     let mut out = 0xa1b2_c3d4_u32.to_be_bytes().to_vec();
     out.extend([
@@ -128,7 +128,7 @@ fn a_session_is_looked_behind_and_kept() {
     assert_eq!(control.packet, None);
     let control = control.bridged.unwrap();
     assert_eq!((control.ethertype, control.carried()), (0x8864, None));
-    // Behind a second tag, rules see nothing.
+    // Rules see nothing behind a second tag.
     frame.splice(12..12, [0x88, 0xa8, 0, 9]);
     assert_eq!(carried(&frame).bridged, None);
 }
@@ -170,7 +170,7 @@ fn headers_that_are_cut_off_are_no_ip() {
     assert!(pass(Packet::whole(0x0800, whole)).connection.is_some());
 }
 
-/// Connection tracking sees what is for the router itself, though no chain does.
+/// Connection tracking sees packets to the router itself, though no chain does.
 #[test]
 fn what_the_router_itself_gets_is_tracked() {
     let mut simulator = Simulator::new(&[]).tracking();

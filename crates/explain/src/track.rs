@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connection tracking (`nf_conntrack_in`, net/netfilter/nf_conntrack_core.c),
-//! with the kernel's own timeouts.
+//! Connection tracking (`nf_conntrack_in`, net/netfilter/nf_conntrack_core.c), with the kernel's
+//! own timeouts.
 //!
-//! Checksums are taken to be right, and TCP segments to be in window.
+//! Checksums are assumed to be right, and TCP segments to be in window.
 
 use crate::packet::{Headers, Packet, long, short};
 use crate::tcp::{self, Fate, Segment, Tcp};
@@ -11,15 +11,15 @@ use crate::{GivenState, SECOND};
 use std::collections::BTreeMap;
 use weirgate_state::{ICMP, ICMPV6, TCP};
 
-/// Bits of a connection's state (`NF_CT_STATE_BIT`).
+/// A state bit of a connection (`NF_CT_STATE_BIT`): the packet is invalid.
 pub const INVALID: u32 = 1;
-/// Packets went both ways.
+/// Packets were seen in both directions.
 pub const ESTABLISHED: u32 = 2;
-/// Another connection announced it, or it is an ICMP error about one.
+/// Another connection expected it, or it is an ICMP error about one.
 pub const RELATED: u32 = 4;
-/// No answer yet.
+/// No reply was seen yet.
 pub const NEW: u32 = 8;
-/// Not tracked at all: neighbour discovery.
+/// The packet is not tracked at all: neighbour discovery.
 pub const UNTRACKED: u32 = 64;
 
 /// A connection's number.
@@ -39,33 +39,33 @@ pub(crate) struct Connection {
     pub(crate) packets: u64,
     pub(crate) helper: Option<String>,
     tcp: Option<Tcp>,
-    /// From when on what goes both ways is a stream of UDP.
+    /// The time from which UDP packets in both directions count as a stream.
     stream_at: u64,
     expires: u64,
-    /// Not in the table any more; the packet that ended it still has it.
+    /// Whether it is removed from the table; the packet that ended it still has it.
     gone: bool,
     /// `IPS_ASSURED`.
     assured: bool,
 }
 
 impl Connection {
-    /// Whether a count of connections leaves it out (`already_closed`).
+    /// Returns whether a count of connections leaves it out (`already_closed`).
     pub(crate) fn closed(&self) -> bool {
         self.gone || self.tcp.as_ref().is_some_and(Tcp::closed)
     }
 
-    /// How often it has closed: TCP may go on with a connection that had.
+    /// Returns how often it has closed; TCP may continue a closed connection.
     pub(crate) fn closings(&self) -> u32 {
         self.tcp.as_ref().map_or(0, |tcp| tcp.closings)
     }
 
-    /// Whether the kernel holds it for more than a probe.
+    /// Returns whether the kernel considers it more than a probe.
     pub(crate) fn assured(&self) -> bool {
         self.assured || self.tcp.as_ref().is_some_and(|tcp| tcp.assured)
     }
 }
 
-/// What a packet gets from connection tracking.
+/// The result of connection tracking for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tracked {
     /// Its connection.
@@ -90,12 +90,13 @@ impl Tracked {
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     connections: BTreeMap<Id, Connection>,
-    /// Both tuples of each; true for that of the answer.
+    /// Both tuples of each connection; true for that of replies.
     tuples: BTreeMap<Tuple, (Id, bool)>,
     next: Id,
 }
 
-/// Neighbour discovery and multicast listeners (`noct_valid_new`).
+/// Returns whether an ICMPv6 type is neighbour discovery or multicast listener discovery
+/// (`noct_valid_new`).
 fn untracked(kind: u8) -> bool {
     matches!(kind, 130..=136 | 143)
 }
@@ -109,7 +110,7 @@ impl Tracker {
         self.connections.get_mut(&id)
     }
 
-    /// The connection of a tuple, whichever way.
+    /// Returns the connection of a tuple, in either direction.
     pub(crate) fn find(&self, tuple: &Tuple, now: u64) -> Option<Id> {
         let (id, _) = self.tuples.get(tuple)?;
         self.connections.get(id).filter(|c| c.expires > now)?;
@@ -127,8 +128,7 @@ impl Tracker {
         }
     }
 
-    /// A packet that comes in, before any rule that may look at its
-    /// connection.
+    /// Tracks a packet that arrives, before any rule that may look at its connection.
     pub(crate) fn take(&mut self, packet: &Packet, headers: Option<Headers>, now: u64) -> Tracked {
         let invalid = Tracked::without(INVALID);
         let Some(headers) = headers.filter(|headers| headers.fragment == 0) else {
@@ -140,7 +140,7 @@ impl Tracker {
         let Some(tuple) = Tuple::of(packet, &headers) else {
             return invalid;
         };
-        // A connection that is reopened is removed and made anew.
+        // A connection that is reopened is removed and created again.
         for _ in 0..2 {
             if let Some(found) = self.one(packet, &headers, &tuple, now) {
                 return found;
@@ -149,7 +149,7 @@ impl Tracker {
         invalid
     }
 
-    /// ICMP that is about other connections, or about none.
+    /// Handles ICMP messages about other connections, or about none.
     fn errors(&mut self, packet: &Packet, headers: &Headers, now: u64) -> Option<Tracked> {
         let kind = *packet.bytes.get(headers.transport)?;
         let error = match headers.protocol {
@@ -180,7 +180,7 @@ impl Tracker {
 
     fn quoted(&self, packet: &Packet, headers: &Headers, now: u64) -> Option<Id> {
         let inner = tuple::quoted(packet, headers)?;
-        // It goes to whom the quoted packet came from.
+        // The error goes to the sender of the quoted packet.
         let (_, destination) = packet.addresses()?;
         if destination != inner.comes_from() {
             return None;
@@ -188,7 +188,7 @@ impl Tracker {
         self.find(&inner.inverted()?, now)
     }
 
-    /// `None` asks for another try.
+    /// Tracks a packet in one attempt; `None` requests another attempt.
     fn one(
         &mut self,
         packet: &Packet,
@@ -270,7 +270,7 @@ impl Tracker {
             let flags = packet.bytes.get(headers.transport + 13).copied()?;
             match Tcp::new(flags) {
                 Some(tcp) => Some(tcp),
-                // Given as known: any segment goes.
+                // If a state is given, the connection may begin with any segment.
                 None if given => Some(Tcp::at(tcp::State::Established)),
                 None => return None,
             }
@@ -300,7 +300,7 @@ impl Tracker {
     }
 }
 
-/// What is given of a connection holds from this packet on.
+/// Applies the given properties of a connection, from this packet on.
 fn tell(connection: &mut Connection, packet: &Packet) {
     let given = &packet.given;
     match given.state {
@@ -324,7 +324,7 @@ fn tell(connection: &mut Connection, packet: &Packet) {
     }
 }
 
-/// What the protocol's own part says.
+/// Returns the result of the protocol's own part.
 fn fate(
     connection: &mut Connection,
     packet: &Packet,
@@ -366,8 +366,8 @@ fn fate(
             if stated > rest || stated < 8 {
                 return Fate::Invalid;
             }
-            // What goes both ways is a stream two seconds after its first
-            // packet, and lives longer (`nf_conntrack_udp_packet`).
+            // Packets in both directions are a stream from two seconds after the first packet, with
+            // a longer timeout (`nf_conntrack_udp_packet`).
             if connection.stream_at == u64::MAX {
                 connection.stream_at = now.saturating_add(2 * SECOND);
             }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! By what connection tracking knows a connection: the tuple of a packet and
-//! the tuple of its answer (net/netfilter/nf_conntrack_core.c and the
-//! `nf_conntrack_proto_*.c` beside it).
+//! The keys of connection tracking: the tuple of a packet and the tuple of its reply
+//! (net/netfilter/nf_conntrack_core.c and the `nf_conntrack_proto_*.c` beside it).
 
 use crate::packet::{Headers, Packet, short};
 use weirgate_state::{ICMP, ICMPV6, IpVersion, TCP};
 
 pub(crate) const UDP: u8 = 17;
 const GRE: u8 = 47;
-/// The ethertype of PPP in GRE (`GRE_PROTO_PPP`).
+/// The protocol number of PPP in GRE (`GRE_PROTO_PPP`).
 const PPP: u32 = 0x880b;
 const DCCP: u8 = 33;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// What all packets of a direction have in common.
+/// The common properties of all packets of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tuple {
     pub(crate) protocol: u8,
@@ -26,12 +25,12 @@ pub(crate) struct Tuple {
     to: u32,
 }
 
-/// Answers of ICMP types, both ways (`invmap`).
+/// Pairs of ICMP request and reply types (`invmap`).
 const ANSWERS: [(u8, u8); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
-/// Those of `ICMPv6`.
+/// Pairs of `ICMPv6` request and reply types.
 const ANSWERS_V6: [(u8, u8); 2] = [(128, 129), (139, 140)];
 
-/// Of what type the answer is.
+/// Returns the type of the reply.
 fn answer(protocol: u8, kind: u8) -> Option<u8> {
     let list: &[(u8, u8)] = if protocol == ICMP {
         &ANSWERS
@@ -47,7 +46,7 @@ fn answer(protocol: u8, kind: u8) -> Option<u8> {
     })
 }
 
-/// Whether a packet of this ICMP type may begin something.
+/// Returns whether a packet of this ICMP type may begin a connection.
 pub(crate) fn asks(protocol: u8, kind: u8) -> bool {
     let list: &[(u8, u8)] = if protocol == ICMP {
         &ANSWERS
@@ -58,7 +57,7 @@ pub(crate) fn asks(protocol: u8, kind: u8) -> bool {
 }
 
 impl Tuple {
-    /// The tuple of a packet whose transport header begins at `at`.
+    /// Returns the tuple of a packet.
     pub(crate) fn of(packet: &Packet, headers: &Headers) -> Option<Self> {
         let (source, destination) = packet.addresses()?;
         Self::new(
@@ -82,9 +81,9 @@ impl Tuple {
             TCP | UDP | DCCP | SCTP | UDP_LITE => (word(0)?, word(2)?),
             ICMP | ICMPV6 => (word(4)?, word(0)?),
             GRE => {
-                // Version 1 with its call (RFC 2637); others have nothing
-                // (`gre_pkt_to_tuple`). The call of the other end is known to
-                // the PPTP helper alone, which is taken not to run.
+                // Version 1 with its call id (RFC 2637); other versions have nothing
+                // (`gre_pkt_to_tuple`). Only the PPTP helper knows the peer's call id, and it is
+                // assumed not to run.
                 match (word(0), word(2)) {
                     (Some(flags), Some(carried)) if flags & 7 == 1 && bytes.len() >= at + 8 => {
                         if carried != PPP {
@@ -106,7 +105,7 @@ impl Tuple {
         })
     }
 
-    /// The tuple of the answer; none where nothing is answered.
+    /// Returns the tuple of the reply; `None` if there is no reply.
     pub(crate) fn inverted(&self) -> Option<Self> {
         let (from, to) = match self.protocol {
             ICMP | ICMPV6 => {
@@ -124,7 +123,7 @@ impl Tuple {
         })
     }
 
-    /// The ICMP type, of ICMP.
+    /// Returns the ICMP type, for ICMP.
     pub(crate) fn kind(&self) -> u8 {
         (self.to >> 8) as u8
     }
@@ -134,8 +133,8 @@ impl Tuple {
     }
 }
 
-/// The tuple of the packet that an ICMP error is about, as it stands there
-/// (`nf_conntrack_inet_error`, net/netfilter/nf_conntrack_proto_icmp.c).
+/// Returns the tuple of the packet that an ICMP error quotes (`nf_conntrack_inet_error`,
+/// net/netfilter/nf_conntrack_proto_icmp.c).
 pub(crate) fn quoted(packet: &Packet, headers: &Headers) -> Option<Tuple> {
     let start = headers.transport + 8;
     let inner = packet.bytes.get(start..)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain plan` and `apply`: each router's policy and circuits, on all of them or
-//! on none.
+//! `weirgate domain plan` and `apply`: each router's policy and circuits, on all routers or on
+//! none.
 //!
-//! Each part gets what it is to have under a guard of its own: it returns by itself
-//! unless it is confirmed, and it is confirmed only when all have theirs. A router
-//! that is cut off by the change thus returns without being reached. Where one
-//! refuses, or one of the confirmations fails, all others are ordered to return.
+//! Each part is applied under a guard of its own, which undoes it unless it is confirmed. It is
+//! confirmed only when all parts are applied. So a router that the change cuts off returns to its
+//! former state without being reached. If a router refuses, or a confirmation fails, all others are
+//! told to roll back.
 
 use crate::part::{Part, Parts, has_none, routers};
 use crate::ssh::{Answer, PATIENCE, Ssh};
@@ -19,7 +19,7 @@ use weirgate_console::output;
 use weirgate_domain::Domain;
 use weirgate_units::{Inserted as _, PeerText};
 
-/// Says what would change on each router.
+/// Prints what would change on each router.
 pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
     let answers = ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE);
     let mut status = Status::Done;
@@ -50,9 +50,8 @@ pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
     }
 }
 
-/// Writes what each router is to have into a folder, for other means of carrying it
-/// there. What is left there of a router that the domain no longer has is named,
-/// not deleted.
+/// Writes the file for each router into a folder, to be copied by other means. Files there of
+/// routers that the domain no longer has are named, and not deleted.
 pub fn write(parts: &Parts, folder: &Path) -> Outcome {
     fs::create_dir_all(folder)?;
     let mut written = Vec::new();
@@ -81,8 +80,8 @@ pub fn write(parts: &Parts, folder: &Path) -> Outcome {
     let none: Vec<&str> = none.iter().map(|(part, _)| &*part.router).collect();
     if lists > 0 && !none.is_empty() {
         output::note(&format!(
-            "to have no circuits, without a file: {}; `weirgate circuits status` there says whether \
-             they have some",
+            "these should have no circuits, and get no file: {}; `weirgate circuits status` there \
+             says whether they have some",
             none.join(", ")
         ));
     }
@@ -102,19 +101,19 @@ pub fn write(parts: &Parts, folder: &Path) -> Outcome {
     Ok(Status::Done)
 }
 
-/// How names of files end that [`write`] makes.
+/// The suffixes of the files that [`write`] creates.
 const POLICY: &str = "toml";
 const CIRCUITS: &str = "circuits";
 
-/// Applies everything; all routers return where one fails.
+/// Applies everything; if one router fails, all roll back.
 pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt: bool) -> Outcome {
     let guard = format!("{}s", confirm.as_secs().max(1));
     let mut words = vec!["apply", "-", "--confirm", &guard];
     if adopt {
         words.push("--adopt");
     }
-    // Whoever has its policy returns after `confirm`: half of that for each step
-    // leaves time to tell it what became of the others.
+    // A router that has applied returns after `confirm`. Half of that time for each step leaves
+    // time to tell it the result of the others.
     let patience = confirm / 2;
     let parts = &to_be_done(domain, parts, ssh, patience)?;
     let answers = ssh.ask_all(domain, &words, parts, patience);
@@ -128,7 +127,7 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
             unsure: &[],
         };
         let ended = returned(domain, ssh, &[], &others, routers(failed.keys()), confirm);
-        // One of them says that it lost the state before.
+        // A router reports that it lost its former state.
         let lost = failed.values().any(|answer| answer.status == Some(4));
         return Err(match ended {
             Failure::Refused(text) if lost => Failure::Broken(text),
@@ -179,10 +178,10 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
     Ok(Status::Done)
 }
 
-/// What of the words of a router is shown where all was done.
+/// The parts of a router's messages that are shown on success.
 const TOLD: [&str; 3] = ["steps done", "entries written", "is taken away"];
 
-/// All parts but those of routers that are to have no circuits and have none.
+/// Returns all parts, except those of routers that should have no circuits and have none.
 fn to_be_done(
     domain: &Domain,
     parts: &Parts,
@@ -213,7 +212,7 @@ fn to_be_done(
     )))
 }
 
-/// Nothing to read for each.
+/// Returns an empty input for each part.
 fn empty(parts: &[Part]) -> Parts {
     let parts = parts.iter().map(|part| (part.clone(), String::new()));
     parts.inserted()
@@ -225,17 +224,16 @@ fn report(answers: &BTreeMap<Part, Answer>, what: &str) {
     }
 }
 
-/// Parts that have not reported that they confirmed.
+/// Parts that have not reported a confirmation.
 struct Others<'a> {
-    /// Those that wait for it, or have returned.
+    /// Parts that wait for confirmation, or have returned.
     waiting: &'a [Part],
-    /// Those of which it is not known whether a confirmation came through.
+    /// Parts that may have received the confirmation.
     unsure: &'a [Part],
 }
 
-/// Makes routers return, and says how that ended: those that have confirmed to
-/// the state before, all others from what waits for confirmation there, if it
-/// still does.
+/// Rolls routers back, and returns the error that describes the result. Confirmed routers return to
+/// their former state; all others undo the change that waits for confirmation, if it still does.
 fn returned(
     domain: &Domain,
     ssh: &Ssh,
@@ -246,13 +244,13 @@ fn returned(
 ) -> Failure {
     let mut stuck = Vec::new();
     for (part, answer) in ssh.ask_all(domain, &["rollback"], &empty(confirmed), PATIENCE) {
-        // A first state has none before it: it is taken away.
+        // A first state has no former one, so it is removed.
         let first = !answer.done() && answer.err.contains("no earlier state");
         let host = crate::ssh::host(domain, &part.router);
         let back = answer.done() || (first && ssh.ask(host, &["remove"], "", PATIENCE).done());
         if !back {
             stuck.push(format!(
-                "{part}: what it has is new, and confirmed: {}",
+                "{part}: the new state stays in force, and is confirmed: {}",
                 answer.why()
             ));
         }
@@ -267,8 +265,8 @@ fn returned(
         let unsure = others.unsure.contains(&part) && !answer.err.contains("is taken back");
         if !answer.done() || unsure {
             stuck.push(format!(
-                "{part}: it returns by itself within {} s, unless the confirmation came through, \
-                 which `{}` there tells: {}",
+                "{part}: it returns by itself within {} s, unless the confirmation arrived; run \
+                 `{}` there to see: {}",
                 confirm.as_secs(),
                 part.told_by(),
                 answer.why()
@@ -286,7 +284,7 @@ fn returned(
         ));
     }
     Failure::Broken(format!(
-        "{failed}; these could not be told to return:\nweirgate: {}",
+        "{failed}; rolling back failed on these:\nweirgate: {}",
         stuck.join("\nweirgate: ")
     ))
 }
@@ -312,7 +310,7 @@ device = "alfa"
 rate = "10mbit"
 "#;
 
-    /// What is left to be done on these three, of which the last answers so.
+    /// Returns what is left to do on these three, of which the last one gives this answer.
     fn left(former: &str) -> Result<Vec<String>, Failure> {
         let (domain, problems) = weirgate_domain::parse(DOMAIN);
         assert!(problems.is_empty(), "{problems:?}");
@@ -341,7 +339,7 @@ rate = "10mbit"
         let has = "echo 'access0: its list is taken away'; exit 1";
         assert_eq!(left(has).ok().unwrap(), ["former (circuits)", "small"]);
         assert_eq!(left("exit 0").ok().unwrap(), ["small"]);
-        // What is not known is not taken for nothing.
+        // An unknown part must not count as one without circuits.
         for unknown in ["exit 255", "echo 'no list' >&2; exit 2", "exit 1"] {
             let Err(Failure::Refused(why)) = left(unknown) else {
                 panic!("{unknown}");

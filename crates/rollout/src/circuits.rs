@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lists of circuits that a domain file names: read and checked together, and each
-//! router's as its boxes take it.
+//! The circuit lists that a domain file names: reads and checks all of them together, and writes
+//! each router's part in the form that `weirgate circuits apply` reads.
 
 use crate::part::Texts;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,18 @@ use weirgate_document::Value;
 use weirgate_domain::{Circuits, CircuitsOf, Domain, Router};
 use weirgate_units::Inserted as _;
 
-/// What routers are to have.
+/// The circuits of routers.
 pub struct Lists {
-    /// Devices of a router, with their list.
+    /// Routers with circuits: the name, the devices, the list.
     all: Vec<(String, Ports, List)>,
-    /// Routers that are to have no circuits.
+    /// Routers that should have no circuits.
     none: Vec<String>,
 }
 
-/// Reads the lists of a domain, whose file is at `path` and has this text. Warnings are
-/// shown.
+/// Reads the lists of a domain, whose file is at `path` and has this text. Prints warnings.
 ///
 /// # Errors
-/// A file cannot be read or is wrong; every problem is reported.
+/// If a file cannot be read or has mistakes; every problem is reported.
 pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure> {
     let own = || {
         let all = domain.routers.iter();
@@ -96,10 +95,10 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
 }
 
 impl Lists {
-    /// Says what each router has.
+    /// Prints the circuits of each router.
     ///
     /// # Errors
-    /// Standard output is gone.
+    /// If standard output is closed.
     pub fn show(&self) -> Result<(), Failure> {
         for (router, ports, list) in &self.all {
             let devices = ports.ports.iter().map(|port| &*port.device);
@@ -113,13 +112,13 @@ impl Lists {
         }
         for router in self.none.iter().filter(|_| !self.all.is_empty()) {
             output::text(&format!(
-                "{router}: no circuits; `apply` takes away those that it has"
+                "{router}: no circuits; `apply` removes those that it has"
             ))?;
         }
         Ok(())
     }
 
-    /// What `weirgate circuits apply -` reads on each router.
+    /// Returns the input of `weirgate circuits apply -` for each router.
     pub fn texts(&self) -> Texts {
         let all = self.all.iter();
         let all = all.map(|(router, ports, list)| (router.clone(), ports.write(list)));
@@ -129,7 +128,7 @@ impl Lists {
     }
 }
 
-/// The devices of a router, and whether they are the only ones.
+/// Returns the devices of a router, and whether they are the only ones.
 fn ports(circuits: &Circuits, only: bool) -> Ports {
     let rates = circuits.rates;
     let port = |device: &Value<String>, direction, link| Port {
@@ -148,13 +147,13 @@ fn ports(circuits: &Circuits, only: bool) -> Ports {
 
 /// Files that were read, each once.
 struct Files<'p> {
-    /// What their paths begin at.
+    /// The folder to which their paths are relative.
     folder: &'p Path,
     texts: Vec<(PathBuf, String)>,
 }
 
 impl Files<'_> {
-    /// Numbers of these files.
+    /// Returns the numbers of these files.
     fn read(&mut self, paths: &[Value<String>]) -> Result<Vec<usize>, Failure> {
         let mut numbers = Vec::new();
         for path in paths {
@@ -167,7 +166,7 @@ impl Files<'_> {
                 self.texts.push((path, text));
                 self.texts.len() - 1
             };
-            // The domain file itself is no list.
+            // The domain file itself is not a list.
             if number > 0 && !numbers.contains(&number) {
                 numbers.push(number);
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain end`: one end of a measurement, on a customer's machine,
-//! directed by lines of JSON.
+//! `weirgate domain end`: one end of a measurement, on a customer's machine, controlled by lines of
+//! JSON.
 //!
-//! It answers and counts only datagrams that hold the number which it was given for
-//! their flow, so that nobody but a flow's sender can make it send or count.
+//! It only answers and counts datagrams with the random number of their flow. So nobody but the
+//! sender of a flow can make it send or count.
 
 use crate::transport::{FlowSocket, Listening, ServicePorts, payload};
 use anyhow::{Context as _, bail};
@@ -24,72 +24,71 @@ use weirgate_units::Inserted as _;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Listen at the address, for datagrams of these flows.
+    /// Listens at the address for datagrams of these flows.
     Listen {
-        /// The own address.
+        /// Its own address.
         address: IpAddr,
-        /// What every datagram of a flow holds.
+        /// The number that every datagram of a flow contains.
         numbers: BTreeMap<u32, u64>,
-        /// Places beside a port for all.
+        /// Additional places to listen, besides one port for all.
         places: Vec<ServicePorts>,
     },
-    /// What to send; round trips are measured at once.
+    /// Prepares these flows; round trips are measured at once.
     Prepare(Vec<Sending>),
-    /// Send now.
+    /// Sends now.
     Send,
-    /// Tell what arrived.
+    /// Reports what arrived.
     Tell,
 }
 
-/// What an end answers.
+/// An answer of an end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It listens at the first port, and at these of the places; at none where
-    /// all of a place's ports are taken.
+    /// It listens at the first port, and at these ports of the places; `None` if all ports of a
+    /// place are taken.
     Listening(u16, Vec<Option<u16>>),
-    /// The round trips by flow, in nanoseconds; none where no echo came.
+    /// The round trips by flow; `None` if no echo arrived.
     Prepared(BTreeMap<u32, Option<Trip>>),
-    /// Packets that were sent, by flow, and for how long, in nanoseconds.
+    /// By flow: the packets that were sent, and for how long, in nanoseconds.
     Sent(BTreeMap<u32, (u64, u64)>),
-    /// What arrived, by flow.
+    /// By flow: what arrived.
     Arrived(BTreeMap<u32, Arrived>),
     /// It cannot go on.
     Failed(String),
 }
 
-/// The shortest of some round trips.
+/// The shortest of several round trips.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Trip {
-    /// There and back.
+    /// The round-trip time.
     pub round_ns: u64,
-    /// The other end's clock at arrival less the own at sending.
+    /// The peer's clock at arrival minus its own at sending.
     pub there_ns: i64,
 }
 
 /// A flow to send.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sending {
-    /// Its number, whose lowest six bits are its code point, for the answers to
-    /// echoes.
+    /// Its number. The lowest six bits are its code point, which answers to echoes use too.
     pub flow: u32,
-    /// What its packets hold, so that its receiver knows them.
+    /// The random number in its packets, by which the receiver recognises them.
     pub number: u64,
-    /// To whom.
+    /// The destination.
     pub to: SocketAddr,
-    /// Whether by a connection.
+    /// Whether a TCP connection is used.
     pub tcp: bool,
-    /// Ports that it may come from, from..=to; none is any.
+    /// The source ports that it may use, from..=to; empty means any.
     pub from: Vec<(u16, u16)>,
     /// The code point.
     pub dscp: u8,
-    /// Bytes of each IP packet.
+    /// The bytes of each IP packet.
     pub packet: u16,
-    /// Bits of IP packets a second.
+    /// The rate in bits of IP packets per second.
     pub rate: u64,
-    /// IP bytes that are sent at once at the beginning.
+    /// The bytes of IP packets that are sent at once at the beginning.
     pub burst: u64,
-    /// For how long.
+    /// The duration.
     pub milliseconds: u64,
 }
 
@@ -98,19 +97,19 @@ pub struct Sending {
 pub struct Arrived {
     /// Packets.
     pub packets: u64,
-    /// The own clock at arrival less the sender's at sending, the least.
+    /// The minimum of its own clock at arrival minus the sender's at sending.
     pub least_ns: i64,
-    /// The same, the most.
+    /// The maximum of the same difference.
     pub most_ns: i64,
 }
 
-/// What a datagram begins with: number, kind, flow, place, time of sending.
+/// The length of a datagram's head: number, kind, flow, place, sending time.
 pub const HEAD: usize = 8 + 1 + 4 + 8 + 8;
-/// A packet that is counted, one that is answered, and the answer.
+/// The kinds of packets: one that is counted, one that is answered, and the answer.
 const COUNTED: u8 = 0;
 const ECHO: u8 = 1;
 const ANSWER: u8 = 2;
-/// Round trips before anything is sent, and how long each is waited for.
+/// The number of round trips before anything is sent, and the timeout of each.
 const ECHOES: u64 = 10;
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -121,7 +120,7 @@ pub fn run() -> Outcome {
         let line = line?;
         let order: Order = serde_json::from_slice(line.as_bytes()).map_err(|error| {
             Failure::Input(format!(
-                "weirgate: `domain end` is spoken to by `domain verify`: {error}"
+                "weirgate: `domain end` is controlled by `domain verify`: {error}"
             ))
         })?;
         let answer = end
@@ -140,7 +139,7 @@ struct End {
     ready: Vec<(Sending, FlowSocket)>,
 }
 
-/// What arrived by flow, of datagrams and messages with their flow's number.
+/// What arrived by flow, of datagrams and messages with the right number.
 #[derive(Clone, Default)]
 pub struct Arrivals {
     numbers: Arc<BTreeMap<u32, u64>>,
@@ -148,7 +147,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing yet of flows with these numbers.
+    /// Starts to count flows with these numbers.
     pub fn of(numbers: BTreeMap<u32, u64>) -> Self {
         Self {
             numbers: Arc::new(numbers),
@@ -156,7 +155,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether a packet is of a flow that is awaited.
+    /// Returns whether a packet belongs to one of these flows.
     pub fn awaits(&self, packet: &[u8]) -> bool {
         Label::of(packet).is_some_and(|label| self.numbers.get(&label.flow) == Some(&label.number))
     }
@@ -205,14 +204,14 @@ impl End {
         };
         let mut trips = BTreeMap::new();
         for flow in flows {
-            // One without a socket sends nothing, and is recognised by that.
+            // A flow without a socket sends nothing, which shows that opening it failed.
             let Ok(mut socket) = FlowSocket::open(own.ip(), &flow, PATIENCE) else {
                 continue;
             };
             trips.insert(flow.flow, trip(&flow, &mut socket));
             self.ready.push((flow, socket));
         }
-        // What the echoes took of the profiles comes back.
+        // Wait until the token buckets have recovered from the echoes.
         let refilled = self.ready.iter().map(|(flow, _)| gap(flow, flow.burst));
         thread::sleep(refilled.max().unwrap_or_default().min(PATIENCE));
         Ok(Answer::Prepared(trips))
@@ -234,12 +233,12 @@ impl End {
     }
 }
 
-/// The shortest of some round trips of a flow's own packets.
+/// Measures several round trips with a flow's own packets. Returns the shortest.
 fn trip(flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
     let mut best: Option<Trip> = None;
     let mut packet = vec![0; payload(flow)];
     for place in 0..ECHOES {
-        // Within the profile, as a router measures it.
+        // Stay within the profile, as a router measures it.
         thread::sleep(gap(flow, u64::from(flow.packet)).min(PATIENCE));
         let sent = now();
         head(&mut packet, flow, ECHO, place, sent);
@@ -259,7 +258,7 @@ fn trip(flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
                 there_ns: difference(label.time, sent),
             }))
         };
-        // A late answer to an earlier echo is none; a lost one is one fewer.
+        // A late answer to an earlier echo does not count; a lost one is one fewer.
         if let Ok(Some(trip)) = read(socket) {
             let shorter = best.is_none_or(|best| trip.round_ns < best.round_ns);
             best = if shorter { Some(trip) } else { best };
@@ -270,25 +269,25 @@ fn trip(flow: &Sending, socket: &mut FlowSocket) -> Option<Trip> {
     best
 }
 
-/// Sends a flow: its burst at once, then at its rate. A sender that is late
-/// catches up by at most its burst, so that the profile is kept to; so it is
-/// late by as little as the kernel can.
+/// Sends a flow: its burst at once, then at its rate. A late sender catches up by at most its
+/// burst, so that it stays within the profile. So the timer has to be as exact as the kernel
+/// permits.
 ///
-/// What a connection did not take in time counts as sent, and so as lost.
+/// What a connection did not accept in time counts as sent, and so as lost.
 fn stream(flow: &Sending, socket: &mut FlowSocket) -> (u64, u64) {
-    // Without it, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
+    // Without this, timers are up to 50 us late (prctl(2), PR_SET_TIMERSLACK).
     let exact = NonZeroU64::new(1);
     let _ = rustix::thread::set_current_timer_slack(exact);
     let size = u64::from(flow.packet).max(1);
     let gap = gap(flow, size);
-    // One packet's worth of the burst is left for what the network does to
-    // their distances before the router that measures them.
+    // One packet of the burst is reserved, because the network changes the distances of packets
+    // before the router that measures them.
     let ahead = u32::try_from((flow.burst / size).saturating_sub(2)).unwrap_or(u32::MAX);
     let length = Duration::from_millis(flow.milliseconds);
     let begin = Instant::now();
     let mut packet = vec![0; payload(flow)];
     let mut sent = 0;
-    // When the bucket is full again, as a theoretical arrival time.
+    // The theoretical arrival time at which the bucket is full again.
     let mut full = Duration::ZERO;
     loop {
         let due = full.saturating_sub(gap * ahead);
@@ -300,7 +299,7 @@ fn stream(flow: &Sending, socket: &mut FlowSocket) -> (u64, u64) {
             thread::sleep(due.checked_sub(passed).unwrap_or_default());
         }
         head(&mut packet, flow, COUNTED, sent, now());
-        // A packet that cannot be sent is as one that is lost on the way.
+        // A packet that cannot be sent counts as lost.
         let waited = socket.send(&packet).unwrap_or_default();
         let missed = waited.as_nanos() / gap.as_nanos().max(1);
         sent += 1 + u64::try_from(missed).unwrap_or(u64::MAX);
@@ -317,7 +316,7 @@ pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
         let (length, from) = match socket.recv_from(&mut packet) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // An earlier answer found no port.
+            // A port unreachable error for an earlier answer.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(_) => return,
         };
@@ -331,14 +330,13 @@ pub fn receive(socket: &UdpSocket, arrivals: &Arrivals) {
                 };
                 tos = set.is_ok().then_some(point);
             }
-            // An answer that cannot be sent is as one that is lost.
+            // An answer that cannot be sent counts as lost.
             let _ = socket.send_to(packet, from);
         }
     }
 }
 
-/// Counts a packet, or makes an echo its answer, to be sent back with this code
-/// point.
+/// Counts a packet, or turns an echo into its answer, to be sent back with the returned code point.
 pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
     let came = now();
     let label = Label::of(packet).filter(|_| arrivals.awaits(packet))?;
@@ -367,13 +365,13 @@ pub fn answered(packet: &mut [u8], arrivals: &Arrivals) -> Option<u8> {
     })
 }
 
-/// Makes a packet one that is answered.
+/// Returns a packet that is answered.
 #[cfg(test)]
 pub fn echo(packet: &mut [u8], flow: &Sending) {
     head(packet, flow, ECHO, 0, now());
 }
 
-/// What a datagram says.
+/// The head of a datagram.
 struct Label {
     number: u64,
     kind: u8,
@@ -411,7 +409,7 @@ impl Label {
     }
 }
 
-/// Writes what a packet of a flow says.
+/// Writes the head of a flow's packet.
 fn head(packet: &mut [u8], flow: &Sending, kind: u8, place: u64, time: u64) {
     Label {
         number: flow.number,
@@ -423,7 +421,7 @@ fn head(packet: &mut [u8], flow: &Sending, kind: u8, place: u64, time: u64) {
     .write(packet);
 }
 
-/// How long so many bytes take at a flow's rate.
+/// Returns how long this many bytes take at a flow's rate.
 fn gap(flow: &Sending, bytes: u64) -> Duration {
     let bits = u128::from(bytes) * 8 * 1_000_000_000;
     let time = bits / u128::from(flow.rate.max(1));
@@ -462,7 +460,7 @@ mod tests {
             label.write(&mut packet);
             answered(&mut packet, &arrivals);
         };
-        // Whoever sends flow 74 knows its number, and not the other's.
+        // The sender of flow 74 knows its number, but not that of the other flow.
         for (number, flow) in [(8, 74), (8, 10), (8, 11), (0, 10), (7, 10)] {
             counted(number, flow);
         }

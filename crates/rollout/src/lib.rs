@@ -30,14 +30,14 @@ use weirgate_console::exit::Failure;
 use weirgate_console::{output, source};
 use weirgate_domain::{Check, Domain, Report, router_policies};
 
-/// A domain whose promises can be kept, what each is worth at worst, and the
-/// policy of each router.
+/// A domain whose promises can be kept, the worst case of each promise, and the policy of each
+/// router.
 pub type Sound = (Domain, Check, part::Texts);
 
-/// Reads a domain file, with its text, and checks what it promises.
+/// Reads a domain file, returns it with its text, and checks its promises.
 ///
 /// # Errors
-/// The file cannot be read or is wrong; every problem is reported.
+/// If the file cannot be read or has mistakes; every problem is reported.
 pub fn read(path: &Path) -> Result<(Domain, Check, String), Failure> {
     let text = source::read(path)?;
     let domain = source::parse(path, &text, weirgate_domain::parse)?;
@@ -45,19 +45,19 @@ pub fn read(path: &Path) -> Result<(Domain, Check, String), Failure> {
     Ok((domain, check, text))
 }
 
-/// A domain whose promises can be kept, with each router's policy; otherwise
-/// says what cannot.
+/// Returns a domain whose promises can be kept, with each router's policy; otherwise prints which
+/// cannot.
 ///
 /// # Errors
-/// The file cannot be read or is wrong; every problem is reported.
+/// If the file cannot be read or has mistakes; every problem is reported.
 pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
     Ok(kept(path)?.map(|(sound, _)| sound))
 }
 
-/// The same with all parts of each router.
+/// Does the same with all parts of each router.
 ///
 /// # Errors
-/// The file, or one that it names, cannot be read or is wrong; every problem is reported.
+/// If the file, or one that it names, cannot be read or has mistakes; every problem is reported.
 pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failure> {
     let Some(((domain, check, policies), text)) = kept(path)? else {
         return Ok(None);
@@ -66,7 +66,7 @@ pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failur
     Ok(Some((domain, check, part::parts(policies, lists.texts()))))
 }
 
-/// A domain whose promises can be kept, with the file's text.
+/// Returns a domain whose promises can be kept, with the file's text.
 fn kept(path: &Path) -> Result<Option<(Sound, String)>, Failure> {
     let (domain, check, text) = read(path)?;
     if !check.findings.is_empty() {

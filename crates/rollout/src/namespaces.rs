@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain's routers and customers as network namespaces with veth devices
-//! between them, in the lab's machine: each named as in the domain file, with
-//! the devices that stand there.
+//! A domain's routers and customers as network namespaces with veth devices between them, in the
+//! lab's machine. Each has the name and the devices of the domain file.
 //!
-//! Routes are those that [`Domain::first_ports`] gives. No router has an
-//! address but the link-local ones of its ports, and all neighbours are set in
-//! advance, so that nothing but the domain's own traffic is under way. A line
-//! that takes time goes through a bridge in a namespace of its own, at whose
-//! ports netem delays: the ports of the routers are their policies'. A device that
-//! has circuits leads nowhere.
+//! Routes are those of [`Domain::first_ports`]. A router only has the link-local addresses of its
+//! ports, and all neighbours are set in advance, so that there is no traffic but the domain's own.
+//! A line with a delay goes through a bridge in a namespace of its own. netem delays packets at the
+//! ports of that bridge, because the ports of the routers belong to their policies. A device with
+//! circuits leads nowhere.
 
 use anyhow::{Context as _, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,21 +23,20 @@ use weirgate_units::Span;
 /// The only device of a customer.
 const ETH: &str = "eth0";
 
-/// The namespace of the lines that take time; no name of a domain has a dot.
+/// The namespace of the lines with a delay; no name in a domain contains a dot.
 const WIRES: &str = "wires.";
 
-/// Packets that may be under way in one line.
+/// The maximum number of packets in flight on one line.
 const TRAVELLING: u32 = 100_000;
 
-/// Customers without an address get one from here on (RFC 2544 section C.2.2:
-/// for measurements).
+/// The first address for customers without one (RFC 2544 section C.2.2: for measurements).
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// What makes a router of a namespace.
+/// The settings that make a namespace a router.
 const FORWARDING: [&str; 2] = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
 
-/// Names the machines of a domain as their namespaces are called, and gives an
-/// address to every customer that has none.
+/// Names the machines of a domain like their namespaces, and gives an address to every customer
+/// without one.
 pub fn settle(domain: &mut Domain) -> anyhow::Result<()> {
     for name in domain.customers.keys() {
         if domain.routers.contains_key(name) {
@@ -69,7 +66,7 @@ pub fn settle(domain: &mut Domain) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first address of a network that a host may have.
+/// Returns the first address of a network that a host may have.
 fn first_host(network: Prefix) -> IpAddr {
     match network.address {
         IpAddr::V4(address) => {
@@ -83,7 +80,7 @@ fn first_host(network: Prefix) -> IpAddr {
     }
 }
 
-/// The addresses of a customer's machine: one in each of his networks.
+/// Returns the addresses of a customer's machine: one in each of the customer's networks.
 fn addresses(customer: &Customer) -> Vec<IpAddr> {
     let own = customer.address;
     let other = |network: &&Prefix| !own.is_some_and(|own| network.contains(Prefix::single(own)));
@@ -91,12 +88,12 @@ fn addresses(customer: &Customer) -> Vec<IpAddr> {
     own.into_iter().chain(others.map(first_host)).collect()
 }
 
-/// Builds it in the machine that this runs in. Needs `CAP_NET_ADMIN` and
-/// `CAP_SYS_ADMIN`, and `ip`, `tc` and `sysctl`.
+/// Builds the domain in the machine where this runs. Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, and
+/// `ip`, `tc` and `sysctl`.
 ///
 /// # Errors
-/// [`Failure::Input`] where it runs on a machine in use, [`Failure::Refused`]
-/// where one of them fails.
+/// [`Failure::Input`] if the machine has network devices and so is in use, [`Failure::Refused`] if
+/// a step fails.
 pub fn build(domain: &Domain) -> Result<(), Failure> {
     let devices = fs::read_to_string("/proc/self/net/dev")?;
     if others_than_loopback(&devices) {
@@ -106,7 +103,7 @@ pub fn build(domain: &Domain) -> Result<(), Failure> {
     built(domain).map_err(|error| Failure::Refused(format!("{error:#}")))
 }
 
-/// Whether a text such as `/proc/net/dev` names another device than `lo`.
+/// Returns whether a text such as `/proc/net/dev` names a device other than `lo`.
 fn others_than_loopback(devices: &str) -> bool {
     let names = devices.lines().filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim()).any(|name| name != "lo")
@@ -172,7 +169,7 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every router's way to the customers of all others.
+/// Adds every router's routes to the customers of all other routers.
 fn routes(domain: &Domain, batches: &mut Batches) {
     for router in domain.routers.keys() {
         let first = domain.first_ports(router);
@@ -180,7 +177,7 @@ fn routes(domain: &Domain, batches: &mut Batches) {
             let Some(port) = first.get(&customer.router) else {
                 continue;
             };
-            // Both ports of each link, in the links' order.
+            // Ports are numbered by link, two for each.
             let (number, end) = (port.0 / 2, port.0 % 2);
             let Some(link) = domain.links.get(number) else {
                 continue;
@@ -195,14 +192,14 @@ fn routes(domain: &Domain, batches: &mut Batches) {
     }
 }
 
-/// How a route to a network is written.
+/// The notation of a route to a network.
 struct Route {
     /// The network.
     to: String,
-    /// The prefix of all addresses of its version; `default` before a neighbour
-    /// of IPv6 is taken for IPv6's own.
+    /// The prefix of all addresses of its version; `default` with an IPv6 next hop would mean
+    /// IPv6's own.
     all: &'static str,
-    /// What stands before the neighbour, which is of IPv6 always.
+    /// The words before the next hop, which is always an IPv6 address.
     via: &'static str,
 }
 
@@ -223,7 +220,7 @@ impl Route {
     }
 }
 
-/// One end of a line, by the line's number.
+/// One end of a line.
 #[derive(Clone, Copy)]
 struct LineEnd {
     line: usize,
@@ -239,7 +236,7 @@ impl LineEnd {
         format!("fe80::{:x}:{}", self.line, self.end + 1)
     }
 
-    /// A hardware address of local administration (IEEE 802, section 8.4).
+    /// Returns a locally administered hardware address (IEEE 802, section 8.4).
     fn hardware(self) -> String {
         let [high, low] = ((self.line & 0xffff) as u16).to_be_bytes();
         format!("02:00:00:{high:02x}:{low:02x}:{:02x}", self.end + 1)
@@ -254,7 +251,7 @@ struct End<'a> {
     at: LineEnd,
 }
 
-/// The input of `ip -batch`: of namespaces and lines, then in each namespace.
+/// The input of `ip -batch`: first for namespaces and lines, then within each namespace.
 #[derive(Default)]
 struct Batches {
     whole: String,
@@ -281,7 +278,7 @@ impl Batches {
         }
         for (here, there) in [(one, other), (other, one)] {
             let device = here.device;
-            // The one of its own making would be announced.
+            // An automatic link-local address would be announced.
             self.say(here.space, &format!("link set {device} addrgenmode none"));
             self.say(here.space, &format!("link set {device} up"));
             let own = here.at.link_local();
@@ -343,15 +340,16 @@ impl Batches {
     }
 }
 
-/// Runs a program to its end that reads this.
-fn run(command: &mut Command, input: &str) -> anyhow::Result<()> {
-    let mut child = command
+/// Runs a program to its end, with this input.
+fn run_with(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
+    let mut child = Command::new(program)
+        .args(words)
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{command:?}"))?;
     if let Some(mut pipe) = child.stdin.take() {
-        // One that ends early says why itself.
+        // Ignore errors: a program that ends early reports the reason itself.
         let _ = pipe.write_all(input.as_bytes());
     }
     let output = child.wait_with_output()?;

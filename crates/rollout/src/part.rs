@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a router has of a domain: a policy, and circuits. Both are planned, applied, confirmed
-//! and taken back by the same words, and fail together. That a router has no circuits is a part
-//! too: it may have some from before.
+//! The parts of a router in a domain: a policy, and circuits. Both are planned, applied, confirmed
+//! and rolled back by the same commands, and fail together. That a router should have no circuits
+//! is a part too, because it may have some already.
 
 use crate::ssh::Answer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use weirgate_units::Inserted as _;
 /// Texts by the names of routers.
 pub type Texts = BTreeMap<String, String>;
 
-/// What each part is to have.
+/// The input of each part.
 pub type Parts = BTreeMap<Part, String>;
 
 /// A part of a router.
@@ -20,18 +20,18 @@ pub type Parts = BTreeMap<Part, String>;
 pub struct Part {
     /// The router's name.
     pub router: String,
-    /// Its circuits, and not its policy.
+    /// Whether this is its circuits, and not its policy.
     pub is_circuits: bool,
 }
 
 impl Part {
-    /// These words of `weirgate` about this part.
+    /// Returns these arguments of `weirgate` for this part.
     pub fn words<'w>(&self, words: &[&'w str]) -> Vec<&'w str> {
         let of = self.is_circuits.then_some("circuits");
         of.into_iter().chain(words.iter().copied()).collect()
     }
 
-    /// The command that tells on the router what became of a change.
+    /// Returns the command that shows on the router how a change ended.
     pub const fn told_by(&self) -> &'static str {
         if self.is_circuits {
             "weirgate circuits rollback --waiting"
@@ -51,13 +51,13 @@ impl fmt::Display for Part {
     }
 }
 
-/// Whether a router is to have no circuits by this text of a part, and has none by its answer
-/// to `plan`.
+/// Returns whether this text of a part means no circuits, and the answer to `plan` shows that the
+/// router has none.
 pub fn has_none(text: &str, answer: &Answer) -> bool {
     text == Ports::NONE && (answer.done() || answer.lacks("circuits"))
 }
 
-/// The parts of all routers.
+/// Returns the parts of all routers.
 pub fn parts(policies: Texts, circuits: Texts) -> Parts {
     let part = |is_circuits| {
         move |(router, text)| {
@@ -73,7 +73,7 @@ pub fn parts(policies: Texts, circuits: Texts) -> Parts {
     all.inserted()
 }
 
-/// How many routers these are of.
+/// Counts the routers of these parts.
 pub fn routers<'p>(parts: impl Iterator<Item = &'p Part>) -> usize {
     let names: BTreeSet<&str> = parts.map(|part| &*part.router).inserted();
     names.len()

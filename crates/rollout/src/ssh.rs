@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weirgate on other machines, over ssh with the user's own keys and agent.
+//! Runs weirgate on other machines, over ssh with the user's own keys and agent.
 //!
-//! Every call is a list of words: the program, the machine's name, `weirgate`
-//! and its arguments, which are fixed words and numbers of ours. No shell here
-//! sees them, and what the one at the other end sees holds nothing that it
-//! could take for more than words. Policies and lists go through standard input.
+//! Every call is a list of arguments: the program, the machine's name, `weirgate`, and weirgate's
+//! arguments, which are fixed words and numbers. No local shell is involved, and the remote shell
+//! sees nothing that it could interpret. Policies and lists go through standard input.
 
 use crate::part::{Part, Parts};
 use clap::Args;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use weirgate_domain::Domain;
 use weirgate_units::{Inserted as _, PeerText};
 
-/// How other machines are reached.
+/// How to reach other machines.
 #[derive(Args, Debug, Clone)]
 pub struct Ssh {
     /// The program that reaches a machine, with its arguments, separated by spaces. The machine's
@@ -45,7 +44,7 @@ fn words(text: &str) -> Result<Words, String> {
     Ok(Words(words))
 }
 
-/// A program's name without anything that a shell could take for more.
+/// Checks that a program's name contains nothing that a shell would interpret.
 fn plain(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
@@ -54,48 +53,48 @@ fn plain(text: &str) -> Result<String, String> {
     Err("write a path of letters, digits and `/._-+`".to_owned())
 }
 
-/// How a command ended on another machine.
+/// The result of a command on another machine.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// Its exit status; none where it was not reached or was ended by a signal.
+    /// Its exit status; `None` if the machine was not reached, or a signal ended the command.
     pub status: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub out: PeerText,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub err: PeerText,
 }
 
-/// For how long a machine is waited for that has not to be asked by a given time.
+/// How long to wait for a machine, if nothing else sets a time.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The most bytes that a machine may print to one question.
+/// The maximum length of standard output.
 const MOST_PRINTED: u64 = 4 << 20;
 
-/// The most that it may say beside that.
+/// The maximum length of standard error.
 pub const MOST_BESIDE: u64 = 64 << 10;
 
-/// What ssh returns where it could not reach the machine (ssh(1)).
+/// The exit status of ssh if it could not reach the machine (ssh(1)).
 const UNREACHED: i32 = 255;
 
 impl Answer {
-    /// Whether it was done.
+    /// Returns whether the command succeeded.
     pub fn done(&self) -> bool {
         self.status == Some(0)
     }
 
-    /// Whether the program there has no such command: that of a small router goes without many.
+    /// Returns whether the remote program does not have this command: the build for small routers
+    /// lacks many.
     pub fn lacks(&self, command: &str) -> bool {
         let line = format!("unrecognized subcommand '{command}'");
         self.status == Some(2) && self.err.contains(&line)
     }
 
-    /// The steps of the plan that it printed, without the comparison of set-ups that follows
-    /// them.
+    /// Returns the steps of the printed plan, without the comparison of set-ups that follows them.
     pub fn steps(&self) -> impl Iterator<Item = PeerText> {
         self.out.lines().take_while(|line| !line.is_blank())
     }
 
-    /// What went wrong, in a few lines, for people.
+    /// Describes the failure in a few lines.
     pub fn why(&self) -> String {
         match (self.status, self.err.is_blank()) {
             (_, false) => self.err.to_string(),
@@ -106,7 +105,7 @@ impl Answer {
 }
 
 impl Ssh {
-    /// Namespaces of this machine in place of others: each host is one.
+    /// Returns a configuration that uses network namespaces of this machine as hosts.
     pub fn namespaces() -> Self {
         Self {
             ssh: Words(["weirgate", "domain", "within"].map(str::to_owned).to_vec()),
@@ -126,13 +125,13 @@ impl Ssh {
         command
     }
 
-    /// Starts weirgate on a machine, to be spoken to.
+    /// Starts weirgate on a machine, with pipes to it.
     pub fn start(&self, host: &str, words: &[&str]) -> io::Result<Child> {
         self.command(host, words).spawn()
     }
 
-    /// Runs weirgate on a machine to its end, which is waited for so long; what
-    /// takes longer, or says more than is taken, counts as not reached.
+    /// Runs weirgate on a machine to its end. If it takes longer than `patience`, or prints too
+    /// much, it counts as not reached.
     pub fn ask(&self, host: &str, words: &[&str], input: &str, patience: Duration) -> Answer {
         let failed = |why: String| Answer {
             err: PeerText::new(format!("{}: {why}", self.ssh.0.join(" "))),
@@ -147,8 +146,8 @@ impl Ssh {
             return failed("its pipes are missing".to_owned());
         };
         let input = input.to_owned();
-        // One that ends without reading says why itself. What a machine that
-        // does not answer leaves open is left to these threads.
+        // Ignore errors: a program that ends without reading reports the reason itself. These
+        // threads stay behind if a machine does not close its pipes.
         thread::spawn(move || to.write_all(input.as_bytes()));
         let (sender, output) = mpsc::sync_channel(2);
         all_of(out, MOST_PRINTED, sender.clone(), Ok);
@@ -177,7 +176,7 @@ impl Ssh {
                 )),
             };
             if heard.is_err() {
-                // It may have ended just now.
+                // Ignore errors: it may have just ended.
                 let _ = child.kill();
                 break;
             }
@@ -192,7 +191,7 @@ impl Ssh {
         }
     }
 
-    /// The same of several parts at once, each with what it reads.
+    /// Does the same for several parts at once, each with its input.
     pub fn ask_all(
         &self,
         domain: &Domain,
@@ -220,8 +219,7 @@ impl Ssh {
     }
 }
 
-/// Sends all that a pipe brings, as text, when it has ended; nothing where that is more
-/// than so many bytes.
+/// Sends the whole output of a pipe as text when it ends; `None` if it has more than `most` bytes.
 pub fn all_of<T: Send + 'static>(
     pipe: impl Read + Send + 'static,
     most: u64,
@@ -231,15 +229,15 @@ pub fn all_of<T: Send + 'static>(
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let mut pipe = pipe.take(most + 1);
-        // What came before a failure is all there is.
+        // After a read error, what arrived before it is used.
         let _ = pipe.read_to_end(&mut bytes);
         let all = (bytes.len() as u64 <= most).then(|| String::from_utf8_lossy(&bytes));
-        // Nobody may wait for it any more.
+        // Ignore errors: the receiver may have given up.
         let _ = to.send(message(all.map(PeerText::new)));
     });
 }
 
-/// How ssh calls a router.
+/// Returns a router's host name for ssh.
 pub fn host<'d>(domain: &'d Domain, router: &'d str) -> &'d str {
     let stated = domain.routers.get(router);
     let stated = stated.and_then(|router| router.host.as_deref());
@@ -248,7 +246,7 @@ pub fn host<'d>(domain: &'d Domain, router: &'d str) -> &'d str {
 
 #[cfg(test)]
 impl Ssh {
-    /// A script of the shell in place of ssh, whose `$0` is the machine's name.
+    /// A shell script in place of ssh, whose `$0` is the machine's name.
     pub fn script(script: &str) -> Self {
         Self {
             ssh: Words(["sh", "-c", script].map(str::to_owned).to_vec()),
@@ -261,7 +259,7 @@ impl Ssh {
 mod tests {
     use super::*;
 
-    /// What a machine answers that runs this script.
+    /// The answer of a machine that runs this script.
     fn answer(script: &str) -> Answer {
         let ssh = Ssh::script(script);
         ssh.ask("far", &["plan", "-"], "", Duration::from_secs(20))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the two ends of a measurement reach one another: datagrams or a
-//! connection, from and to the ports that a service asks for.
+//! How the two ends of a measurement reach each other: by datagrams or a connection, from and to
+//! the ports that a service requires.
 //!
-//! A connection carries messages of one size, given in its first two bytes, each
-//! in a segment of its own while nothing is lost.
+//! A connection carries messages of one size, which its first two bytes give. Each message is a
+//! segment of its own unless segments are lost.
 
 use crate::end::{Arrivals, Sending, answered};
 use anyhow::{Context as _, bail};
@@ -18,35 +18,35 @@ use std::time::{Duration, Instant};
 use weirgate_domain::Service;
 use weirgate_policy::{Ports, Protocol};
 
-/// Connections to one place at a time.
+/// The maximum number of connections to one place at a time.
 const CONNECTIONS: usize = 256;
 
-/// How long a connection may take to say that it is one of a flow.
+/// How long a connection may take to identify its flow.
 const STRANGER: Duration = Duration::from_secs(5);
 
-/// Where a service's packets go that are selected by what they carry.
+/// The ports of a service whose packets are selected by their contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicePorts {
-    /// Whether it is a connection.
+    /// Whether it uses TCP.
     pub tcp: bool,
-    /// The ports that will do, from..=to; none is any.
+    /// The acceptable ports, from..=to; empty means any.
     pub ports: Vec<(u16, u16)>,
 }
 
-/// What a customer's machine is to do.
+/// The task of a customer's machine.
 pub struct Wanted {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: IpAddr,
-    /// Services with a place of their own.
+    /// The services that need a place of their own.
     pub services: Vec<usize>,
     /// Those places.
     pub places: Vec<ServicePorts>,
-    /// What packets of each flow to it hold, which its sender alone knows too.
+    /// The numbers in packets of each flow to it, which only the sender knows too.
     pub numbers: BTreeMap<u32, u64>,
 }
 
 impl Wanted {
-    /// To listen, and no more.
+    /// Creates a task that only listens.
     pub fn at(address: IpAddr) -> Self {
         Self {
             address,
@@ -56,7 +56,7 @@ impl Wanted {
         }
     }
 
-    /// The place of a service whose packets are selected, here at its end.
+    /// Adds the place of a service whose packets are selected by their contents, if it ends here.
     pub fn add(&mut self, number: usize, service: &Service) {
         let tcp = by_connection(service);
         if tcp || !service.select.ports.is_empty() {
@@ -67,17 +67,17 @@ impl Wanted {
     }
 }
 
-/// Whether a service's packets can only be those of a connection.
+/// Returns whether a service's packets can only belong to TCP connections.
 pub fn by_connection(service: &Service) -> bool {
     service.select.protocols == [Protocol::TCP]
 }
 
-/// Ports from..=to, as they are given.
+/// Converts ports to pairs from..=to.
 pub fn pairs(ports: &[Ports]) -> Vec<(u16, u16)> {
     ports.iter().map(|one| (one.from, one.to)).collect()
 }
 
-/// What is tried in order until one is free: the ports of a list, or any.
+/// Returns the ports to try in order: those of a list, or any.
 fn each(ports: &[(u16, u16)]) -> Box<dyn Iterator<Item = u16> + '_> {
     if ports.is_empty() {
         return Box::new(std::iter::once(0));
@@ -85,14 +85,14 @@ fn each(ports: &[(u16, u16)]) -> Box<dyn Iterator<Item = u16> + '_> {
     Box::new(ports.iter().flat_map(|(from, to)| *from..=*to))
 }
 
-/// What listens at the places of services, each socket once.
+/// The sockets that listen at the places of services, each opened once.
 #[derive(Default)]
 pub struct Listening {
     open: Vec<(bool, u16)>,
 }
 
 impl Listening {
-    /// Listens at a place, and tells the port; none where all are taken.
+    /// Listens at a place. Returns the port; `None` if all are taken.
     pub fn at(&mut self, address: IpAddr, place: &ServicePorts, to: &Arrivals) -> Option<u16> {
         each(&place.ports).find_map(|port| {
             if port != 0 && self.open.contains(&(place.tcp, port)) {
@@ -126,31 +126,31 @@ fn receive(socket: UdpSocket, to: Arrivals) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes connections, each on a thread of its own.
+/// Accepts connections, each on a thread of its own.
 fn accept(socket: TcpListener, to: Arrivals) {
     thread::spawn(move || {
         let open = Arc::new(());
         loop {
             match socket.accept() {
-                // What is beyond ends at once.
+                // Further connections are closed at once.
                 Ok((stream, _)) if Arc::strong_count(&open) <= CONNECTIONS => {
                     let (to, open) = (to.clone(), Arc::clone(&open));
                     thread::spawn(move || {
-                        // One that breaks off has sent what it has sent.
+                        // Ignore errors: what arrived before a connection broke counts.
                         let _ = read(stream, &to);
                         drop(open);
                     });
                 }
                 Ok(_) => {}
-                // Out of descriptors: some connections end some time.
+                // Out of descriptors: wait until connections end.
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
         }
     });
 }
 
-/// Takes the messages of a connection. Whoever does not begin with one of a flow that
-/// is awaited is a stranger.
+/// Reads the messages of a connection. A connection that does not begin with a message of an
+/// expected flow is closed.
 fn read(mut stream: TcpStream, to: &Arrivals) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(STRANGER))?;
@@ -200,10 +200,10 @@ impl FlowSocket {
                 SocketAddr::V6(_) => AddressFamily::INET6,
             };
             let socket = net::socket(family, SocketType::STREAM, None)?;
-            // A port of an earlier measurement will do.
+            // The port of an earlier measurement may be reused.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             net::bind(&socket, &own)?;
-            // Connecting and sending wait for no longer.
+            // The timeout of connecting and sending.
             sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
             sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience))?;
             Self::mark(&socket, flow)?;
@@ -232,8 +232,8 @@ impl FlowSocket {
         Ok(())
     }
 
-    /// Sends one packet; how long a connection made it wait that had not sent
-    /// what came before.
+    /// Sends one packet. Returns how long a connection blocked because earlier data was not sent
+    /// yet.
     pub fn send(&mut self, packet: &[u8]) -> io::Result<Duration> {
         match self {
             Self::Datagrams(socket) => socket.send(packet).map(|_| Duration::ZERO),
@@ -245,7 +245,7 @@ impl FlowSocket {
         }
     }
 
-    /// Takes an answer of the size of what was sent.
+    /// Receives an answer of the same size as what was sent.
     pub fn hear(&mut self, answer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Datagrams(socket) => socket.recv(answer),
@@ -254,8 +254,8 @@ impl FlowSocket {
     }
 }
 
-/// Bytes that a packet of a flow carries behind its headers: those of IP, and of
-/// UDP, or of TCP with a time stamp.
+/// Returns the payload bytes of a flow's packet, after the headers of IP and of UDP, or of TCP with
+/// timestamps.
 pub fn payload(flow: &Sending) -> usize {
     let network = if flow.to.is_ipv6() { 40 } else { 20 };
     let transport = if flow.tcp { 32 } else { 8 };
@@ -287,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Both kinds on this machine: one port for two services, the next where the
-    /// first is taken, and echoes come back.
+    /// Both kinds on this machine: one port for two services, the next port if the first is taken,
+    /// and echoes that return.
     #[test]
     fn places_are_found_and_answer() {
         let arrivals = Arrivals::of(BTreeMap::from([(7 << 6, 99)]));
@@ -317,7 +317,7 @@ mod tests {
             assert_eq!(socket.hear(&mut answer).unwrap(), packet.len());
             assert_ne!(packet, answer);
         }
-        // From a port that was asked for.
+        // From a required port.
         let free = UdpSocket::bind((HERE, 0))
             .unwrap()
             .local_addr()

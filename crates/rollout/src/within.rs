@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain within`: runs a program in a network namespace of this
-//! machine, as `ip netns exec` does, but with all file systems as they are. That
-//! one hides the BPF file system, by which routers on one kernel share the kit's
-//! disciplines.
+//! `weirgate domain within`: runs a program in a network namespace of this machine. Unlike `ip
+//! netns exec`, it leaves all mounts as they are. That command hides the BPF file system, by which
+//! routers on one kernel share the kit's disciplines.
 
 use anyhow::Context as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -14,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 use weirgate_console::exit::{Failure, Outcome};
 
-/// Where `ip netns` keeps namespaces by name (ip-netns(8)).
+/// The folder of named namespaces (ip-netns(8)).
 const SPACES: &str = "/run/netns";
 
-/// Becomes the program there.
+/// Executes the program there.
 pub fn run(space: &str, program: &[OsString]) -> Outcome {
     let [first, arguments @ ..] = program else {
         return Err(Failure::Input("weirgate: name a program".to_owned()));

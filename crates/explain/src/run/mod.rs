@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables run on packets, as the head of `weirgate_state`'s module `classify`
-//! states their meaning.
+//! Runs tables on packets, as the documentation of `weirgate_state`'s module `classify` specifies.
 
 mod value;
 
@@ -17,90 +16,87 @@ use weirgate_state::{
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
-/// Chains within chains (`NFT_JUMP_STACK_SIZE`); the kernel refuses more.
+/// The maximum depth of called chains (`NFT_JUMP_STACK_SIZE`); the kernel refuses more.
 const DEEPEST: usize = 16;
 
 /// A rule that was tried on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// The chain it stands in.
+    /// Its chain.
     pub chain: String,
-    /// Its place there, from 0.
+    /// Its index there.
     pub index: usize,
-    /// The first of its matches that did not hold, by its place; `None` where
-    /// all held.
+    /// The index of the first match that did not hold; `None` if all held.
     pub failed: Option<usize>,
-    /// The places of tests behind that one which hold. The order of matches says
-    /// nothing about how near a rule came.
+    /// The indexes of later tests that hold. The order of matches says nothing about how close a
+    /// rule came.
     pub held_behind: Vec<usize>,
-    /// What the packet had there, where that is a number.
+    /// The packet's value there, if it is a number.
     pub found: Option<u128>,
-    /// What its meters decided, those that were reached.
+    /// The values of the meters that were reached.
     pub levels: Vec<Level>,
-    /// Whether its effects ended early for want of a connection.
+    /// Whether its effects ended early because the packet has no connection.
     pub without_connection: bool,
 }
 
-/// What a table's chain made of a packet.
+/// The result of a table's chain for a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pass {
     /// Whether the table is one of family `netdev`.
     pub netdev: bool,
-    /// The table's place among those of the simulator.
+    /// The index of the table in the simulator.
     pub table: usize,
-    /// The chain with the hook.
+    /// The base chain.
     pub chain: String,
-    /// The class it left with; `None` where no rule wrote one.
+    /// The final class; `None` if no rule wrote one.
     pub class: Option<Handle>,
     /// Every rule that was tried, in order.
     pub tried: Vec<Tried>,
-    /// What the outcome rests on that was not known.
+    /// The unknown properties on which the result depends.
     pub unknown: Vec<Unknown>,
-    /// Nanoseconds by which the nearest rate limit was met or missed.
+    /// The time in nanoseconds by which the closest rate limit was met or missed.
     pub slack: u64,
 }
 
 impl Pass {
-    /// The rules all of whose matches held, in order.
+    /// Returns the rules whose matches all held, in order.
     pub fn matched(&self) -> impl Iterator<Item = &Tried> {
         self.tried.iter().filter(|tried| tried.failed.is_none())
     }
 }
 
-/// What was not known of a packet, and what was taken instead.
+/// An unknown property of a packet, and what was assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
-    /// What is known of the packet ends before the field; taken for absent.
+    /// The known part of the packet ends before the field; assumed to be absent.
     CutOff,
     /// The MAC address of the sender.
     SourceMac,
-    /// What the socket on this machine has that sent the packet, such as its
-    /// user; taken for absent.
+    /// A property of the local socket that sent the packet, such as its user; assumed to be absent.
     Sender {
-        /// What people call it.
+        /// Its name in messages.
         what: &'static str,
-        /// The word of a packet's text that gives it.
+        /// The word in a packet's text that gives it.
         word: &'static str,
     },
-    /// The payload, which ends before the bytes that are looked at; taken for one
-    /// that betrays nothing.
+    /// The payload, whose known part ends before the bytes that are compared; assumed to match no
+    /// signature.
     Payload,
-    /// Whether the kernel has already struck connections that ended off its
-    /// count, where the answer hangs on it; taken as if only packets made it
-    /// look.
+    /// Whether the kernel has already removed ended connections from its count, if the result
+    /// depends on that. The assumption is that only packets cause a removal.
     Collected,
-    /// The time of day; taken for midnight UTC of 1 January 1970, a Thursday.
+    /// The time of day; assumed to be midnight UTC of 1 January 1970, a Thursday.
     Time,
 }
 
-/// What a packet brings along besides itself.
+/// The context of a packet.
 pub(crate) struct Context<'a> {
     pub(crate) now: u64,
     /// Seconds since 1970.
     pub(crate) clock: Option<i64>,
-    /// The device the packet came in through, as this hook sees it.
+    /// The input device of the packet, as this hook sees it.
     pub(crate) input: Option<&'a str>,
-    /// Bytes of the frame's header that meters count here too.
+    /// Bytes of the frame's header that meters also count at this hook.
     pub(crate) link_header: usize,
     pub(crate) tracked: Option<Tracked>,
     pub(crate) counting: Counting,
@@ -109,7 +105,7 @@ pub(crate) struct Context<'a> {
     pub(crate) counters: &'a mut BTreeMap<(bool, String), u64>,
 }
 
-/// Where a chain goes on.
+/// How processing continues after a chain.
 enum Flow {
     Next,
     Ends,
@@ -119,7 +115,7 @@ pub(crate) struct Run<'a, 'c> {
     table: &'a Table,
     packet: &'a mut Packet,
     headers: Headers,
-    /// Where the rule that is tried finds the IP packet.
+    /// Where the present rule finds the IP packet.
     frame: Frame,
     context: Context<'c>,
     pass: Pass,
@@ -181,7 +177,7 @@ impl<'a, 'c> Run<'a, 'c> {
     fn called(&mut self, name: &str, depth: usize) -> Flow {
         match self.named(name) {
             Some(chain) if depth < DEEPEST => {
-                // A switch looks the ethertype up.
+                // A switch is a lookup of the ethertype.
                 let off = matches!(chain.hook, Hook::Switched { on: false });
                 let switched = matches!(chain.hook, Hook::Switched { .. });
                 if off || (switched && !self.is_switched()) {
@@ -198,7 +194,7 @@ impl<'a, 'c> Run<'a, 'c> {
         [IPV4, IPV6].contains(&kind) || (kind == PPPOE_SESSION && self.table.netdev)
     }
 
-    /// Whether the rule's verdict happens.
+    /// Tries a rule. Returns whether its verdict happens.
     fn rule(&mut self, chain: &Chain, index: usize, rule: &Rule) -> bool {
         let mut tried = Tried {
             chain: chain.name.clone(),
@@ -232,7 +228,7 @@ impl<'a, 'c> Run<'a, 'c> {
         happens
     }
 
-    /// False where the rule ends there.
+    /// Applies an effect. Returns false if the rule ends there.
     fn effect(&mut self, effect: &Effect) -> bool {
         match effect {
             Effect::Class(class) => self.pass.class = Some(*class),
@@ -265,9 +261,8 @@ impl<'a, 'c> Run<'a, 'c> {
         true
     }
 
-    /// The places of tests behind `failed` that hold. Meters are left out, because
-    /// they count whoever asks them. What is not known of the packet here does not
-    /// bear on the outcome, and is not reported.
+    /// Returns the indexes of tests after `failed` that hold. Meters are left out, because trying
+    /// them counts. Unknown properties do not influence the result here, and are not reported.
     fn held_behind(&mut self, rule: &Rule, failed: usize) -> Vec<usize> {
         let unknown = self.pass.unknown.len();
         let mut held = Vec::new();
@@ -286,7 +281,7 @@ impl<'a, 'c> Run<'a, 'c> {
         held
     }
 
-    /// Whether a test holds, and the number that the packet has there.
+    /// Returns whether a test holds, and the packet's number there.
     fn tested(&mut self, field: Field, negated: bool, values: &Values) -> (bool, Option<u128>) {
         let value = self.value(field);
         let number = match value {
@@ -333,7 +328,7 @@ impl<'a, 'c> Run<'a, 'c> {
         }
     }
 
-    /// Whether a set that is followed is that of a path.
+    /// Returns whether a followed set belongs to a path.
     fn named_in(&self, set: &str, path: &str) -> bool {
         match self.table.set(set).map(|set| &set.content) {
             Some(Content::Refreshed(followed)) => followed.names.iter().any(|name| name == path),

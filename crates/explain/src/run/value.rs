@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet, its connection or the time has in a field.
+//! The values of fields for a packet, its connection or the time.
 
 use crate::packet::{Found, IPV4, IPV6, number};
 use crate::run::{Run, Unknown};
@@ -13,7 +13,7 @@ pub(super) enum Value {
     Number(u128),
     /// A text.
     Text(String),
-    /// The packet has none.
+    /// The packet does not have the field.
     Absent,
 }
 
@@ -29,11 +29,10 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What stands behind the IP headers. Of a fragment that is not the first,
-    /// that is payload, or the IPv6 header itself. The kernel does not look whether
-    /// it is one where a value has 1, 2 or 4 bytes and lies in the packet's first
-    /// buffer (`nft_payload_fast_eval`, net/netfilter/nf_tables_core.c). All that
-    /// rules look at here are such values.
+    /// Reads bytes after the IP headers. In a fragment other than the first, these are payload, or
+    /// the IPv6 header itself. The kernel does not check for fragments if a value has 1, 2 or 4
+    /// bytes and is in the packet's first buffer (`nft_payload_fast_eval`,
+    /// net/netfilter/nf_tables_core.c). All values that rules look at here are of this kind.
     fn transport(&mut self, offset: usize, length: usize) -> Value {
         if let Some((ip, header)) = self.frame.fixed() {
             return self.network(ip + header + offset, length);
@@ -44,7 +43,7 @@ impl Run<'_, '_> {
         self.network(self.headers.transport + offset, length)
     }
 
-    /// As [`Match::TcpPayloadEmpty`] is looked up: by lengths alone.
+    /// Evaluates [`Match::TcpPayloadEmpty`], from lengths alone.
     pub(super) fn payload_empty(&mut self, version: IpVersion) -> Option<bool> {
         let ip = self.frame.fixed().map_or(0, |(ip, _)| ip);
         let (length, header) = match version {
@@ -96,7 +95,7 @@ impl Run<'_, '_> {
             });
         }
         match field {
-            // `netdev` looks at the ethertype, `inet` sees only what is IP.
+            // `netdev` uses the ethertype; `inet` only sees IP.
             Field::Version => match self.packet.ethertype {
                 IPV4 => Value::Number(4),
                 IPV6 => Value::Number(6),
@@ -140,10 +139,9 @@ impl Run<'_, '_> {
         }
     }
 
-    /// What its sender's socket has: a number, or a path as far as the level that
-    /// is asked for.
+    /// Returns a property of the sending socket: a number, or a path up to the level of the field.
     fn of_sender(&mut self, field: Field, word: &'static str) -> Value {
-        // What came in has no socket here.
+        // A packet that arrived has no local socket.
         if self.context.input.is_some() {
             return Value::Absent;
         }
@@ -182,7 +180,7 @@ impl Run<'_, '_> {
                 let id = self.context.tracked.and_then(|tracked| tracked.connection);
                 of(id.map(u128::from))
             }
-            // Of what the helper announced alone.
+            // Only an expected connection has the helper's name.
             Field::Helper => match &connection.helper {
                 Some(helper) if connection.expected => Value::Text(helper.clone()),
                 _ => Value::Absent,

@@ -18,10 +18,19 @@ use weirgate_state::{DeviceName, ICMP, ICMPV6, TCP};
 use weirgate_units::{Direction, Span};
 use words::Word;
 
-/// The most packets that a line may stand for.
+/// The maximum number of packets that a line may represent.
 pub const MOST_REPEATED: u32 = 100_000;
 
-/// When a packet comes, in nanoseconds.
+/// The direction of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the inside to the outside.
+    Up,
+    /// From the outside to the inside.
+    Down,
+}
+
+/// The time of a packet, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketTime {
     /// Since the beginning of the sequence.
@@ -33,23 +42,23 @@ pub enum PacketTime {
 /// A packet as a line of text describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketLine {
-    /// When; `None` at once.
+    /// Its time; `None` for immediately.
     pub when: Option<PacketTime>,
-    /// In which direction; `None` where none is given.
+    /// Its direction; `None` if none is given.
     pub direction: Option<Direction>,
-    /// Whether the router made it or, downstream, it is for the router itself.
+    /// Whether the router created it or, downstream, whether it is for the router itself.
     pub own: bool,
-    /// The device it comes in through, where one is given.
+    /// The device through which it arrives, if one is given.
     pub device: Option<DeviceName>,
     /// The packet; its `input` is not set yet.
     pub packet: Packet,
-    /// How many of it, so many nanoseconds apart.
+    /// The number of packets, and their distance in nanoseconds.
     pub repeat: (u32, u64),
-    /// The class that it should get; `-` for none.
+    /// The expected class; `-` for none.
     pub expected: Option<String>,
 }
 
-/// Something wrong in a line.
+/// A mistake in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The column of its first character, from 1.
@@ -58,11 +67,11 @@ pub struct Mistake {
     pub length: usize,
     /// What is wrong.
     pub wrong: String,
-    /// What would be right.
+    /// The correction.
     pub right: String,
 }
 
-/// What the words of a line have given so far.
+/// The words of a line, and the mistakes so far.
 pub(crate) struct Reading<'a> {
     words: Vec<Word<'a>>,
     at: usize,
@@ -96,7 +105,7 @@ impl<'a> Reading<'a> {
         });
     }
 
-    /// The word after one that takes a value, read by `read`.
+    /// Reads the word after one that takes a value, by `read`.
     pub(crate) fn value<T>(
         &mut self,
         of: &Word<'_>,
@@ -116,7 +125,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A number in decimal or, with `0x`, hexadecimal; no sign.
+/// Reads a decimal or, with `0x`, hexadecimal number without sign.
 pub(crate) fn number(text: &str) -> Option<u32> {
     let (digits, radix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16),
@@ -133,7 +142,7 @@ pub(crate) fn span(text: &str) -> Option<u64> {
     text.parse::<Span>().ok().map(Span::as_nanos)
 }
 
-/// Reads a line; `None` for one that is empty but for a remark.
+/// Reads a line; `None` if it is empty except for a remark.
 pub fn parse_line(text: &str) -> Result<Option<PacketLine>, Vec<Mistake>> {
     let words = words::split(text);
     if words.is_empty() {
@@ -215,7 +224,7 @@ fn protocol(reading: &mut Reading<'_>) -> Option<u8> {
     found
 }
 
-/// An address with a port, where the protocol has some.
+/// Reads an address, with a port if the protocol has ports.
 fn end(reading: &mut Reading<'_>, ports: bool) -> Option<(IpAddr, u16)> {
     let right = if ports {
         "write an address and a port, such as `192.168.1.10:40000` or `[2001:db8::1]:443`"
@@ -291,7 +300,7 @@ fn line(reading: &mut Reading<'_>) -> Option<PacketLine> {
         );
         return None;
     }
-    // Where the ends are wrong, the words are still read for their mistakes.
+    // If the ends are wrong, still read the words to find their mistakes.
     let nobody = (IpAddr::from([0, 0, 0, 0]), 0);
     let ((source, from), (destination, to)) = pair.unwrap_or((nobody, nobody));
     let mut blueprint = Blueprint::new(source, destination, protocol);
@@ -299,7 +308,7 @@ fn line(reading: &mut Reading<'_>) -> Option<PacketLine> {
         blueprint.protocol = ICMPV6;
     }
     blueprint.ports = (from, to);
-    // What a segment has most often.
+    // The flags of most segments.
     blueprint.flags = 0x10;
     rest::rest(reading, (when, direction), blueprint)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words of a packet's text behind its two ends: what the packet has, and
-//! what is known about it.
+//! The words of a packet's text after its two ends: properties of the packet, and what is known
+//! about it.
 
 use crate::build::Blueprint;
 use crate::packet::{GivenConnection, GivenState, Packet};
@@ -12,7 +12,7 @@ use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, SenderWord, TCP};
 use weirgate_units::Direction;
 use weirgate_units::{Dscp, Size};
 
-/// What comes after the two ends.
+/// What follows the two ends.
 struct Rest<'a> {
     line: PacketLine,
     blueprint: Blueprint,
@@ -23,11 +23,11 @@ struct Rest<'a> {
     mark: u32,
     sender: BTreeMap<&'static str, SenderValue>,
     mac: Option<u64>,
-    /// Whether it is in a session of PPPoE.
+    /// Whether it is within a PPPoE session.
     session: bool,
 }
 
-/// `02:00:5e:10:00:01` as a number.
+/// Reads a MAC address such as `02:00:5e:10:00:01` as a number.
 fn mac(text: &str) -> Option<u64> {
     let parts: Vec<&str> = text.split(':').collect();
     let six = parts.len() == 6 && parts.iter().all(|part| part.len() == 2);
@@ -38,7 +38,7 @@ fn mac(text: &str) -> Option<u64> {
     (six && plain).then(|| bytes.iter().fold(0, fold))
 }
 
-/// Bytes as text, with `\xNN` for any byte and `\\` for a backslash.
+/// Reads bytes as text, with `\xNN` for any byte and `\\` for a backslash.
 fn data(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut rest = text.bytes();
@@ -61,13 +61,13 @@ fn data(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A multiple of `step` up to `most`.
+/// Reads a multiple of `step` up to `most`.
 fn multiple(text: &str, step: u32, most: u32) -> Option<usize> {
     let value = number(text)?;
     (value % step == 0 && value <= most).then_some(value as usize)
 }
 
-/// The value behind a word.
+/// Reads the value after a word.
 fn sender_value(word: SenderWord, text: &str) -> Option<SenderValue> {
     if !word.is_path {
         return number(text).map(SenderValue::Number);
@@ -78,7 +78,7 @@ fn sender_value(word: SenderWord, text: &str) -> Option<SenderValue> {
         .then(|| SenderValue::Path(text.to_owned()))
 }
 
-/// What would be right in place of a value that is none.
+/// Returns the correction for an invalid value.
 fn sender_right(word: SenderWord, field: Field) -> String {
     let what = field.words();
     if word.is_path {
@@ -91,7 +91,7 @@ fn sender_right(word: SenderWord, field: Field) -> String {
     }
 }
 
-/// Reads the words behind the ends of a packet, and makes it.
+/// Reads the words after the ends of a packet, and builds it.
 pub(crate) fn rest(
     reading: &mut Reading<'_>,
     (when, direction): (Option<PacketTime>, Option<Direction>),
@@ -219,7 +219,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Words that are not of the packet's own bytes.
+    /// Reads words that do not concern the packet's own bytes.
     fn about(&mut self, reading: &mut Reading<'a>, word: &Word<'a>) {
         if let Some((known, field)) = sender::word(word.text) {
             let right = sender_right(known, field);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words of a packet's text, and what their names stand for.
+//! The words of a packet's text, and the meaning of names.
 
 use crate::sender;
 use weirgate_state::{ICMP, ICMPV6, TCP};
 
-/// A word and where it stands.
+/// A word with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
@@ -12,7 +12,7 @@ pub(crate) struct Word<'a> {
     pub(crate) column: usize,
 }
 
-/// The words of a line, up to its remark.
+/// Splits a line into words, up to its remark.
 pub(crate) fn split(line: &str) -> Vec<Word<'_>> {
     let text = line.split('#').next().unwrap_or_default();
     let mut words = Vec::new();
@@ -56,7 +56,7 @@ const FLAGS: [(&str, u8); 8] = [
     ("cwr", 128),
 ];
 
-/// Flags with commas between them; `none` for none.
+/// Reads flags separated by commas; `none` for no flags.
 pub(crate) fn flags(text: &str) -> Option<u8> {
     if text == "none" {
         return Some(0);
@@ -67,7 +67,7 @@ pub(crate) fn flags(text: &str) -> Option<u8> {
     })
 }
 
-/// Types of ICMP and `ICMPv6` by the names that policies use.
+/// Types of ICMP and `ICMPv6` by the names in policies.
 const TYPES: [(&str, Option<u8>, Option<u8>); 12] = [
     ("echo-request", Some(8), Some(128)),
     ("echo-reply", Some(0), Some(129)),
@@ -84,7 +84,7 @@ const TYPES: [(&str, Option<u8>, Option<u8>); 12] = [
 ];
 
 pub(crate) fn icmp(text: &str, six: bool) -> Option<(u8, u8)> {
-    // IPv4 says "packet too big" as a kind of unreachable (RFC 1191).
+    // In IPv4, "packet too big" is a code of destination unreachable (RFC 1191).
     if text == "packet-too-big" && !six {
         return Some((3, 4));
     }
@@ -133,7 +133,7 @@ const WORDS: [&str; 26] = [
     "=>",
 ];
 
-/// How far two words are apart (Levenshtein), long words cut off.
+/// Returns the Levenshtein distance of two words, of which at most 32 characters count.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(32).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -149,7 +149,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// What a word that is not known may have meant.
+/// Suggests the word that an unknown word may have meant.
 pub(crate) fn near(text: &str, protocol: u8) -> String {
     let mut known: Vec<&str> = WORDS.to_vec();
     known.extend(sender::words().map(|known| known.0.word));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain verify`: each router asked whether it is as planned, and
-//! each service's traffic sent from end to end and measured.
+//! `weirgate domain verify`: asks each router whether it is as planned, and measures each service's
+//! traffic from end to end.
 
 pub mod record;
 pub mod remote;
@@ -25,25 +25,25 @@ use weirgate_domain::{
 };
 use weirgate_units::{Rate, Span};
 
-/// How it is measured.
+/// The settings of a measurement.
 pub struct Settings<'a> {
-    /// For how long each service sends.
+    /// How long each service sends.
     pub time: Duration,
-    /// Best-effort traffic from and to each pair of customers beside it.
+    /// The rate of additional best-effort traffic between each pair of customers.
     pub beside: Option<Rate>,
-    /// Whether the routers are asked.
+    /// Whether routers are asked.
     pub ask: bool,
-    /// Where it is remembered since when things are as they are.
+    /// The file that remembers since when each promise is kept or broken.
     pub record: &'a Path,
 }
 
-/// Flows of best-effort traffic are counted from here.
+/// The first number of best-effort flows.
 const BESIDE: u32 = 1 << 20;
 
 /// The size of their packets.
 const FULL: u16 = 1500;
 
-/// Asks, measures and prints: exit status 1 if anything is not as promised.
+/// Asks, measures and prints. Returns exit status 1 if anything is not as promised.
 pub fn run(
     domain: &Domain,
     check: &Check,
@@ -77,7 +77,7 @@ pub fn run(
     })
 }
 
-/// Whether each router is as planned, with its policy and its circuits.
+/// Asks each router whether it is as planned, with its policy and its circuits.
 fn asked(domain: &Domain, parts: &Parts, ssh: &Ssh) -> BTreeMap<String, Found> {
     let mut routers: BTreeMap<String, Found> = BTreeMap::new();
     for (part, answer) in ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE) {
@@ -101,20 +101,20 @@ fn asked(domain: &Domain, parts: &Parts, ssh: &Ssh) -> BTreeMap<String, Found> {
     routers
 }
 
-/// What a router is, by its answer to `plan`.
+/// Returns the state of a router, from its answer to `plan`.
 pub fn found(answer: &ssh::Answer) -> Found {
     match answer.status {
         Some(0) => Found::AsPlanned,
         Some(1) if !answer.out.is_blank() => {
             Found::Differs(answer.steps().map(|step| step.to_string()).collect())
         }
-        // It refuses the policy, or what is there stands in its way.
+        // It refuses the policy, or its present state prevents it.
         Some(1..=4) => Found::Differs(answer.why().lines().map(str::to_owned).collect()),
         _ => Found::Unknown(answer.why()),
     }
 }
 
-/// Who sends a service's packets to whom: machine and address of both.
+/// Returns sender and receiver of a service's packets: machine and address of both.
 fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr); 2], String> {
     let end = |name: &String| {
         let customer = domain.customers.get(name);
@@ -126,7 +126,7 @@ fn ends<'d>(domain: &'d Domain, service: &Service) -> Result<[(&'d str, IpAddr);
     Ok([end(&service.from)?, end(&service.to)?])
 }
 
-/// Starts every end at once: those that listen, and why the others do not.
+/// Starts all ends at once. Returns those that listen, and why the others do not.
 fn start<'d>(
     ssh: &Ssh,
     wanted: &BTreeMap<&'d str, Wanted>,
@@ -160,7 +160,7 @@ fn start<'d>(
     (open, failed)
 }
 
-/// Every service's fate.
+/// Measures every service.
 fn measured(domain: &Domain, ssh: &Ssh, settings: &Settings<'_>) -> Result<Vec<Fate>, Failure> {
     let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
     let parties: Vec<_> = domain
@@ -261,8 +261,8 @@ fn flow(number: u32, point: u8) -> u32 {
     number << 6 | u32::from(point)
 }
 
-/// What the ends of a flow tell of it: its packets and how long they were sent, in nanoseconds,
-/// the round trip before, and what arrived.
+/// Computes the figures of a flow. The inputs are its packets, how long they were sent in
+/// nanoseconds, the round trip before, and what arrived.
 pub fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived>) -> Measured {
     let least = [
         trip.map(|one| one.there_ns),
@@ -281,7 +281,7 @@ pub fn figures(sent: u64, took: u64, trip: Option<Trip>, arrived: Option<Arrived
     }
 }
 
-/// A number that none but the two ends of a flow know.
+/// Returns a random number for the two ends of a flow.
 fn number() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -334,7 +334,7 @@ class = "gold"
 rate = "500kbit"
 "#;
 
-    /// Three ends, of which mallory's tells this in place of what arrived there; each
+    /// Runs three ends, of which mallory's reports this instead of what arrived there. Each
     /// service's packets are sent, and none arrives.
     fn fates(tells: &str) -> Vec<Fate> {
         let (domain, problems) = weirgate_domain::parse(DOMAIN);

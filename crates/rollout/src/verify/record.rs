@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Since when each promise is kept or broken, in a file beside the domain's.
+//! Remembers since when each promise is kept or broken, in a file beside the domain's.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -18,7 +18,7 @@ struct Remembered {
     since: String,
 }
 
-/// Where it is, unless another place is named.
+/// Returns the default path of the record.
 pub fn beside(domain: &Path) -> PathBuf {
     domain.with_extension("verified.json")
 }
@@ -30,7 +30,7 @@ const QUANTITIES: [Quantity; 4] = [
     Quantity::Loss,
 ];
 
-/// Reads it; a file that is not there holds nothing.
+/// Reads the record; a missing file counts as empty.
 pub(super) fn read(path: &Path) -> Result<Since, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<Since, Failure> {
     Ok(all.into_iter().filter_map(one).inserted())
 }
 
-/// Writes it.
+/// Writes the record.
 pub(super) fn write(path: &Path, since: &Since) -> Result<(), Failure> {
     let all = since.iter().map(|((service, what), state)| Remembered {
         service: service.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a measurement on a customer's machine, as this machine speaks to it.
-//! What it says is bounded, and believed only of what it was ordered.
+//! The connection to an end of a measurement on a customer's machine. The amount of its output is
+//! bounded, and it is believed only about the flows that it was ordered to handle.
 
 use crate::end::{Answer, Arrived, Order, Sending, Trip};
 use crate::ssh::{MOST_BESIDE, Ssh, all_of};
@@ -15,34 +15,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::{Inserted as _, PeerText};
 
-/// How long an end is waited for, beside what it takes to send. Round trips of
-/// ten lost echoes for each of its services are in it.
+/// How long to wait for an end, in addition to the time of sending. This includes ten lost echoes
+/// for each of its services.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The most bytes of a line that an end says.
+/// The maximum length of a line from an end, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// How long it takes what an end wrote to standard error to come after it has ended.
+/// How long standard error may take to arrive after an end has exited.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// One end, on its customer's machine.
 pub struct End {
     child: Child,
-    /// Lines, for a thread that waits until they are read.
+    /// Lines for the thread that writes them, which waits until they are read.
     input: Sender<String>,
     replies: Replies,
     at: SocketAddr,
-    /// Ports of services that have one of their own; none where it is taken.
+    /// The ports of services that have one of their own; `None` if it is taken.
     ports: BTreeMap<usize, Option<u16>>,
-    /// Numbers of flows that it is to hear.
+    /// The numbers of the flows that it receives.
     hears: BTreeMap<u32, u64>,
 }
 
 impl End {
-    /// Starts it, and has it listen.
+    /// Starts the end, and makes it listen.
     ///
     /// # Errors
-    /// Why it does not, in words.
+    /// The reason why it does not.
     pub fn start(ssh: &Ssh, host: &str, wanted: &Wanted) -> anyhow::Result<Self> {
         let address = wanted.address;
         let mut child = ssh
@@ -50,7 +50,7 @@ impl End {
             .with_context(|| format!("reach {host}"))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(errors)) = pipes else {
-            bail!("{host} cannot be spoken to");
+            bail!("the pipes to {host} are missing");
         };
         let mut end = Self {
             child,
@@ -75,12 +75,12 @@ impl End {
         Ok(end)
     }
 
-    /// Where packets go that have no place of their own.
+    /// Returns the destination of packets without a place of their own.
     pub const fn at(&self) -> SocketAddr {
         self.at
     }
 
-    /// Where a service's packets go.
+    /// Returns the destination of a service's packets.
     pub fn place(&self, service: usize) -> Option<SocketAddr> {
         let own = self.ports.get(&service).copied();
         let port = own.unwrap_or(Some(self.at.port()))?;
@@ -90,22 +90,22 @@ impl End {
     fn tell(&self, order: &Order) -> anyhow::Result<()> {
         let mut line = serde_json::to_string(order)?;
         line.push('\n');
-        // Of one that has ended, its last words are heard next.
+        // Ignore errors: if the end has exited, its last output is read next.
         let _ = self.input.send(line);
         Ok(())
     }
 }
 
-/// What an end says.
+/// The output of an end.
 struct Replies {
-    /// Lines; nothing in place of one that is too long.
+    /// Its lines; `None` for a line that is too long.
     output: Receiver<Option<PeerText>>,
-    /// What it says beside, when it has ended; nothing where that is too much.
+    /// Its standard error, after it has exited; `None` if that is too long.
     beside: Receiver<Option<PeerText>>,
 }
 
 impl Replies {
-    /// Of its standard output and standard error.
+    /// Reads its standard output and standard error.
     fn of(output: impl Read + Send + 'static, errors: impl Read + Send + 'static) -> Self {
         let (sender, beside) = mpsc::sync_channel(1);
         all_of(errors, MOST_BESIDE, sender, |line| line);
@@ -115,7 +115,8 @@ impl Replies {
         }
     }
 
-    /// The next answer, which is waited for until then; `patience` is how long that is.
+    /// Returns the next answer, and waits for it until `until`; `patience` is how long that is, for
+    /// the message.
     fn next(&self, patience: Duration, until: Instant) -> anyhow::Result<Answer> {
         let rest = until.saturating_duration_since(Instant::now());
         let line = match self.output.recv_timeout(rest) {
@@ -138,16 +139,16 @@ impl Replies {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // An end of its own process; one that is gone has ended.
+        // Ignore errors: it may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Takes lines to be written to an end, which need not read them.
+/// Starts a thread that writes lines to an end, which may be slow to read them.
 fn written(mut input: ChildStdin) -> Sender<String> {
     let (sender, receiver) = mpsc::channel::<String>();
-    // It ends when either end does.
+    // The thread ends when either side does.
     thread::spawn(move || {
         for line in receiver {
             let sent = input
@@ -161,10 +162,10 @@ fn written(mut input: ChildStdin) -> Sender<String> {
     sender
 }
 
-/// The lines that an end says, as they come. It is read no further than it is heard.
+/// Returns the lines of an end as they arrive. Lines are read only as fast as they are received.
 fn lines(output: impl Read + Send + 'static) -> Receiver<Option<PeerText>> {
     let (sender, receiver) = mpsc::sync_channel(1);
-    // It ends when the end does.
+    // The thread ends when the end does.
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         loop {
@@ -180,8 +181,8 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<Option<PeerText>> {
     receiver
 }
 
-/// The next line that an end says, with nothing in place of one that is too long. There is
-/// none where it ended, maybe in the middle of a line.
+/// Reads the next line of an end; an inner `None` means a line that is too long. Returns `None` if
+/// the end has exited, possibly in the middle of a line.
 pub fn line(output: &mut impl BufRead) -> Option<Option<PeerText>> {
     let mut line = String::new();
     match output.take(LONGEST).read_line(&mut line) {
@@ -191,10 +192,10 @@ pub fn line(output: &mut impl BufRead) -> Option<Option<PeerText>> {
     }
 }
 
-/// What such a line says.
+/// Parses an answer.
 ///
 /// # Errors
-/// It is no answer.
+/// If the line is not an answer.
 pub fn answer(line: Option<PeerText>) -> anyhow::Result<Answer> {
     let Some(line) = line else {
         bail!("it sent a line of more than {LONGEST} bytes");
@@ -210,12 +211,12 @@ fn unexpected(answer: &Answer) -> String {
     }
 }
 
-/// What the ends reported.
+/// The reports of all ends.
 #[derive(Default)]
 pub struct Answers {
-    /// By machine: why it is asked no more.
+    /// By machine: why it is not asked any more.
     pub failed: BTreeMap<String, String>,
-    /// By flow: the shortest round trip; none where no echo came.
+    /// By flow: the shortest round trip; `None` if no echo arrived.
     pub trips: BTreeMap<u32, Option<Trip>>,
     /// By flow: packets that were sent, and for how long, in nanoseconds.
     pub sent: BTreeMap<u32, (u64, u64)>,
@@ -224,11 +225,11 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Takes an answer of one end: only of flows that it was ordered to send, or to
-    /// hear. One that tells of others is not believed at all.
+    /// Takes an answer of one end. It may only report flows that it was ordered to send or receive;
+    /// otherwise nothing of it is believed.
     ///
     /// # Errors
-    /// It told of others, or answered something else.
+    /// If it reports other flows, or the answer is of another kind.
     pub fn take(
         &mut self,
         answer: Answer,
@@ -255,7 +256,7 @@ impl Answers {
     }
 }
 
-/// Round trips first, then everything at once, then what arrived.
+/// Measures round trips first, then sends everything at once, then collects what arrived.
 pub fn traffic(
     open: &mut BTreeMap<&str, End>,
     orders: &BTreeMap<&str, Vec<Sending>>,
@@ -265,13 +266,13 @@ pub fn traffic(
     let prepare = |sends: &[Sending]| Order::Prepare(sends.to_vec());
     each(open, &mut answers, orders, patience, &prepare);
     each(open, &mut answers, orders, patience, &|_| Order::Send);
-    // What the last packets wait for is over when all that was sent before is.
+    // Wait until the queues in front of the last packets have drained.
     thread::sleep(Duration::from_millis(300));
     each(open, &mut answers, orders, patience, &|_| Order::Tell);
     answers
 }
 
-/// Tells every end something, and hears them all.
+/// Sends an order to every end, and collects the answers.
 fn each(
     open: &mut BTreeMap<&str, End>,
     answers: &mut Answers,
@@ -286,7 +287,7 @@ fn each(
             gone.push(((*host).to_owned(), format!("{error:#}")));
         }
     }
-    // All together are waited for so long.
+    // This is the time limit for all ends together.
     let until = Instant::now() + patience;
     for (host, end) in &*open {
         if gone.iter().any(|(name, _)| name == host) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate doctor`: what this kernel and machine offer, and what disturbs.
+//! `weirgate doctor`: what this kernel and machine offer, and what disturbs the shaping.
 //!
-//! Crate kernel looks, crate doctor judges. Nothing is changed, and no
-//! privilege is needed; what could not be seen without one is reported.
+//! The kernel crate looks, the doctor crate judges. The command changes nothing and needs no
+//! privilege. It reports what it could not see without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is printed as JSON.
+/// The report that `--json` prints.
 #[derive(serde::Serialize)]
 struct Report<'a> {
     kernel: &'a str,
@@ -45,7 +45,7 @@ struct Report<'a> {
     unread: &'a [String],
 }
 
-/// Prints what was found: exit status 1 if there is a fault or a warning.
+/// Prints the findings. The exit status is 1 if there is a fault or a warning.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     let named = arguments.policy.as_deref().map(policy::read).transpose()?;
     in_runtime(async {
@@ -84,7 +84,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         if let Some(applied) = &stored.applied {
             findings.extend(passages(&looked(applied).await?));
         }
-        // What is about the machine is found for each of several links.
+        // With several links, findings about the machine appear once for each link.
         findings.arrange();
         findings.dedup();
         if arguments.json {
@@ -107,10 +107,10 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     })
 }
 
-/// For how long the counters of what is applied are looked at.
+/// The time between the two readings of the counters.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// What passes the gates of what is applied, and what leaves beside them.
+/// Returns, for each applied root, the packets that passed it and the packets that left its device.
 async fn looked(applied: &State) -> Result<Vec<Passage>, Failure> {
     let kernel = Kernel::open()?;
     let before = kernel.overview().await?;
@@ -139,7 +139,8 @@ async fn looked(applied: &State) -> Result<Vec<Passage>, Failure> {
     Ok(gates.collect())
 }
 
-/// Devices that carry a site's packets: neither loopback nor made by shapers.
+/// Returns the devices that can carry a site's packets: those that are up, without loopback and ifb
+/// devices.
 fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
     let devices = machine.devices.iter();
     devices
@@ -150,7 +151,7 @@ fn ordinary(machine: &Machine) -> BTreeSet<DeviceName> {
         .inserted()
 }
 
-/// What weirgate remembers, as far as this user may read it.
+/// The stored data of weirgate, as far as this user may read it.
 #[derive(Default)]
 struct Stored {
     applied: Option<State>,

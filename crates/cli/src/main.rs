@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `weirgate` command, which a router installs: arguments, files, terminal
-//! and exit codes.
+//! The `weirgate` command, which a router installs: arguments, files, terminal and exit codes.
 //!
-//! Everything else is in the libraries; each subcommand has a module here that
-//! reads files, calls them and prints. The laboratory and the workshop are
-//! `weirgate-lab` (crate `lab-cli`), to which `whole::handed` hands over.
+//! The libraries do the rest. Each subcommand has a module here that reads files, calls the
+//! libraries and prints. The laboratory and the workshop are in `weirgate-lab` (crate `lab-cli`);
+//! `whole::handed` runs it.
 //!
-//! Here are the commands of a small router, which apply a policy and hold it. All other
-//! ones are in `whole`, and the feature of that name leaves them out.
+//! This file has the commands of a small router, which apply a policy and keep it in force. All
+//! other commands are in `whole`; a build without the feature of that name leaves them out.
 
 mod doctor;
 mod keep;
@@ -39,8 +38,8 @@ struct Arguments {
     command: Command,
 }
 
-// The commands are of several types for the sake of memory: what clap makes of one takes
-// 10 kB of the stack for each command in it, and a service never gives its stack back.
+// The commands are of several types to save memory: clap's code for a type takes 10 kB of stack for
+// each command in it, and a service never gives its stack back.
 #[derive(Subcommand)]
 #[allow(
     clippy::large_enum_variant,

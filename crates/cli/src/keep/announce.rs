@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate announce`: a session of high priority, as long as a program runs.
+//! `weirgate announce`: announces a session of high priority while a program runs.
 
 use crate::policy::apply::refused;
 use anyhow::Context as _;
@@ -14,7 +14,7 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Folders;
 
-/// Announces, runs the program or waits, and ends the session.
+/// Announces the session, runs the program or waits, and ends the session.
 pub fn run(state: &Path, program: &[OsString]) -> Outcome {
     in_runtime(async {
         let folders = Folders::here(state).map_err(refused)?;
@@ -33,7 +33,7 @@ pub fn run(state: &Path, program: &[OsString]) -> Outcome {
     })
 }
 
-/// Connects to the service; the session goes on until the stream is dropped.
+/// Connects to the service. The session lasts until the stream is dropped.
 async fn announce(folders: &Folders) -> Result<BufReader<UnixStream>, Failure> {
     let path = folders.announcements();
     let stream = UnixStream::connect(&path)
@@ -49,7 +49,7 @@ async fn announce(folders: &Folders) -> Result<BufReader<UnixStream>, Failure> {
     }
 }
 
-/// Until somebody ends this, or the service.
+/// Waits for SIGTERM, SIGINT or the end of the service.
 async fn wait(session: &mut BufReader<UnixStream>) -> Outcome {
     output::note("weirgate: announced, until this ends");
     let mut term = signal(SignalKind::terminate())?;

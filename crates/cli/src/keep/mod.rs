@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate keep`: the service, as a process: signals, log, systemd.
+//! `weirgate keep`: runs the service as a process, with signals, log and systemd.
 
 pub mod announce;
 pub mod track;
@@ -21,7 +21,7 @@ pub struct Group(pub u32);
 impl FromStr for Group {
     type Err = String;
 
-    /// By number, or by name as the system knows it (nsswitch.conf(5)).
+    /// Parses a number, or a name that the system knows (nsswitch.conf(5)).
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.parse().ok();
         number
@@ -67,7 +67,7 @@ fn line(report: &Report) -> String {
             let how = match (done.put, done.reattached) {
                 (Some(_), _) => "the qdisc was put on the device",
                 (_, true) => "programs were put on the device again",
-                _ => "what a command had not finished is done",
+                _ => "a change that a command left unfinished is now complete",
             };
             format!("weirgate: {device}: circuits are in force: {how}")
         }
@@ -104,19 +104,19 @@ fn line(report: &Report) -> String {
     }
 }
 
-/// How often systemd's watchdog is to be notified that the service goes on: thrice in its time, so
-/// that one tick may be late (`sd_watchdog_enabled(3)`).
+/// Returns the interval of the notifications to systemd's watchdog (`sd_watchdog_enabled(3)`). It
+/// is a third of the watchdog's timeout, so that one notification may be late.
 pub fn watchdog() -> Option<Duration> {
     Some(sd_notify::watchdog_enabled()? / 3)
 }
 
-/// Tells it so. Only the loop that does the work calls this.
+/// Notifies systemd's watchdog. Only the loop that does the work calls this.
 pub fn alive() {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
 }
 
 /// Tells systemd that the service has begun its work (`sd_notify(3)`).
 pub fn ready() {
-    // Whoever set the variable and does not listen needs no word.
+    // Ignore an error: the process that set the variable may not be listening.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }

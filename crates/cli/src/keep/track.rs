@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate track`: how a line's rate is followed, and records of it.
+//! `weirgate track`: shows how the rate of a line is followed, and replays records.
 
 use crate::policy::apply::{refused, site};
 use clap::Subcommand;
@@ -14,10 +14,10 @@ use weirgate_policy::Policy;
 use weirgate_track::{Decided, replay};
 use weirgate_units::Rate;
 
-/// The longest record that is replayed; those of `weirgate keep` are far shorter.
+/// The size limit of a record to replay, in bytes. Records of `weirgate keep` are far shorter.
 const LONGEST: u64 = 256 << 20;
 
-/// What is asked of `weirgate track`.
+/// The subcommand of `weirgate track`.
 #[derive(Subcommand)]
 pub enum What {
     /// Show the present rates and the reasons for them.
@@ -38,7 +38,7 @@ pub enum What {
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn run(state: &Path, what: &What) -> Outcome {
     match what {
         What::Status { json } => status(state, *json),
@@ -68,7 +68,7 @@ fn status(state: &Path, json: bool) -> Outcome {
     })
 }
 
-/// How the rates are, for people.
+/// Returns the present rates as lines of text.
 pub fn lines(now: &RatesNow) -> Vec<String> {
     let mut lines = Vec::new();
     for way in &now.ways {
@@ -130,13 +130,13 @@ fn again(file: &Path, decisions: bool) -> Outcome {
     Ok(Status::Done)
 }
 
-/// What `weirgate keep` follows of an entry.
+/// Returns how `weirgate keep` follows the rate of the line in an entry's policy.
 pub async fn following(site: &Site, entry: &Entry) -> Result<Option<Following>, KeepError> {
-    // An entry without texts, or of another version, has nothing to follow.
+    // An entry without policy texts, or of another version, has nothing to follow.
     let Ok(loaded) = policy::again(&entry.sources) else {
         return Ok(None);
     };
-    // Of several links none is followed: such a policy is refused.
+    // A policy with several links and `[track]` is refused, so nothing is followed.
     let [policy] = loaded.policies() else {
         return Ok(None);
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's numbers stand for under a policy, for `metrics`, `watch` and `top`.
+//! The meaning of the kernel's numbers under a policy, for `metrics`, `watch` and `top`.
 
 use crate::policy::apply::{self, site};
 use crate::policy::promises;
@@ -16,22 +16,22 @@ use weirgate_policy::Policy;
 use weirgate_state::State;
 use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
 
-/// What tells the classes of connections under a policy, and the tables that it leads to.
+/// Makes the sorter that tells the classes of connections, from a policy and its compiled state.
 type Sort = fn(Policy, State) -> Sorter;
 
-/// The legend of a policy's file, else of the policy that is applied. Where
-/// that cannot be read, classes have only numbers, and a note says so.
+/// Returns the legend of the policy file, or without one of the applied policy. If the policy
+/// cannot be read, classes have only numbers, and a note says so.
 pub fn legend(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failure> {
     let mut legend = named(state, file, sort)?;
     legend.applied = applied(state);
     Ok(legend)
 }
 
-/// The number of the state that is applied, confirmed or not; 0 for none. `None`
-/// where that may not be read.
+/// Returns the number of the applied state, confirmed or not; 0 if there is none. Returns `None` if
+/// the history may not be read.
 fn applied(state: &Path) -> Option<u64> {
     let head = History::of(&Folders::here(state).ok()?).head().ok()?;
-    // One without an end of its time is not applied yet.
+    // A pending state without a deadline is not applied yet.
     let waits = head.pending.filter(|pending| pending.deadline.is_some());
     Some(waits.map_or(head.confirmed.unwrap_or(0), |pending| pending.number))
 }
@@ -42,7 +42,7 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
         return Ok(of(&loaded, &file.display().to_string(), sort));
     }
     match site(state).and_then(|site| site.confirmed().map_err(apply::unread)) {
-        // Links alone have no policy.
+        // An entry that has only links has no policy.
         Ok(Some(entry)) if entry.desired != State::default() => {
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());
@@ -64,9 +64,8 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
     }
 }
 
-/// The legend of the installed policy, for who may not read what is applied: the
-/// packaged `watch` runs as a user without rights, and the policy is no secret
-/// unless its owner makes it one.
+/// Returns the legend of the installed policy, for users who may not read the applied one. The
+/// packaged `watch` runs without rights, and the policy file is usually readable by all.
 fn installed(site: &Path, sort: Sort) -> Legend {
     let name = site.display();
     if let Some(Ok(loaded)) = site.is_file().then(|| policy::read(site)) {
@@ -149,15 +148,15 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
             }));
         }
     }
-    // Connection tracking does not tell which of several links is taken.
+    // Connection tracking does not say which of several links a connection takes.
     if let [policy] = loaded.policies() {
         legend.sorter = sort(policy.clone(), state);
     }
     legend
 }
 
-/// What `weirgate keep` has the line to be, where `[track]` follows it and that
-/// may be read.
+/// Returns the line rates that `weirgate keep` has set. The list is empty without `[track]` or read
+/// permission.
 pub fn tracked(folders: &Folders) -> Vec<LineNow> {
     let Ok(Some(rates)) = RatesNow::read(folders) else {
         return Vec::new();

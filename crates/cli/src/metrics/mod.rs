@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate metrics`: what the kernel counts, once, as text for monitoring systems.
+//! `weirgate metrics`: prints the kernel's counters once, as text for monitoring systems.
 
 pub mod legend;
 
@@ -11,7 +11,7 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Folders;
 use weirgate_watch::{Differ, Looker, Sorter, openmetrics};
 
-/// Looks once. Which connections are of which class is not looked for.
+/// Reads the counters once, without the classes of connections.
 pub fn run(state: &Path, policy: Option<&Path>) -> Outcome {
     in_runtime(async {
         let legend = legend(state, policy, |_, _| Sorter::default())?;

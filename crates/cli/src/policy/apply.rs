@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate apply` and `remove`: a policy and this kernel.
+//! `weirgate apply` and `remove`: put a policy into this kernel and take it away.
 
 use crate::policy::plan::document;
 use std::io::ErrorKind;
@@ -14,30 +14,29 @@ use weirgate_kernel::ApplyError;
 use weirgate_plan::{Loss, Options, Plan, plan_with};
 use weirgate_state::{DeviceName, Qdisc, QdiscKind, State};
 
-/// The longest that applying waits for DNS names; it goes on without them.
+/// The longest wait for DNS names. After it, the policy is applied without them.
 const LOOK_UP: Duration = Duration::from_secs(3);
 
-/// Opens what is kept of this network namespace, below the folder `state`.
+/// Opens the stored data of this network namespace, below the folder `state`.
 pub fn site(state: &Path) -> Result<Site, Failure> {
-    // The guard runs the very program that makes the change, also where its
-    // file was replaced or removed meanwhile.
+    // The guard must run the same program as this process, even if its file was replaced or
+    // removed.
     let program = Path::new("/proc/self/exe").to_owned();
     Site::open(state, program).map_err(refused)
 }
 
-/// How a change is printed.
+/// The parts of a change that are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Printed {
-    /// Each step, before any is taken.
+    /// Each step, before the first is taken.
     Steps,
-    /// How it ended alone.
+    /// Only the result.
     End,
     /// One JSON document, at the end.
     Json,
 }
 
-/// `weirgate apply`. What takes long, or as long as somebody else likes (standard
-/// input, the resolver), is done before the lock is taken.
+/// `weirgate apply`. Runs it with the output that `json` selects.
 pub fn apply(
     state: &Path,
     path: &Path,
@@ -49,7 +48,10 @@ pub fn apply(
     in_runtime(applied(state, path, adopt, confirm, printed))
 }
 
-/// The same for other commands.
+/// Applies a policy, with the given output.
+///
+/// The lock is taken after everything that may take long: reading standard input and resolving
+/// names.
 pub async fn applied(
     state: &Path,
     path: &Path,
@@ -78,7 +80,7 @@ pub async fn applied(
         && site.learn_refusal(error).await.map_err(refused)?
     {
         let without = compiled(&site, &loaded).await?;
-        // What the policy itself states is not left out.
+        // Nothing to leave out: the policy itself states what the kernel refused.
         if without != wanted {
             output::note(&format!("weirgate: warning: {error}"));
             let planned = site.plan(&without, adopt).await.map_err(refused)?;
@@ -88,7 +90,7 @@ pub async fn applied(
     made.map_err(|error| reported(&site, error))
 }
 
-/// Describes a planned change, makes it and says how it ended.
+/// Describes a planned change, makes it and prints the result.
 pub async fn make(
     site: &Site,
     lock: &Lock,
@@ -100,7 +102,7 @@ pub async fn make(
     made.map_err(|error| reported(site, error))
 }
 
-/// What is told of a change that could not be made.
+/// Returns the failure to report for a change that could not be made.
 fn reported(site: &Site, error: KeepError) -> Failure {
     if matches!(error, KeepError::Apply(_)) && site.doubt() {
         output::note(
@@ -111,7 +113,7 @@ fn reported(site: &Site, error: KeepError) -> Failure {
     refused(error)
 }
 
-/// The same as [`make`], where the caller tells why the change itself could not be made.
+/// Does the work of [`make`], but returns the error of the change itself to the caller.
 async fn attempt(
     site: &Site,
     lock: &Lock,
@@ -156,7 +158,7 @@ async fn attempt(
     Ok(Ok(Status::Done))
 }
 
-/// Says how a change ended, and after which time it returns by itself.
+/// Prints how a change ended, and when it will be undone.
 pub fn ended(made: &Made, confirm: Option<Duration>) {
     if made.steps > 0 || made.unconfirmed {
         let Made { steps, number, .. } = made;
@@ -174,7 +176,7 @@ pub fn ended(made: &Made, confirm: Option<Duration>) {
     }
 }
 
-/// Says that a guard may end too early.
+/// Warns that the guard may end too early.
 pub fn in_session() {
     output::note(
         "weirgate: warning: systemd gave the guard no unit of its own (`busctl` is missing, or \
@@ -192,8 +194,7 @@ pub fn remove(state: &Path) -> Outcome {
     })
 }
 
-/// Takes the policy away, and names what does not come back. With a change of links, that is
-/// made with it.
+/// Removes the policy and names what is not restored. A change of links is made in the same step.
 pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) -> Outcome {
     match Memory::read(&site.folders).map_err(refused)? {
         Some(memory) => stays(site, &memory).await?,
@@ -213,8 +214,8 @@ pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) ->
     let Err(error) = site.remove(lock, &planned, links.clone()).await else {
         return Ok(Status::Done);
     };
-    // What somebody else's tree needed may have gone since it was listed. That keeps
-    // nobody from getting rid of weirgate's.
+    // An object that the former tree needs may be gone since the tree was listed. This must not
+    // prevent the removal of weirgate's own objects.
     let (true, Some(bare)) = (was_restored(&error), without_listed(&planned)) else {
         return Err(refused(error));
     };
@@ -230,7 +231,7 @@ pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) ->
     Ok(Status::Done)
 }
 
-/// Names what a removal does not bring back.
+/// Warns of everything that a removal does not restore.
 async fn stays(site: &Site, memory: &Memory) -> Result<(), Failure> {
     for (name, device) in &memory.former.devices {
         let root = device.root.as_ref();
@@ -263,12 +264,12 @@ async fn stays(site: &Site, memory: &Memory) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a change failed and left everything as it was.
+/// Returns whether a change failed and the kernel is as before.
 fn was_restored(error: &KeepError) -> bool {
     matches!(error, KeepError::Apply(error) if matches!(**error, ApplyError::Restored { .. }))
 }
 
-/// The roots of others that are to be made again as they were listed.
+/// Returns the roots of other programs that are to be created again as they were listed.
 fn listed_roots(state: &State) -> impl Iterator<Item = (&DeviceName, &Qdisc)> {
     let roots = state.devices.iter();
     roots
@@ -276,8 +277,8 @@ fn listed_roots(state: &State) -> impl Iterator<Item = (&DeviceName, &Qdisc)> {
         .filter(|(_, root)| matches!(root.kind, QdiscKind::Listed(_)))
 }
 
-/// The same removal with the kernel's default in the place of roots that were listed;
-/// `None` where there is none.
+/// Returns the removal with the kernel's default qdisc in place of the listed roots, or `None`
+/// without such roots.
 fn without_listed(planned: &Planned) -> Option<Planned> {
     let mut desired = planned.plan.desired.clone();
     let names: Vec<DeviceName> = listed_roots(&desired)
@@ -302,7 +303,7 @@ pub async fn wanted(site: &Site, path: &Path) -> Result<(State, Loaded), Failure
     Ok((compiled(site, &loaded).await?, loaded))
 }
 
-/// Compiles a policy for this kernel, as far as it is known.
+/// Compiles a policy for this kernel, as far as its abilities are known.
 async fn compiled(site: &Site, loaded: &Loaded) -> Result<State, Failure> {
     let mut capabilities = site.capabilities().await.map_err(refused)?;
     let mut links = loaded.policies().iter();
@@ -311,7 +312,7 @@ async fn compiled(site: &Site, loaded: &Loaded) -> Result<State, Failure> {
     loaded.compile(&capabilities)
 }
 
-/// Tells what a plan does; first, what it does that no other can undo.
+/// Prints the steps of a plan, after warnings of losses that no other plan can undo.
 pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
     lost(plan);
     if plan.steps.is_empty() {
@@ -330,15 +331,15 @@ pub fn describe(plan: &Plan, commands: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warns of what a plan does that no other can undo.
+/// Warns of losses that no other plan can undo.
 fn lost(plan: &Plan) {
     for loss in plan.losses() {
         output::note(&format!("weirgate: warning: {loss}"));
     }
 }
 
-/// What exit status an error has. What the kernel refuses while it is only
-/// asked leaves the old state as it was.
+/// Returns the failure, and so the exit status, of an error. If the kernel refuses a request to
+/// read, the old state is unchanged.
 pub fn refused(error: KeepError) -> Failure {
     match error {
         KeepError::NoPlan(problems) => {
@@ -353,7 +354,7 @@ pub fn refused(error: KeepError) -> Failure {
         },
         KeepError::Kernel(error) => Failure::Refused(error.to_string()),
         held @ KeepError::Held(_) => Failure::Refused(held.to_string()),
-        // Who may not write below /run may not change the kernel either.
+        // A user who may not write below /run may not change the kernel either.
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
             Failure::Refused(format!(
                 "{}: {source}: this needs CAP_NET_ADMIN in this network namespace and write \
@@ -365,8 +366,8 @@ pub fn refused(error: KeepError) -> Failure {
     }
 }
 
-/// The same for a command that only looks: who may not read what is stored gets
-/// an error, and nothing was to be changed.
+/// Returns the failure of an error in a command that only reads. Missing read permission is an
+/// error, not a refused change.
 pub fn unread(error: KeepError) -> Failure {
     match error {
         KeepError::File { path, source } if source.kind() == ErrorKind::PermissionDenied => {
@@ -380,7 +381,7 @@ pub fn unread(error: KeepError) -> Failure {
     }
 }
 
-/// A kernel that refuses to tell has been asked for no change.
+/// Turns a refusal into an ordinary error, for commands that asked for no change.
 pub fn asked(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(text) => Failure::Other(anyhow::Error::msg(text)),

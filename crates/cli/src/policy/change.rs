@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate confirm`, `rollback`, `history`, `boot`, and the guard process:
-//! changes after they were made.
+//! `weirgate confirm`, `rollback`, `history`, `boot`, and the guard process: what follows a change.
 
 use crate::policy::apply::{Printed, make, refused, site, take_away, unread};
 use serde_json::{Value, json};
@@ -22,8 +21,7 @@ pub fn confirm(state: &Path) -> Outcome {
     })
 }
 
-/// `weirgate rollback --waiting`: takes back what waits for confirmation, and
-/// nothing else.
+/// `weirgate rollback --waiting`: undoes the change that waits for confirmation, and nothing else.
 pub fn take_back(state: &Path) -> Outcome {
     in_runtime(async {
         match site(state)?.take_back().await.map_err(refused)? {
@@ -34,8 +32,8 @@ pub fn take_back(state: &Path) -> Outcome {
     })
 }
 
-/// `weirgate rollback`: takes back what waits for confirmation; else goes back
-/// to the state with this number, or to the one before.
+/// `weirgate rollback`: undoes the change that waits for confirmation. Otherwise returns to the
+/// state with this number, or to the previous one.
 pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
@@ -112,7 +110,7 @@ pub fn history(state: &Path, json: bool) -> Outcome {
     })
 }
 
-/// What became of an entry.
+/// Returns the outcome of an entry as text.
 fn fate(entry: &Entry, head: &Head) -> String {
     use weirgate_keep::Outcome as Ended;
     let pending = head.pending.as_ref().map(|pending| pending.number);
@@ -124,18 +122,18 @@ fn fate(entry: &Entry, head: &Head) -> String {
         Some(Ended::Returned) => "returned by itself".to_owned(),
         Some(Ended::TakenBack) => "taken back".to_owned(),
         Some(Ended::Failed(why)) => format!("failed: {}", first(why)),
-        Some(Ended::Lost(why)) => format!("failed, and what was before is lost: {}", first(why)),
+        Some(Ended::Lost(why)) => format!("failed, and the previous state is lost: {}", first(why)),
         None => "never finished".to_owned(),
     }
 }
 
-/// The policy's own file; nothing without one.
+/// Returns the path of the policy file, or nothing for an entry without a policy.
 fn source(entry: &Entry) -> &str {
     let own = entry.sources.first();
     own.map_or("", |source| source.path.as_str())
 }
 
-/// The file of links, where there is one.
+/// Returns the path of the file of links, if there is one.
 fn links(entry: &Entry) -> Option<&str> {
     entry.links.as_ref().map(|source| source.path.as_str())
 }
@@ -174,11 +172,11 @@ fn first(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// The message for a namespace that cannot be known again.
+/// The message for a namespace that cannot be identified after a restart.
 const NAMELESS: &str = "this network namespace has no name (`ip netns`): its applied state is \
                         not found after a restart";
 
-/// Tells of damaged files, and what serves in their place.
+/// Warns of damaged files and names their replacements.
 pub fn damages(site: &Site) -> Result<Status, KeepError> {
     let mut status = Status::Done;
     for damage in site.history.damages()? {
@@ -190,7 +188,7 @@ pub fn damages(site: &Site) -> Result<Status, KeepError> {
     Ok(status)
 }
 
-/// `weirgate boot`: the confirmed state, as far as its devices are there.
+/// `weirgate boot`: applies the confirmed state to the devices that exist.
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
@@ -226,7 +224,7 @@ pub fn boot(state: &Path) -> Outcome {
     })
 }
 
-/// The guard process; its standard input is the socket to its parent.
+/// Runs the guard process. Its standard input is the socket to its parent.
 pub fn guard() -> Outcome {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     in_runtime(async {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate check`: what a policy promises, in a few lines, in full, or as JSON.
+//! `weirgate check`: prints what a policy promises, in a few lines, in full, or as JSON.
 
 use crate::policy::promises;
 use clap::Args;
@@ -30,7 +30,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Checks for a kernel that has everything.
+/// Checks a policy for a kernel with all capabilities.
 pub fn run(arguments: &Arguments) -> Outcome {
     let (failure, problems) = match policy::text(&arguments.policy) {
         Err(failure) => (failure, Vec::new()),
@@ -73,7 +73,7 @@ fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
     Ok(Status::Done)
 }
 
-/// A line for each class.
+/// Returns the summary of a link, with a line for each class.
 pub fn summary(policy: &Policy, report: &CheckReport) -> String {
     let mut text = format!("{}\n", report.engine);
     for direction in &report.directions {
@@ -144,7 +144,7 @@ fn direction_summary(direction: &DirectionReport) -> String {
     text + &condition(direction)
 }
 
-/// For which traffic the waits within guarantees hold.
+/// Returns a sentence that says for which traffic `wait below` holds.
 fn condition(direction: &DirectionReport) -> String {
     let classes = direction.classes.iter();
     let half = classes.clone().filter(|class| !class.in_order);
@@ -166,7 +166,7 @@ pub fn ms(span: Span) -> String {
     format!("{:.1} ms", span.as_millis_f64())
 }
 
-/// A link; times in milliseconds, rates in bits a second.
+/// Returns a link as JSON. Times are in milliseconds, rates in bits per second.
 pub fn link(policy: &Policy, report: &CheckReport) -> Value {
     let directions: Vec<Value> = report.directions.iter().map(direction_value).collect();
     json!({

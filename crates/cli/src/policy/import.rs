@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate import`: other tools' files.
+//! `weirgate import`: converts the files of other tools.
 
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use weirgate_console::source;
 use weirgate_import::{ImportError, libreqos, sqm};
 use weirgate_uci::to_policy;
 
-/// Whose files.
+/// The tool that wrote the files.
 #[derive(Subcommand)]
 pub enum From {
     /// Import the configuration of sqm-scripts.
@@ -39,10 +39,10 @@ pub enum From {
     },
 }
 
-/// Where OpenWrt has it.
+/// The path of the file on OpenWrt.
 const UCI: &str = "/etc/config/weirgate";
 
-/// Prints the policy; tells what was left out.
+/// Prints the policy and lists what was left out.
 pub fn run(from: &From) -> Outcome {
     let imported = match from {
         From::Sqm { file, device } => {
@@ -76,7 +76,8 @@ fn uci(file: &Path) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The device of `/etc/sqm/DEVICE.iface.conf`, which the file does not tell.
+/// Returns the device of `/etc/sqm/DEVICE.iface.conf` from the file's name; its text does not
+/// contain it.
 fn named_after(file: &Path) -> Option<&str> {
     file.file_name()?.to_str()?.strip_suffix(".iface.conf")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done with a policy: check, export, apply and all that follows.
+//! Commands on a policy: check, export, apply and all that follows.
 
 pub mod apply;
 pub mod change;
@@ -20,12 +20,12 @@ use weirgate_console::source;
 use weirgate_keep::KeepError;
 use weirgate_policy::Policy;
 
-/// What a policy promises on a kernel that has everything, by what this program has.
+/// Returns what a policy promises on a kernel that has all capabilities of this program.
 pub fn promises(policy: &Policy) -> CheckReport {
     check_report_for(policy, &most_capabilities())
 }
 
-/// `weirgate export --uci`: a policy that is right, as OpenWrt's configuration.
+/// `weirgate export --uci`: checks a policy and writes it as OpenWrt's configuration.
 pub fn export_uci(path: &Path) -> Outcome {
     read(path)?;
     let file = weirgate_uci::of_policy(&source::read(path)?, true)
@@ -34,7 +34,7 @@ pub fn export_uci(path: &Path) -> Outcome {
     Ok(Status::Done)
 }
 
-/// `weirgate export`: for a kernel that has everything.
+/// `weirgate export`: writes the script for a kernel with all capabilities.
 pub fn export(path: &Path) -> Outcome {
     let state = read(path)?.compile(&most_capabilities())?;
     let named =
@@ -47,7 +47,7 @@ pub fn export(path: &Path) -> Outcome {
     {
         let why = match set.key.followed() {
             Some(what) => format!("follows no {what}"),
-            None => "looks no DNS names up".to_owned(),
+            None => "does not look up DNS names".to_owned(),
         };
         output::note(&format!(
             "weirgate: warning: this differs from the policy: the set {} is empty: a script {why}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate plan`: what applying a policy would change.
+//! `weirgate plan`: shows what applying a policy would change.
 
 use crate::policy::apply::{asked, describe, refused, site, wanted};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Exit status 1 if something would change.
+/// Prints the plan. The exit status is 1 if something would change.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
@@ -74,7 +74,7 @@ fn set_ups(loaded: &Loaded, mark: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A plan for programs: its steps, and what it does that no other can undo.
+/// Returns a plan as JSON: its steps, and the losses that no other plan can undo.
 pub fn document(plan: &Plan) -> Value {
     let step = |step: &weirgate_plan::Step| {
         json!({

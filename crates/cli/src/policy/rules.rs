@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate rules` and `weirgate ruleset`: what each rule counted, and rule
-//! sets switched on and off.
+//! `weirgate rules` and `weirgate ruleset`: show the counters of rules, and switch rule sets on and
+//! off.
 
 use crate::policy::apply::{Printed, make, refused, site, unread};
 use serde::Serialize;
@@ -16,20 +16,20 @@ use weirgate_policy::Direction;
 use weirgate_state::{Hook, State, Table};
 use weirgate_units::Inserted as _;
 
-/// A rule's counter as it is printed.
+/// A rule's counter, as it is printed.
 #[derive(Serialize)]
 struct Counted {
-    /// The counter's name, which stays while the rule asks for the same.
+    /// The counter's name, which stays while the meaning of the rule stays.
     name: String,
-    /// The chain that the rule stands in.
+    /// The chain of the rule.
     chain: String,
-    /// False where the rule set is switched off.
+    /// False if the rule set is switched off.
     on: bool,
     packets: u64,
     bytes: u64,
-    /// The policy line, 0 where the rule is of an included file or weirgate's.
+    /// The line in the policy; 0 if the rule comes from an included file or from weirgate.
     line: u32,
-    /// What it is for, as the policy's compiler put it.
+    /// The purpose, in the words of the policy's compiler.
     reason: String,
 }
 
@@ -70,7 +70,7 @@ pub fn list(state: &Path, json: bool) -> Outcome {
     })
 }
 
-/// The counters of a table, each once, in the order of chains and rules.
+/// Returns the counters of a table, each once, in the order of chains and rules.
 fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
     let mut found: Vec<Counted> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -94,7 +94,7 @@ fn counted(table: &Table, read: impl Fn(&str) -> (u64, u64)) -> Vec<Counted> {
     found
 }
 
-/// `weirgate ruleset`, without a name: which there are, and which are on.
+/// `weirgate ruleset` without a name: lists the rule sets and which of them are on.
 pub fn sets(state: &Path, json: bool) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
@@ -160,7 +160,7 @@ fn unknown(name: &str, state: &State) -> Failure {
     Failure::Input(format!("weirgate: there is no rule set `{name}` ({hint})"))
 }
 
-/// The rule sets by name, with `-` as `_`, as nftables has them.
+/// Returns the rule sets by name. A `-` in a name is `_` here, as in nftables.
 pub fn switches(state: &State) -> BTreeMap<String, bool> {
     let chains = state.tables.iter().flat_map(|table| &table.chains);
     let of = |chain: &weirgate_state::Chain| {
@@ -176,7 +176,7 @@ pub fn switches(state: &State) -> BTreeMap<String, bool> {
     chains.filter_map(of).inserted()
 }
 
-/// Switches a rule set in every direction that has it; whether there is one.
+/// Switches a rule set in every direction that has it. Returns whether it exists.
 fn turn(state: &mut State, name: &str, on: bool) -> bool {
     let names = Direction::BOTH.map(|direction| ruleset_chain(direction, name));
     let chains = state.tables.iter_mut().flat_map(|table| &mut table.chains);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate schema`: the fields of a policy as a JSON Schema, for editors.
+//! `weirgate schema`: prints the fields of a policy as a JSON Schema, for editors.
 //!
-//! It is made from the registry of fields, [`TABLES`], from which policies are
-//! read too. It accepts more than they do: what depends on other fields is
-//! theirs alone.
+//! The schema is made from [`TABLES`], the registry of fields from which policies are read too. It
+//! accepts more than the reader does: it does not check fields that depend on other fields.
 
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -16,13 +15,13 @@ use weirgate_units::Inserted as _;
 
 /// Prints the schema.
 pub fn run() -> Outcome {
-    // A policy may name what is installed here.
+    // A policy may name disciplines that are installed on this machine.
     weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     output::data(&serde_json::to_string_pretty(&schema())?)?;
     Ok(Status::Done)
 }
 
-/// Draft 7, which editors know best.
+/// Returns the schema in draft 7, which editors support best.
 fn schema() -> Value {
     let tables = TABLES.iter().skip(1);
     let definitions: Map<String, Value> = tables
@@ -47,7 +46,8 @@ fn of_table(table: &Table) -> Value {
                 .chain([own])
         })
         .inserted();
-    // One with a former name may be there by that.
+    // A required field with a former name may be present under that name, so it is not required
+    // here.
     let required: Vec<&str> = fields
         .iter()
         .filter(|field| field.required.is_some() && field.former.is_empty())
@@ -67,7 +67,7 @@ fn of_table(table: &Table) -> Value {
 
 fn of_field(field: &Field) -> Value {
     let mut found = of_kind(field.kind);
-    // Beside a reference, draft 7 reads nothing.
+    // Draft 7 ignores all other keywords beside a `$ref`.
     if let Some(reference) = found.get("$ref") {
         found = json!({ "allOf": [{ "$ref": reference }] });
     }
@@ -75,7 +75,7 @@ fn of_field(field: &Field) -> Value {
     found
 }
 
-/// A field by a former name.
+/// Returns the schema of a field under a former name.
 fn deprecated(field: &Field) -> Value {
     let mut found = of_field(field);
     found["description"] = json!(format!("Now called `{}`: {}", field.name, field.about));

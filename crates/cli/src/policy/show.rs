@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate show`: what is in force since when, what is wrong with it, and
-//! what each class has.
+//! `weirgate show`: shows the state in force, since when, its problems, and the classes.
 
 use crate::keep::track;
 use crate::policy::apply::{asked, site, unread};
@@ -22,15 +21,15 @@ use weirgate_policy::Policy;
 use weirgate_state::State;
 use weirgate_units::Rate;
 
-/// What is applied, and how the kernel differs from it.
+/// The applied state, and how the kernel differs from it.
 struct Shown {
     memory: Memory,
-    /// The entry of the history that was applied; `None` where it is lost.
+    /// The history entry that was applied, or `None` if it is lost.
     entry: Option<Entry>,
-    /// Seconds until it is taken back, where nobody has confirmed it yet.
+    /// The time until the state is undone, in seconds, if nobody has confirmed it yet.
     returns_s: Option<u64>,
     differences: Vec<Difference>,
-    /// The entry's policies; empty where their texts cannot be read any more.
+    /// The policies of the entry; empty if their texts cannot be read any more.
     policies: Vec<Policy>,
     rates: Option<RatesNow>,
 }
@@ -187,7 +186,7 @@ impl Shown {
     }
 }
 
-/// What was not applied of what the policy leaves to weirgate.
+/// Returns a note if the policy chose receive windows by itself but the applied state has none.
 pub fn without_windows(applied: &State, policy: &Policy) -> Option<&'static str> {
     let chosen = policy.link.automatic?.has_windows();
     let place = applied.hooks.get(&policy.link.device.value);
@@ -199,12 +198,12 @@ pub fn without_windows(applied: &State, policy: &Policy) -> Option<&'static str>
     )
 }
 
-/// The policy's own file.
+/// Returns the path of the policy file.
 fn path(entry: &Entry) -> Option<&str> {
     entry.sources.first().map(|source| source.path.as_str())
 }
 
-/// A direction, and a line for each of its classes.
+/// Returns a direction as text, with a line for each of its classes.
 fn direction_text(direction: &DirectionReport) -> String {
     let mut text = format!(
         "{} on {}: shaped to {} of {}\n",
@@ -238,7 +237,7 @@ fn class_text(class: &ClassReport) -> String {
     )
 }
 
-/// Bits by the second, in at most nine columns.
+/// Returns a rate in bits per second as text of at most nine columns.
 pub fn human(rate: f64) -> String {
     match rate {
         rate if rate >= 1e9 => format!("{:.2} Gbit", rate / 1e9),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain`: several routers as one DiffServ domain.
+//! `weirgate domain`: handles several routers as one DiffServ domain.
 
 use crate::whole::handed::{self, Handed};
 use clap::Subcommand;
@@ -88,7 +88,7 @@ pub enum Command {
     ///
     /// Done by `weirgate-lab`.
     Try(Handed),
-    /// A program in a network namespace of this machine: what `try` has in place of ssh.
+    /// Run a program in a network namespace of this machine; `try` uses this in place of ssh.
     #[command(hide = true)]
     Within {
         space: String,
@@ -100,7 +100,7 @@ pub enum Command {
     End,
 }
 
-/// Runs one of them.
+/// Runs the subcommand.
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::Check { domain, details } => check(domain, *details),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands that `weirgate-lab` does: this program becomes that one.
+//! Commands that `weirgate-lab` runs: this process executes that program.
 
 use clap::Args;
 use std::env;
@@ -11,19 +11,18 @@ use weirgate_console::handover;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Handed {
-    /// Those of the command of the same name of `weirgate-lab`.
+    /// Arguments of the same command of `weirgate-lab`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
-/// Becomes `weirgate-lab` with this program's arguments, or says how to get it.
+/// Executes `weirgate-lab` with this program's arguments, or says how to get it.
 pub fn over() -> Outcome {
     match handover::become_lab(own_words(env::args_os().skip(1)))? {}
 }
 
-/// Arguments from the command's name on: what stands before it is for this
-/// program alone.
+/// Returns the arguments from the command's name on. Earlier ones are only for this program.
 fn own_words(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     while let Some(word) = all.next() {
         if word == "--state-dir" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate links`: several links of one site, and who uses which.
+//! `weirgate links`: routes over several links of one site.
 
 use crate::keep::ready;
 use crate::metrics::legend::legend;
@@ -26,7 +26,7 @@ use weirgate_policy::Policy;
 use weirgate_state::DeviceName;
 use weirgate_watch::{Legend, SiteLink, Sorter};
 
-/// The file of links where none is named.
+/// The default file of links.
 const FILE: &str = "/etc/weirgate/links.toml";
 
 /// What can be done with several links.
@@ -87,7 +87,7 @@ pub enum Command {
     Remove,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn run(state: &Path, command: &Command) -> Outcome {
     match command {
         Command::Check { file, policy } => check(file, policy),
@@ -123,7 +123,7 @@ fn apply(state: &Path, file: &Path, confirm: Option<Duration>) -> Outcome {
     in_runtime(async { make(&site(state)?, Some(read), confirm).await })
 }
 
-/// Describes a change of links, makes it and says how it ended.
+/// Describes a change of links, makes it and prints the result.
 async fn make(site: &Site, links: Option<(Links, Source)>, confirm: Option<Duration>) -> Outcome {
     let lock = site.lock().await.map_err(refused)?;
     site.nothing_waits().map_err(refused)?;
@@ -211,7 +211,7 @@ fn check(file: &Path, policy: &Path) -> Outcome {
     })
 }
 
-/// A link in one line.
+/// Returns a link as one line of text.
 fn described(links: &Links, number: usize, policy: Option<&Policy>) -> String {
     let link = &links.links[number];
     let (table, mark) = (links.table(number), links.mark(number));
@@ -300,7 +300,7 @@ fn shown(link: &LinkNow) -> String {
     }
 }
 
-/// The links that somebody holds, where that may be read.
+/// Returns the links that `weirgate links run` holds, or none if that may not be read.
 pub fn held(folders: &Folders) -> Vec<SiteLink> {
     let now = LinksNow::read(folders).ok().flatten();
     now.map_or_else(Vec::new, |now| {
@@ -321,7 +321,7 @@ fn site_link(link: LinkNow) -> SiteLink {
     }
 }
 
-/// A link as the page has it: with what its device counted, and what its policy promises.
+/// Returns a link as JSON, with the counters of its device and the classes of its policy.
 async fn document(kernel: &Kernel, legend: &Legend, link: SiteLink) -> Result<Value, Failure> {
     let counted = match DeviceName::new(&*link.device) {
         Some(device) => kernel.traffic_of(&device).await.ok().flatten(),

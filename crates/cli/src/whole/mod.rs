@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands that a small router goes without. The feature `whole` has them, and this
-//! module is all that it adds to the program.
+//! The commands that a small router does without. They are in the feature `whole`, which adds only
+//! this module to the program.
 
 mod aqm;
 mod circuits;
@@ -24,7 +24,7 @@ use std::path::Path;
 use weirgate_console::exit::Outcome;
 use weirgate_console::reference::{About, Pages};
 
-/// What shows, what looks further than one policy, and what the laboratory does.
+/// Commands that show data, that go beyond one policy, or that the laboratory runs.
 #[derive(Subcommand)]
 pub enum Command {
     /// Show what weirgate does: an emulated line, before and after.

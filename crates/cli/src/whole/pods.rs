@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate pods`: a rate for each pod of a node.
+//! `weirgate pods`: gives each pod of a node a rate.
 
 use crate::keep::ready;
 use crate::policy::apply::refused;
@@ -22,7 +22,7 @@ pub struct Arguments {
     once: bool,
 }
 
-/// Does it.
+/// Sets up the devices of the folder and follows its changes.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     let folders = Folders::here(state).map_err(refused)?;
     in_runtime(async {

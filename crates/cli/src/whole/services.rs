@@ -6,7 +6,7 @@ use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 use weirgate_policy::described_services;
 
-/// Prints each service's name and what it is, as a table or as JSON.
+/// Prints the name and the description of each service, as a table or as JSON.
 pub fn run(json: bool) -> Outcome {
     let services = described_services();
     if json {

@@ -92,7 +92,7 @@ fn a_list_goes_until_that_is_confirmed() {
     // What could not come back does not go so.
     std::fs::remove_file(crate::kept::KEPT).expect("a file");
     let (text, _) = status(1);
-    assert!(text.contains("in force, and no list is kept"), "{text}");
+    assert!(text.contains("in force, but no list is stored"), "{text}");
     let text = fails("remove sub0 --all --confirm 3s", 2);
     assert!(text.contains("they could not come back"), "{text}");
     done("remove sub0 --all");
@@ -119,7 +119,7 @@ fn status_says_what_is_in_force() {
         "sub0: 3 circuits with 4 addresses",
         "2 plans; to subscribers, 1gbit in all",
         "every row and key is as the list says",
-        "plan home: what it gives at 00:00-24:00",
+        "plan home: the terms for 00:00-24:00 apply",
         "quotas: 0 of 2 circuits",
         "`weirgate keep` does not run",
     ] {

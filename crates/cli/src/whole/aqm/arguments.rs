@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate aqm load` takes.
+//! The arguments of `weirgate aqm load`.
 
 use clap::Args;
 use weirgate_console::discipline::LinkArguments;

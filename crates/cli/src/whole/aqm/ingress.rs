@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm load --ingress` and what follows it: a discipline on a virtual
-//! queue of a device's arriving packets, which wait nowhere.
+//! `weirgate aqm load --ingress` and the commands that follow it. They put a discipline on a
+//! virtual queue of a device's arriving packets. No packet waits there.
 
 use crate::whole::aqm::arguments::Load;
 use crate::whole::aqm::own;
@@ -15,10 +15,11 @@ use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 
-/// The largest packet where the device does not tell, as Ethernet counts.
+/// The largest packet, with Ethernet's header, in bytes. It is used if the device does not report
+/// its MTU.
 const USUAL_MTU: u32 = 1_514;
 
-/// Bytes of Ethernet's header, and ARPHRD_ETHER (linux/if_arp.h).
+/// The length of Ethernet's header in bytes, and ARPHRD_ETHER (linux/if_arp.h).
 const HEADER: u32 = 14;
 const ETHERNET: u32 = 1;
 
@@ -30,7 +31,7 @@ pub struct AtIngress {
 }
 
 impl AtIngress {
-    /// The discipline on a device's arriving packets, if there is one.
+    /// Returns the discipline on a device's arriving packets, if there is one.
     pub fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
         let Some(one) = store.ingress_at(target.point) else {
             return Ok(None);
@@ -96,7 +97,7 @@ pub fn load(load: &Load) -> Outcome {
             parts: parts(&settings),
             settings,
         };
-        // Nobody outside may know which flows have one hash.
+        // The seed is random, so that no outsider can make flows collide in the hash.
         let seed = RandomState::new().build_hasher().finish() as u32;
         store
             .put_ingress(target.point, &setup, seed)
@@ -144,14 +145,15 @@ pub fn unload(device: &str) -> Outcome {
     })
 }
 
-/// What of a packet makes its flow: all of it, where a discipline does not say.
+/// Returns the parts of a packet that define its flow: all of them if the discipline has no
+/// parameter `flows`.
 fn parts(settings: &Settings) -> u64 {
     let rows = settings.rows().into_iter();
     let named = rows.filter(|(row, _)| row.name == "flows");
     named.map(|(_, value)| value).next().unwrap_or(31)
 }
 
-/// The largest packet of a device, with its header.
+/// Returns the largest packet of a device in bytes, with its header.
 fn largest_packet(device: &str) -> u32 {
     let number = |file: &str| -> Option<u32> {
         let text = fs::read_to_string(format!("/sys/class/net/{device}/{file}")).ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm load`, `change`, `unload`: disciplines on devices.
+//! `weirgate aqm load`, `change` and `unload`: put disciplines on devices.
 
 use crate::whole::aqm::arguments::Load;
 use crate::whole::aqm::loaded::{Loaded, Marking};
@@ -15,14 +15,14 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_units::Handle;
 
-/// What is to be loaded.
+/// A discipline, or a shaper with classes, to load.
 enum Wanted {
     One(Setup),
     Shaper(Classes),
 }
 
 impl Wanted {
-    /// Whether packets are held back for a rate.
+    /// Returns whether a gate delays packets to keep to a rate.
     fn has_gate(&self) -> bool {
         match self {
             Self::One(setup) => setup.gate_bytes_s > 0,
@@ -146,8 +146,8 @@ pub fn load(load: &Load) -> Outcome {
                 return Err(failure);
             }
         };
-        // One of the same kind would only be asked to change, which no such
-        // qdisc can.
+        // The kernel would treat a new root of the same kind as a change, which these qdiscs do not
+        // support. So the old root goes first.
         if present.as_deref() == Some(kind) {
             let dropped = target.kernel.drop_root(name, target.device).await;
             dropped.map_err(refused)?;
@@ -169,7 +169,7 @@ pub fn load(load: &Load) -> Outcome {
         if let Err(failure) = put {
             loaded.forget(&store, target.point).map_err(failed)?;
             loaded.release(&store)?;
-            // A gate that was there before keeps them off.
+            // If a gate was there before, its offloads stay off.
             if switched {
                 offloads::restore(&target).await?;
             }
@@ -240,7 +240,7 @@ pub fn change(
     })
 }
 
-/// What was set, or what holds where nothing was.
+/// Returns the settings of the qdisc, or the defaults if none were set.
 fn in_force(qdisc: &Qdisc, point: AttachPoint) -> Result<Setup, Failure> {
     let setup = qdisc.setup(point).map_err(failed)?;
     Ok(setup.unwrap_or_else(|| Setup {

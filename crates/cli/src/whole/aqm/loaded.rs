@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kind of the kit at a device's root: its marks, and how it goes.
+//! A qdisc of the kit at a device's root: its marks, and its removal.
 
 use crate::whole::aqm::own;
 use crate::whole::aqm::target::{Target, refused};
@@ -9,14 +9,14 @@ use weirgate_console::discipline::{failed, known};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::output;
 
-/// What is on a device.
+/// The qdisc on a device.
 pub enum Loaded {
     One(Qdisc),
     Shaper(Shaper),
 }
 
 impl Loaded {
-    /// The kind that is at the root of a device, if it is the kit's.
+    /// Returns the qdisc at the root of a device, if it is the kit's.
     pub async fn on(target: &Target, store: &Store) -> Result<Option<Self>, Failure> {
         let kind = target.kernel.root_kind(target.device).await;
         let Some(kind) = kind.map_err(refused)? else {
@@ -57,8 +57,8 @@ impl Loaded {
         }
     }
 
-    /// Lets it mark packets, or not; reports where it cannot.
-    /// Without marks it drops what it would mark.
+    /// Enables or disables marking. If marking is not possible, the qdisc drops the packets that it
+    /// would mark; this is reported.
     pub fn mark(&self, store: &Store, point: AttachPoint, marks: Marking) -> Result<(), Failure> {
         if marks == Marking::Never {
             return self.unmark(store, point).map_err(failed);
@@ -93,7 +93,7 @@ impl Loaded {
         }
     }
 
-    /// What became of its marks.
+    /// Returns the counters of its marks.
     pub fn marks(&self) -> &Marks {
         match self {
             Self::One(qdisc) => qdisc.marks(),
@@ -101,7 +101,7 @@ impl Loaded {
         }
     }
 
-    /// Ends the kind where no device uses it or is meant to.
+    /// Removes the qdisc's kind from the kernel if no device uses it or is about to.
     pub fn release(self, store: &Store) -> Result<(), Failure> {
         match self {
             Self::One(qdisc) => {
@@ -120,12 +120,12 @@ impl Loaded {
     }
 }
 
-/// Whether settings mark packets.
+/// How settings use marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Marking {
     Never,
     Also,
-    /// What cannot be marked passes.
+    /// Packets are only marked, never dropped instead: what cannot be marked passes.
     Only,
 }
 

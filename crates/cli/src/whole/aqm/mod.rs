@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm`: disciplines on devices. What works on their sources is done
-//! by `weirgate-lab`.
+//! `weirgate aqm`: disciplines on devices. `weirgate-lab` runs the commands that work on their
+//! sources.
 
 mod arguments;
 mod ingress;
@@ -146,7 +146,7 @@ pub enum Command {
     },
 }
 
-/// Runs one of them.
+/// Runs the subcommand.
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::List { discipline, json } => list(discipline.as_deref(), *json),

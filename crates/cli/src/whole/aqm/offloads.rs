@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Offloads of a device that a discipline's gate is loaded on, and the notes about them.
+//! The offloads of a device with a discipline's gate, and the notes about them.
 
 use crate::policy::apply::refused;
 use crate::whole::aqm::target::Target;
@@ -9,8 +9,8 @@ use weirgate_keep::{joining, offloads_back, offloads_off};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
-/// Switches off what joins packets on their way to the device, until [`restore`].
-/// Whether anything was switched.
+/// Switches off the offloads that merge packets on their way to the device, until [`restore`].
+/// Returns whether any was on.
 pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
     let switched = offloads_off(&target.kernel, &target.name, target.point).await;
     let switched = switched.map_err(refused)?;
@@ -20,7 +20,7 @@ pub async fn switch_off(target: &Target) -> Result<bool, Failure> {
     Ok(switched)
 }
 
-/// Says that offloads of a device are off.
+/// Notes that offloads of a device are off.
 pub fn say_off(name: &DeviceName) {
     output::note(&format!(
         "{name}: TSO, GSO and joined packets of this machine's TCP are off until the qdisc is \
@@ -28,7 +28,7 @@ pub fn say_off(name: &DeviceName) {
     ));
 }
 
-/// Says which other devices hand on joined packets.
+/// Notes which other devices may forward merged packets.
 pub async fn warn_of_joined(kernel: &Kernel, name: &DeviceName) -> Result<(), Failure> {
     let joining = joining(kernel, name).await.map_err(refused)?;
     let joining: Vec<&str> = joining.iter().map(DeviceName::as_str).collect();
@@ -42,7 +42,7 @@ pub async fn warn_of_joined(kernel: &Kernel, name: &DeviceName) -> Result<(), Fa
     Ok(())
 }
 
-/// Switches on again what [`switch_off`] switched off.
+/// Switches on the offloads that [`switch_off`] switched off.
 pub async fn restore(target: &Target) -> Result<(), Failure> {
     let back = offloads_back(&target.kernel, &target.name, target.point).await;
     back.map_err(refused)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of disciplines of one's own that are in the kernel.
+//! Stored files of a user's own disciplines that are in the kernel.
 
 use anyhow::Context as _;
 use std::fs::{self, File};
@@ -10,8 +10,8 @@ use weirgate_bpf::Store;
 use weirgate_console::discipline::{LOADED, failed, known, open, stored};
 use weirgate_console::exit::{Failure, wrong};
 
-/// Refuses another version of what is in the kernel: the two would not be
-/// distinguished there.
+/// Refuses a discipline if another version of it is loaded: the kernel could not tell the two
+/// apart.
 pub fn same_as_loaded(discipline: Discipline) -> Result<(), Failure> {
     let name = discipline.name();
     let Some(version) = discipline.version() else {
@@ -26,7 +26,7 @@ pub fn same_as_loaded(discipline: Discipline) -> Result<(), Failure> {
     }
 }
 
-/// Keeps the file of one that was loaded, for those who ask by its name.
+/// Stores the file of a loaded discipline, so that other commands find it by name.
 pub fn keep(discipline: Discipline) -> Result<(), Failure> {
     let (Some(bytes), Some(path)) = (discipline.file(), stored(discipline.name())) else {
         return Ok(());
@@ -35,7 +35,7 @@ pub fn keep(discipline: Discipline) -> Result<(), Failure> {
     folders.recursive(true).mode(0o755);
     folders.create(LOADED).context(LOADED)?;
     let beside = path.with_extension("new");
-    // What a process that died left of it may be somebody's link.
+    // Remove the remains of a process that died: they may be a link to another file.
     let _ = fs::remove_file(&beside);
     let written = File::create_new(&beside).and_then(|mut file| file.write_all(bytes));
     written.with_context(|| beside.display().to_string())?;
@@ -43,7 +43,7 @@ pub fn keep(discipline: Discipline) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is loaded, without what was at the ingress of devices that are gone.
+/// Opens the store. Removes the pins of ingress disciplines whose devices are gone.
 pub fn store() -> Result<Store, Failure> {
     let store = Store::open().map_err(failed)?;
     for gone in store.tidy_ingresses().map_err(failed)? {
@@ -54,7 +54,7 @@ pub fn store() -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Forgets it when it is no longer in the kernel.
+/// Deletes the stored file of a discipline that is no longer in the kernel.
 pub fn release(store: &Store, discipline: Discipline) -> Result<(), Failure> {
     let name = discipline.name();
     let arriving = store.ingresses();
@@ -70,7 +70,7 @@ fn forget(discipline: Discipline) {
     if discipline.file().is_some()
         && let Some(path) = stored(discipline.name())
     {
-        // What is left of it is replaced by the next one of this name.
+        // Ignore an error: the next discipline of this name replaces the file.
         let _ = fs::remove_file(path);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm trace` and `record`: what a discipline in the kernel decides.
+//! `weirgate aqm trace` and `record`: follow the decisions of a discipline in the kernel.
 
 use crate::whole::aqm::loaded::Loaded;
 use crate::whole::aqm::target::Target;
@@ -21,20 +21,20 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_units::Handle;
 
-/// Bytes of the ring between the kernel and this process: some 100,000 events.
+/// The size of the ring between the kernel and this process in bytes, for some 100,000 events.
 const RING: u32 = 1 << 23;
 
-/// Numbers of state in a line of a trace at most.
+/// The most state variables in a line of a trace.
 const SHOWN: usize = 4;
 
-/// A discipline that is recorded: a device's own, or a class's of its shaper.
+/// The discipline to record: of a device, or of a class of its shaper.
 enum Recorded {
     One(Qdisc),
     Class(Shaper, u32),
 }
 
 impl Recorded {
-    /// Begins, with a ring for what is recorded.
+    /// Starts the recording, with a ring for the events.
     fn begin(&self, target: &Target) -> Result<(Discipline, Recorder<'_>), Failure> {
         let device = &target.name;
         match self {
@@ -48,15 +48,15 @@ impl Recorded {
     }
 }
 
-/// What is recorded of. A class is named where a shaper has several.
+/// Finds the discipline to record. If a shaper has several classes, `class` must name one.
 async fn find(device: &str, class: Option<&str>) -> Result<(Target, Recorded), Failure> {
-    // A signal then interrupts waiting for records instead of ending the
-    // process, so that recording is switched off.
+    // With these handlers, a signal interrupts the wait for events and does not end the process, so
+    // recording is switched off at the end.
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         drop(signal(kind).context("signals")?);
     }
     let target = Target::find(device).await?;
-    // Others may load and change while this goes on: the lock is not kept.
+    // Do not keep the lock: others may load and change disciplines during the recording.
     let store = Store::open().map_err(failed)?;
     let found = match (Loaded::required(&target, &store).await?, class) {
         (Loaded::One(qdisc), None) => Recorded::One(qdisc),
@@ -74,7 +74,7 @@ async fn find(device: &str, class: Option<&str>) -> Result<(Target, Recorded), F
     Ok((target, found))
 }
 
-/// The class of a shaper that is named, or its only one.
+/// Returns the class of a shaper with this name, or its only class.
 fn class_of(
     target: &Target,
     shaper: &Shaper,
@@ -121,7 +121,7 @@ pub fn trace(device: &str, class: Option<&str>, packets: Option<u64>) -> Outcome
                         output::data(&line).is_ok() && left > 0
                     }
                     Ok(_) => true,
-                    // What is lost is reported; the trace goes on from a new state.
+                    // Report a gap in the events, and continue the trace from a new state.
                     Err(error @ (MirrorError::Lost { .. } | MirrorError::Malformed { .. })) => {
                         output::note(&error.to_string());
                         mirror = Mirror::new(discipline);
@@ -151,8 +151,8 @@ struct Trace {
 }
 
 impl Trace {
-    /// Time since the beginning, what happened, the verdict, the queue, and
-    /// numbers of state that the event changed.
+    /// Returns a line with the time since the start in seconds, the event, the verdict, the queue,
+    /// and the state variables that the event changed.
     fn line(&mut self, record: &Record, mirror: &Mirror) -> String {
         let start = *self.start_ns.get_or_insert(record.now_ns);
         let time = record.now_ns.saturating_sub(start) as f64 / 1e9;
@@ -216,7 +216,7 @@ pub fn record(device: &str, class: Option<&str>, path: &Path, packets: Option<u6
             kernel: release.trim().to_owned(),
             verdicts: true,
         }))?;
-        // The mirror tells records apart, and finds what was lost.
+        // The mirror separates the events and detects gaps.
         let mut mirror = Mirror::new(discipline);
         let (mut arrived, mut problem) = (0, None);
         let ending = Cell::new(false);
@@ -232,7 +232,7 @@ pub fn record(device: &str, class: Option<&str>, path: &Path, packets: Option<u6
                             arrived += u64::from(record.kind() == Some(EventKind::Arrive));
                             if packets.is_some_and(|most| arrived >= most) && !ending.get() {
                                 ending.set(true);
-                                // The last state comes with the next packet.
+                                // The checkpoint writes the last state with the next packet.
                                 return recorder.checkpoint().is_ok();
                             }
                             true

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm show`: what disciplines on devices do, by name and unit.
+//! `weirgate aqm show`: shows the state of disciplines on devices, with names and units.
 
 use crate::whole::aqm::ingress::AtIngress;
 use crate::whole::aqm::loaded::Loaded;
@@ -18,7 +18,7 @@ use weirgate_kernel::Kernel;
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate};
 
-/// A queue on a device: the discipline's, or a class's.
+/// A queue on a device: of the discipline, or of a class.
 struct Shown {
     device: String,
     /// `root` or `ingress`.
@@ -27,9 +27,9 @@ struct Shown {
     gate_bytes_s: u64,
     class: Option<Class>,
     instance: Instance,
-    /// Its settings where nothing is queued: in force from the next packet on.
+    /// The settings of an ingress discipline, in force from the next packet.
     setup: Option<FilterSetup>,
-    /// What became of the device's marks; `None` where none are made.
+    /// The counters of the device's marks, or `None` if it makes none.
     marks: Option<MarkCount>,
 }
 
@@ -84,7 +84,7 @@ pub fn run(device: Option<&str>, json: bool) -> Outcome {
     })
 }
 
-/// Roots of all devices of this namespace.
+/// Returns the roots of all devices of this namespace.
 async fn points() -> Result<BTreeMap<AttachPoint, String>, Failure> {
     let kernel = Kernel::open()?;
     let mut names = BTreeMap::new();
@@ -101,7 +101,7 @@ fn collect(
     shown: &mut Vec<Shown>,
     elsewhere: &mut usize,
 ) -> Result<(), Failure> {
-    // Under mq a device has several, each with the number of its queue.
+    // Under mq, a device has several instances, each with its queue's number.
     let name = |point: AttachPoint| names.get(&AttachPoint { queue: 0, ..point }).cloned();
     let marks = |point: AttachPoint| loaded.marks().count(point).map_err(failed);
     match loaded {
@@ -133,7 +133,7 @@ fn collect(
                 let setup = shaper.setup(one.point).map_err(failed)?;
                 for (number, instance) in one.classes.into_iter().enumerate() {
                     let class = setup.as_ref().and_then(|setup| setup.classes.get(number));
-                    // A place that a class left.
+                    // The slot of a removed class.
                     if class.is_some_and(|class| class.rule.classid == 0) {
                         continue;
                     }
@@ -154,7 +154,7 @@ fn collect(
     Ok(())
 }
 
-/// A discipline on what arrives at a device.
+/// Returns the discipline on a device's arriving packets.
 fn at_ingress(there: &AtIngress, device: &str) -> Result<Shown, Failure> {
     let setup = there.maps.setup().map_err(failed)?;
     Ok(Shown {
@@ -274,7 +274,7 @@ fn class_name(class: &Class) -> String {
     Handle::from_u32(class.rule.classid).to_string()
 }
 
-/// What a class has of the link, as `load` and `change` take it.
+/// Returns the share of a class in the link, as `load` and `change` accept it.
 fn share(Class { rule, .. }: &Class) -> String {
     let mut text = format!("priority={} weight={}", rule.priority, rule.weight);
     let rates = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device that a command of `weirgate aqm` is about.
+//! The device of a `weirgate aqm` command.
 
 use weirgate_bpf::AttachPoint;
 use weirgate_console::discipline::failed;
@@ -31,7 +31,7 @@ impl Target {
     }
 }
 
-/// What the kernel refused leaves the old state.
+/// Returns the failure of a kernel error. After a refusal, the old state is unchanged.
 pub fn refused(error: KernelError) -> Failure {
     match error {
         KernelError::NoDevice(_) => wrong(error),

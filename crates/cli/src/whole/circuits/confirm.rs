@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists that are taken back unless they are confirmed.
+//! Lists of circuits that are undone unless they are confirmed.
 
 use super::files::{self, Lists};
 use super::live::{here, refused, say_done, summary};
@@ -27,11 +27,11 @@ pub(super) fn apply(
         gone.extend(taken);
         let (lists, _) = lists;
         if lists.is_empty() && gone.is_empty() {
-            output::note("no device has circuits: nothing is to be changed");
+            output::note("no device has circuits: nothing to change");
             return Ok(Status::Done);
         }
         let guarded = Guarded {
-            // The very program that makes the change, also where its file was replaced.
+            // The guard must run the same program as this process, even if its file was replaced.
             program: Path::new("/proc/self/exe"),
             state,
             after,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a list, and the device that is to have it.
+//! The files of a list, and the device for it.
 
 use super::live::{device, refused};
 use clap::Args;
@@ -36,10 +36,10 @@ pub struct Listed {
     queues: Option<u32>,
 }
 
-/// Lists of devices, and whether no other device is to have one.
+/// Lists for devices, and whether all other devices lose their lists.
 pub(super) type Lists = (Vec<(DeviceName, Kept)>, bool);
 
-/// Devices that have circuits and are to have none.
+/// Returns the devices that have circuits now and lose them with these lists.
 pub(super) async fn gone(
     circuits: &Circuits<'_>,
     (lists, only): &Lists,
@@ -52,7 +52,7 @@ pub(super) async fn gone(
 }
 
 impl Listed {
-    /// The devices, each with what it is to have, and whether all others are to have none.
+    /// Reads the lists with their devices, and whether all other devices lose theirs.
     pub(super) fn read(&self) -> Result<Lists, Failure> {
         if self.device != "-" {
             return Ok((vec![self.read_one()?], false));
@@ -69,7 +69,7 @@ impl Listed {
         Ok((named.collect::<Result<_, Failure>>()?, sent.only))
     }
 
-    /// The one device that is named, with what it is to have.
+    /// Reads the list of the one named device.
     pub(super) fn read_one(&self) -> Result<(DeviceName, Kept), Failure> {
         if self.device == "-" {
             return Err(wrong("lists from standard input need --confirm"));
@@ -91,7 +91,7 @@ impl Listed {
     }
 }
 
-/// Reads a list. Warnings are shown; errors become one failure that shows all.
+/// Reads a list. Prints warnings. Errors become one failure that shows all of them.
 pub(super) fn list(files: &[PathBuf]) -> Result<List, Failure> {
     let mut texts = Vec::new();
     for path in files {
@@ -110,7 +110,7 @@ pub(super) fn list(files: &[PathBuf]) -> Result<List, Failure> {
     source::judge_list(problems, reading.list)
 }
 
-/// What a list has.
+/// Returns the number of circuits, keys and sites of a list as text.
 pub(super) fn summary(list: &List) -> String {
     let counts = list.keys().into_iter().zip(KeyKind::ALL.map(KeyKind::name));
     let of: Vec<String> = counts

@@ -16,7 +16,7 @@ use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders, OneQueue, 
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
-/// What exit status a refusal has.
+/// Returns the failure, and so the exit status, of a refusal.
 pub(super) fn refused(error: CircuitsRefused) -> Failure {
     if error.is_wrong() {
         return wrong(error);
@@ -24,19 +24,19 @@ pub(super) fn refused(error: CircuitsRefused) -> Failure {
     Failure::Refused(error.to_string())
 }
 
-/// A device's name, or what is wrong with it.
+/// Returns a device's name, or an error if it is not valid.
 pub(super) fn device(name: &str) -> Result<DeviceName, Failure> {
     DeviceName::new(name)
         .ok_or_else(|| wrong(format!("`{name}` cannot be a network device's name")))
 }
 
-/// The kernel, and what is kept of this network namespace.
+/// Opens the kernel, and the folders of this network namespace.
 pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
     let folders = Folders::here(state).map_err(crate::policy::apply::refused)?;
     Ok((folders, Kernel::open()?))
 }
 
-/// What differed, in words.
+/// Returns the counts of a change as text.
 pub(super) fn summary(change: &CircuitsChange) -> String {
     format!(
         "{} nodes added, {} changed, {} removed, {} entries written",
@@ -44,11 +44,11 @@ pub(super) fn summary(change: &CircuitsChange) -> String {
     )
 }
 
-/// Says what was done beside what was asked for.
+/// Notes what was done besides the requested change.
 pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     if done.reattached {
         output::note(&format!(
-            "{name}: another program had removed a program of circuits; it is on the device again"
+            "{name}: another program had removed a program of the circuits; it is attached again"
         ));
     }
     if done.switched {
@@ -56,7 +56,7 @@ pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     }
 }
 
-/// Says what was done to bring a list into force, beside what differed.
+/// Notes what was done to put a list into force, besides the counts of the change.
 pub(super) async fn say_done(
     kernel: &Kernel,
     name: &DeviceName,
@@ -70,7 +70,7 @@ pub(super) async fn say_done(
     Ok(())
 }
 
-/// Says by how many queues the device sends.
+/// Notes how many transmit queues of the device send.
 fn say_queues(name: &DeviceName, queues: Queues) {
     let why = match queues.one {
         Some(OneQueue::HasOne) => "it has no more".to_owned(),
@@ -96,7 +96,8 @@ pub(super) fn apply(state: &Path, (name, kept): (DeviceName, Kept), adopt: bool)
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
-        // The process ends with it: to free a hundred thousand circuits takes it longer.
+        // Do not free the list: the process ends soon anyway, and freeing a hundred thousand
+        // circuits takes longer than its end.
         let mut kept = ManuallyDrop::new(kept);
         let list = files::summary(&kept.list);
         let done = circuits
@@ -113,7 +114,7 @@ pub(super) fn apply(state: &Path, (name, kept): (DeviceName, Kept), adopt: bool)
     })
 }
 
-/// What becomes of a circuit by `add`, where it `comes`, and by `change`.
+/// Returns the circuit after `add` (`comes` is true) or `change`.
 pub(super) fn becomes(
     (wanted, asked): (&Wanted, &Asked),
     comes: bool,
@@ -126,7 +127,7 @@ pub(super) fn becomes(
             "there is no circuit `{id}` on {name}; `weirgate circuits add` makes one"
         ));
     }
-    // One that comes has nothing of one that is there.
+    // A circuit that is added takes over no fields of an existing one.
     let one = asked.of(id, old.filter(|_| !comes), plans)?;
     match old {
         Some(old) if comes && *old != one => Err(format!(
@@ -145,7 +146,7 @@ pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool) -> Outcome {
     })
 }
 
-/// `weirgate circuits remove` of circuits. What is not there is gone already.
+/// `weirgate circuits remove` with circuits. A circuit that does not exist is no error.
 pub(super) fn take(state: &Path, name: &str, ids: &[String]) -> Outcome {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     changed(state, name, &ids, |_, _| Ok(None))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate circuits metrics`: counters as OpenMetrics, of every site and of the
-//! circuits that sent most.
+//! `weirgate circuits metrics`: prints OpenMetrics counters of all sites, and of the circuits that
+//! sent most.
 
 use super::live;
 use std::path::Path;
@@ -11,7 +11,7 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, CircuitsRefused};
 use weirgate_watch::{CircuitsLook, Differ, openmetrics};
 
-/// The most circuits that may be asked for: each is eight series.
+/// The most circuits to print. Each takes eight series.
 const MOST: usize = 1_000;
 
 /// `weirgate circuits metrics`.
@@ -22,7 +22,7 @@ pub(super) fn metrics(state: &Path, devices: &[String], top: usize) -> Outcome {
         let mut objects = Vec::new();
         for name in devices {
             let name = live::device(name)?;
-            // Says what is wrong where the device has none.
+            // Fails with a message if the device has no circuits.
             circuits.tree(&name).await.map_err(live::refused)?;
             let index = kernel.device(&name).await?.number();
             let look = CircuitsLook::open(name.as_str(), index).map_err(failed)?;
@@ -30,7 +30,7 @@ pub(super) fn metrics(state: &Path, devices: &[String], top: usize) -> Outcome {
             look.look();
             objects.extend(look.objects(usize::MAX, top.min(MOST)));
         }
-        // One look has no rates, and none is asked for.
+        // One reading gives no rates, and none are needed.
         let changes = Differ::default().step(objects);
         output::lines(&openmetrics(&changes, &[]))?;
         Ok(Status::Done)

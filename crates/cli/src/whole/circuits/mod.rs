@@ -64,10 +64,10 @@ pub enum Command {
         #[arg(long)]
         waiting: bool,
     },
-    /// What takes lists back that nobody confirms; started by `apply`.
+    /// Take back lists that nobody confirms; started by `apply`.
     #[command(hide = true)]
     Guard {
-        /// When, in nanoseconds of the boot clock.
+        /// The deadline, in nanoseconds of the boot clock.
         deadline: u64,
     },
     /// Add one circuit to the list in force; an identical circuit is left alone.
@@ -143,7 +143,7 @@ pub enum Command {
         /// Remove all circuits, the sites and the qdisc.
         #[arg(long, conflicts_with = "circuits")]
         all: bool,
-        /// Put the list in force again by itself after this time, unless `circuits confirm` comes.
+        /// Restore the list after this time, unless `circuits confirm` comes first.
         #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "all")]
         confirm: Option<Duration>,
     },
@@ -187,7 +187,7 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             }
             None => live::remove(state, device),
         },
-        // An empty variable of a script takes nothing away.
+        // Without names nothing is removed: a variable in a script may be empty by mistake.
         Command::Remove { circuits, .. } if circuits.is_empty() => Err(wrong(
             "name the circuits to remove, or remove everything with --all",
         )),

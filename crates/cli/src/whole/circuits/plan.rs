@@ -9,11 +9,11 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::Circuits;
 
-/// Says what differs on each device.
+/// Prints what would change on each device.
 pub(super) fn plan(state: &Path, lists: &Lists) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
-        // To say so needs no right.
+        // This answer needs no privilege.
         if lists.0.is_empty() && !Circuits::are_there(&folders) {
             return Ok(Status::Done);
         }
@@ -35,7 +35,7 @@ pub(super) fn plan(state: &Path, lists: &Lists) -> Outcome {
             status = Status::Differs;
             let what = match circuits.kept(&name).map_err(refused)? {
                 Some(kept) => format!("its list is taken away: {}", files::summary(&kept.list)),
-                None => "its circuits, of which no list is kept, are taken away".to_owned(),
+                None => "its circuits are removed; no list of them is stored".to_owned(),
             };
             output::data(&format!("{name}: {what}"))?;
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate circuits serve`: changes of single circuits at a Unix socket.
+//! `weirgate circuits serve`: accepts changes of single circuits at a Unix socket.
 //!
-//! Each connection sends lines and has an answer for each, in their order. Requests of all
-//! connections are done one at a time. What they may take is bounded: connections, the length
-//! of a line, and the time until a line is there or an answer is taken.
+//! Each connection sends lines and gets an answer to each, in order. The service handles the
+//! requests of all connections one at a time. It limits the number of connections, the length of a
+//! line, and the time to send a line or to read an answer.
 
 use super::live::{becomes, device, here, refused, say};
 use super::show;
@@ -26,29 +26,28 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{CircuitsDone, CircuitsSocket, OpenCircuits};
 use weirgate_watch::called;
 
-/// Connections at once; others wait to be accepted.
+/// The most connections at a time; others wait to be accepted.
 const MOST: usize = 64;
 
-/// Bytes of a line: some thousand prefixes.
+/// The most bytes of a line: enough for some thousand prefixes.
 const LONGEST: usize = 1 << 16;
 
-/// How long a connection may say nothing, or take to end its line.
+/// How long a connection may be silent, or take to complete a line.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long it may take to read its answer.
+/// How long a connection may take to read its answer.
 const TAKEN: Duration = Duration::from_secs(10);
 
-/// After so long without a request, what is open is closed: text and maps of a list take
-/// memory.
+/// The time without a request after which the list is closed, to free its memory and maps.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// What connections share.
+/// The state that all connections share.
 struct Shared {
-    /// Which one request has at a time.
+    /// The open circuits, locked by one request at a time.
     circuits: Mutex<OpenCircuits>,
-    /// Says that the service is to end.
+    /// Becomes true when the service is to end.
     ends: watch::Receiver<bool>,
-    /// Told by each request.
+    /// Notified by each request.
     asked: watch::Sender<()>,
 }
 
@@ -85,7 +84,7 @@ pub(super) fn serve(state: &Path, path: &Path, group: Option<Group>) -> Outcome 
                     }
                 }
                 drop(socket);
-                // What was begun is done and answered.
+                // Complete and answer the requests that have begun.
                 let _ = end.send(true);
                 while connections.join_next().await.is_some() {}
                 closing.abort();
@@ -95,7 +94,7 @@ pub(super) fn serve(state: &Path, path: &Path, group: Option<Group>) -> Outcome 
     })
 }
 
-/// Closes what is open some time after the last request.
+/// Closes the open circuits some time after the last request.
 async fn close_idle(shared: Rc<Shared>) {
     let mut asked = shared.asked.subscribe();
     loop {
@@ -107,7 +106,8 @@ async fn close_idle(shared: Rc<Shared>) {
     }
 }
 
-/// Answers the lines of a connection until it ends, is too slow, or the service is to end.
+/// Answers the lines of a connection until the connection ends or is too slow, or the service is to
+/// end.
 async fn converse(stream: UnixStream, shared: Rc<Shared>) {
     let mut stream = BufReader::new(stream);
     let mut ends = shared.ends.clone();
@@ -133,14 +133,14 @@ async fn converse(stream: UnixStream, shared: Rc<Shared>) {
         };
         let answer = format!("{answer}\n");
         let written = timeout(TAKEN, stream.write_all(answer.as_bytes())).await;
-        // Where a long line ends is not looked for.
+        // After a line that is too long, close the connection; do not search for its end.
         if is_long || !matches!(written, Ok(Ok(()))) {
             return;
         }
     }
 }
 
-/// Does what a line asks for, and says what came of it.
+/// Carries out the request of a line and returns the answer.
 async fn answer(line: &[u8], shared: &Shared) -> Value {
     let request = std::str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned());
     let request = match request.and_then(Request::read) {
@@ -201,7 +201,7 @@ async fn shown(circuits: &mut OpenCircuits, named: &Named) -> Result<Value, Fail
     Ok(json!({ "shown": value }))
 }
 
-/// What differed.
+/// Returns the counts of a change as JSON.
 fn changed(done: &CircuitsDone) -> Value {
     let change = done.change;
     json!({ "done": {

@@ -18,10 +18,10 @@ use weirgate_keep::Circuits;
 use weirgate_units::{Inserted as _, Rate};
 use weirgate_watch::{called, delay_ms, node_json};
 
-/// Names that are compared with one that is not there.
+/// The most names to compare with an unknown one for a suggestion.
 const COMPARED: usize = 2_000;
 
-/// How long what is queued takes at the circuit's own ceiling, in milliseconds.
+/// Returns how long the backlog of the node takes at its own ceiling, in milliseconds.
 fn own_delay_ms(node: &CircuitsNode) -> Option<f64> {
     delay_ms(node.ceiling_bytes_s, node.counts.bytes.into())
 }
@@ -33,13 +33,13 @@ fn rate(bytes_s: u64) -> String {
     }
 }
 
-/// The keys of a kind.
+/// Returns the keys of a kind as text.
 fn texts(keys: &[Key], kind: KeyKind) -> Vec<String> {
     let own = keys.iter().filter(|key| key.kind() == kind);
     own.map(Key::to_string).collect()
 }
 
-/// All nodes by their rows, and how many circuits are right below each.
+/// All nodes by their rows, and the number of circuits directly below each.
 struct Tree {
     nodes: BTreeMap<u32, CircuitsNode>,
     circuits: BTreeMap<u32, u64>,
@@ -61,7 +61,7 @@ impl Tree {
         Ok(Self { nodes, circuits })
     }
 
-    /// What the node is below; `None` for the link.
+    /// Returns the name of the node's parent, or `None` for the link.
     fn above(&self, node: &CircuitsNode) -> Option<&str> {
         let parent = self.nodes.get(&node.parent)?;
         Some(called(&parent.label))
@@ -111,7 +111,7 @@ impl Tree {
     }
 }
 
-/// A node as JSON: what it is below, how many circuits are right below it, and its keys.
+/// Returns a node as JSON: its parent, the number of circuits directly below it, and its keys.
 pub(super) fn json(
     node: &CircuitsNode,
     above: Option<&str>,

@@ -17,16 +17,16 @@ use weirgate_keep::{Circuits, CircuitsNow, InForce, ListNow, WaitingNow, hours_n
 use weirgate_state::DeviceName;
 use weirgate_units::Rate;
 
-/// So many plans with hours are told in words.
+/// The most plans with hours that the text shows.
 const MOST: usize = 12;
 
-/// The words for what is in force, and whether that is as it is to be.
+/// Returns the text for what is in force, and how it differs from the list.
 fn in_force(now: &CircuitsNow) -> String {
     match &now.in_force {
         InForce::NoDevice => "not in force: the device is not there".to_owned(),
-        InForce::Missing(what) => format!("not whole in force: {what}"),
-        InForce::NotKept => "in force, and no list is kept: `weirgate circuits apply` keeps one, \
-                             `remove --all` takes them off"
+        InForce::Missing(what) => format!("not completely in force: {what}"),
+        InForce::NotKept => "in force, but no list is stored: `weirgate circuits apply` stores \
+                             one, `remove --all` removes the circuits"
             .to_owned(),
         InForce::Rows(_) if now.is_whole() => {
             "in force: every row and key is as the list says".to_owned()
@@ -38,7 +38,7 @@ fn in_force(now: &CircuitsNow) -> String {
     }
 }
 
-/// What the list has, and when it came.
+/// Returns the text for a list: its contents, and when it was applied.
 fn list(list: &ListNow) -> String {
     let kept = &list.kept;
     let way = match kept.direction {
@@ -68,7 +68,7 @@ fn list(list: &ListNow) -> String {
     text
 }
 
-/// What plans give now.
+/// Returns the text for the plans: which hours and quotas apply now.
 fn plans(list: &ListNow) -> String {
     let mut text = String::new();
     let timed = list
@@ -83,14 +83,14 @@ fn plans(list: &ListNow) -> String {
             break;
         }
         let _ = match hours_now(plan) {
-            Some(hours) => write!(text, "\n  plan {}: what it gives at {hours}", plan.name),
-            None => write!(text, "\n  plan {}: what it gives at other hours", plan.name),
+            Some(hours) => write!(text, "\n  plan {}: the terms for {hours} apply", plan.name),
+            None => write!(text, "\n  plan {}: the terms for other hours apply", plan.name),
         };
     }
     if list.until < u64::MAX {
         let _ = write!(
             text,
-            "\n  plans give the same until {} at least",
+            "\n  no plan changes its terms before {}",
             calendar(list.until)
         );
     }
@@ -105,7 +105,7 @@ fn plans(list: &ListNow) -> String {
     text
 }
 
-/// What waits, in words.
+/// Returns the text for a change that waits for confirmation, or that can be undone.
 fn waits(waiting: &WaitingNow, at: u64) -> String {
     let names: Vec<&str> = waiting
         .devices
@@ -119,10 +119,10 @@ fn waits(waiting: &WaitingNow, at: u64) -> String {
         ),
         Some(0) => format!(
             "{names}: not confirmed in time; `weirgate keep` or the next command that changes \
-             circuits puts the former lists in force"
+             circuits restores the former lists"
         ),
         Some(left) => format!(
-            "{names}: waits for `weirgate circuits confirm` until {}, for {left} s yet",
+            "{names}: waits for `weirgate circuits confirm` until {}; {left} s are left",
             calendar(at + left)
         ),
     }
@@ -174,14 +174,15 @@ fn json(name: &DeviceName, now: &CircuitsNow) -> Value {
     value.into()
 }
 
-/// `weirgate circuits status`: exit status 1 where a device's circuits are not as kept.
+/// `weirgate circuits status`. The exit status is 1 if a device's circuits differ from the stored
+/// list.
 pub(super) fn status(state: &Path, as_json: bool) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
         let held = Circuits::are_held(&folders);
         let mut all: Vec<(DeviceName, CircuitsNow)> = Vec::new();
         let mut waiting = None;
-        // To say that there are none needs no right.
+        // Without circuits, the answer needs no privilege.
         if Circuits::are_there(&folders) {
             let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
             waiting = circuits.waiting().map_err(refused)?;
@@ -236,7 +237,7 @@ fn show(
         let _ = writeln!(
             text,
             "{name}: {}\n  {}{}",
-            own.map_or_else(|| "no list is kept".to_owned(), list),
+            own.map_or_else(|| "no list is stored".to_owned(), list),
             in_force(now),
             own.map(plans).unwrap_or_default()
         );
@@ -256,7 +257,7 @@ fn show(
         text.push_str(if held {
             "`weirgate keep` runs: lists stay in force, hours and quotas are followed\n"
         } else {
-            "`weirgate keep` does not run: what is lost does not come back, and hours and quotas \
+            "`weirgate keep` does not run: lost circuits are not restored, and hours and quotas \
              are not followed\n"
         });
     }

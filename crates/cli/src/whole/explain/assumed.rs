@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an answer rests on that nobody gave.
+//! The assumptions behind an answer.
 
 use crate::whole::explain::input::Item;
 use weirgate_explain::{Fate, GivenConnection, Unknown};
 use weirgate_units::Arrange as _;
 
-/// What the outcome rests on that nobody gave.
+/// Returns the assumptions behind an outcome, which the user did not state.
 pub fn assumptions(item: &Item, fate: &Fate) -> Vec<String> {
     let mut list = item.taken.clone();
     let unknown = fate.passes.iter().flat_map(|pass| &pass.unknown);

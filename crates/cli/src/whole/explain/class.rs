@@ -6,19 +6,19 @@ use weirgate_explain::{Direction, Fate};
 use weirgate_policy::{Inbound, Policy};
 use weirgate_units::Handle;
 
-/// The class of a packet.
+/// A packet's class.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Class {
-    /// Its name in the policy; `None` for none.
+    /// The name in the policy, or `None` if the packet has no class of the policy.
     pub name: Option<String>,
-    /// Its number.
+    /// The class id.
     pub id: Option<Handle>,
-    /// Why it is that, where no rule says so.
+    /// The reason for the class, if no rule gives it.
     pub why: Option<&'static str>,
 }
 
 impl Class {
-    /// `good (2:20)`.
+    /// Returns a text such as `good (2:20)`.
     pub fn title(&self) -> String {
         match (&self.name, self.id) {
             (Some(name), Some(id)) => format!("{name} ({id})"),
@@ -28,7 +28,7 @@ impl Class {
     }
 }
 
-/// The class that a packet leaves with.
+/// Returns the class with which a packet leaves.
 pub fn class_of(policy: &Policy, direction: Direction, fate: &Fate) -> Class {
     let Some(scheduler) = weirgate_compile::scheduler(policy, direction) else {
         return Class {
@@ -56,8 +56,8 @@ pub fn class_of(policy: &Policy, direction: Direction, fate: &Fate) -> Class {
     }
 }
 
-/// The class of an item's packet: as [`class_of`], but that what is for the
-/// router itself never comes to a gate on the LAN device.
+/// Returns the class of an item's packet. Unlike [`class_of`], it knows that packets to the router
+/// itself never reach a gate on the LAN device.
 pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
     let to_router = item.own && item.direction == Direction::Down;
     if to_router && policy.link.inbound.value == Inbound::Lan {
@@ -69,7 +69,7 @@ pub fn class_of_item(policy: &Policy, item: &Item, fate: &Fate) -> Class {
     class_of(policy, item.direction, fate)
 }
 
-/// A class of a direction by its number: `good (2:20)`.
+/// Returns the name of a class with this id, such as `good (2:20)`.
 pub fn class_named(policy: &Policy, direction: Direction, id: Handle) -> String {
     let scheduler = weirgate_compile::scheduler(policy, direction);
     let members = scheduler
@@ -80,4 +80,12 @@ pub fn class_named(policy: &Policy, direction: Direction, id: Handle) -> String 
         || format!("{id} (not shaped)"),
         |member| format!("{} ({id})", member.class.name),
     )
+}
+
+/// Converts a packet's direction to that of the policy.
+const fn of_policy(direction: Direction) -> weirgate_policy::Direction {
+    match direction {
+        Direction::Up => weirgate_policy::Direction::Up,
+        Direction::Down => weirgate_policy::Direction::Down,
+    }
 }

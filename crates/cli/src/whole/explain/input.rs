@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the packets of `weirgate explain` come from.
+//! Reads the packets of `weirgate explain`.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -11,32 +11,32 @@ use weirgate_explain::{
 };
 use weirgate_state::DeviceName;
 
-/// The largest file of packets, bytes.
+/// The largest file of packets, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Packets, that lines with a number of repetitions may stand for in all.
+/// The most packets in all, repetitions included.
 const MOST: u64 = 1_000_000;
 
-/// A packet, or several alike.
+/// A packet, or several equal ones.
 pub struct Item {
-    /// What to call it: its text, or its number in a capture.
+    /// Its name in the output: its text, or its number in a capture.
     pub title: String,
-    /// Nanoseconds since the first.
+    /// The time since the first packet, in nanoseconds.
     pub at: u64,
-    /// Seconds since 1970, where the file says so.
+    /// The time in seconds since 1970, if the file has it.
     pub clock: Option<i64>,
     pub direction: Direction,
     pub own: bool,
     pub device: Option<DeviceName>,
     pub packet: Packet,
-    /// How many, so many nanoseconds apart.
+    /// The number of packets, and the nanoseconds between them.
     pub repeat: (u32, u64),
     pub expected: Option<String>,
-    /// What was taken for granted about it.
+    /// The assumptions about the packet.
     pub taken: Vec<String>,
 }
 
-/// Addresses that begin alike.
+/// An address prefix.
 #[derive(Clone, Copy)]
 pub struct Prefix {
     address: IpAddr,
@@ -81,7 +81,7 @@ fn prefix(text: &str) -> Option<Prefix> {
     Some(Prefix { address, length })
 }
 
-/// The prefixes that are inside: those that were named, else the private ones.
+/// Returns the inside prefixes: the given ones, or else the private ones.
 pub fn prefixes(named: &[String]) -> Result<Vec<Prefix>, String> {
     if named.is_empty() {
         return Ok(PRIVATE.iter().filter_map(|text| prefix(text)).collect());
@@ -97,10 +97,10 @@ pub fn prefixes(named: &[String]) -> Result<Vec<Prefix>, String> {
     each.collect()
 }
 
-/// Days as `--time` names them.
+/// The names of days in `--time`.
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Seconds since 1970 of `2026-03-01T22:30[:15]` or `sat 22:30`, UTC.
+/// Parses `2026-03-01T22:30[:15]` or `sat 22:30` in UTC. Returns seconds since 1970.
 pub fn time(text: &str) -> Result<i64, String> {
     let wrong = || {
         format!(
@@ -135,9 +135,9 @@ pub fn time(text: &str) -> Result<i64, String> {
     Ok(days(*year, *month, *day) * 86_400 + seconds)
 }
 
-/// Days from 1 January 1970 to a date of the Gregorian calendar.
+/// Returns the days from 1 January 1970 to a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    // The year begins in March, so that the leap day is its last.
+    // Count years from March, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {
@@ -147,8 +147,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     before + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// All packets: those of the command line, then those of the file. `bridged`
-/// says that they pass a bridge, on which rules look behind some headers.
+/// Returns all packets: those of the command line, then those of the file. `bridged` means that
+/// they pass a bridge, where rules see behind some headers.
 pub fn items(
     packets: &[String],
     from: Option<&Path>,
@@ -210,8 +210,7 @@ struct Reading<'a> {
     inside: &'a [Prefix],
     bridged: bool,
     items: Vec<Item>,
-    /// In which direction packets between two addresses went, by source and
-    /// destination.
+    /// The direction of packets between two addresses so far, by source and destination.
     directions: BTreeMap<(u128, u128), Direction>,
     now: u64,
     problems: Vec<String>,
@@ -273,8 +272,11 @@ impl Reading<'_> {
         });
     }
 
-    /// In which direction a packet goes: as it is given, as its answer did not, from or
-    /// to what is inside, or up.
+    /// Returns the direction of a packet, and the assumptions for it.
+    ///
+    /// The first of these that is known decides: the given direction, that of earlier packets
+    /// between the two addresses, the opposite of the answered packets, and an inside address.
+    /// Otherwise it is up.
     fn direction(&mut self, packet: &Packet, given: Option<Direction>) -> (Direction, Vec<String>) {
         let carried = packet.carried();
         let packet = carried.as_ref().unwrap_or(packet);
@@ -330,11 +332,11 @@ impl Reading<'_> {
             let (direction, mut taken) = self.direction(&packet, one.direction);
             if !as_it_is {
                 taken.push(format!(
-                    "taken out of {}: rules are asked on the device that it leads to",
+                    "taken out of {}: rules are evaluated on the device of the inner packet",
                     carried.inside.join(" in ")
                 ));
             }
-            // Captures merged from several devices are not always in order.
+            // The packets of a capture that was merged from several devices may be out of order.
             self.now = self.now.max(one.time.saturating_sub(first));
             self.items.push(Item {
                 title: format!("packet {} of {name}", one.number),
@@ -360,7 +362,7 @@ mod tests {
     fn times_are_read() {
         assert_eq!(time("1970-01-02T00:01"), Ok(86_460));
         assert_eq!(time("2026-03-01T22:30:15"), Ok(1_772_404_215));
-        // A Saturday: day 6, as the kernel counts.
+        // Saturday is day 6 in the kernel's count.
         let saturday = time("sat 22:30").map(|t| (t.div_euclid(86_400) + 4).rem_euclid(7));
         assert_eq!(saturday, Ok(6));
         assert!(time("tomorrow").is_err());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate explain --json` prints.
+//! The output of `weirgate explain --json`.
 
 use crate::whole::explain::assumed::assumptions;
 use crate::whole::explain::input::Item;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use weirgate_units::Inserted as _;
 
-/// Everything as one JSON document.
+/// Returns the whole answer as one JSON document.
 pub fn json(about: &About<'_>, shown: &[(Item, Shown)]) -> Result<String, serde_json::Error> {
     let packets: Vec<Value> = shown
         .iter()

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate explain`: what a policy makes of packets, and why.
+//! `weirgate explain`: shows what a policy does to packets, and why.
 //!
-//! Packets come as text, as a file of texts or as a capture (`input`), or are
-//! those of a service (`service`). Crate `explain` runs the policy's tables on
-//! them. `text` and `json` print the outcome (`outcome`), with a line for each
-//! rule of the policy (`rules`).
+//! The packets come as text, as a file of texts, as a capture (`input`), or as the packets of a
+//! service (`service`). The explain crate runs the policy's tables on them. `text` and `json` print
+//! the outcome (`outcome`), with a line for each rule of the policy (`rules`).
 
 mod assumed;
 pub mod class;
@@ -63,7 +62,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Which packets make their connection count.
+/// The packets that add their connection to a connection limit.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Counts {
     /// Any that comes to the rule (before Linux 6.19).
@@ -169,8 +168,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The policy's file and the words after it. What is neither a file nor named like one
-/// is a packet, and the policy is then the installed one.
+/// Returns the policy's file and the words after it. If the first word is neither a file nor named
+/// like one, it is a packet, and the installed policy is used.
 fn named(arguments: &Arguments) -> Result<(PathBuf, Vec<String>), Failure> {
     let words = arguments.packets.clone();
     let Some(first) = &arguments.policy else {
@@ -194,8 +193,10 @@ fn named(arguments: &Arguments) -> Result<(PathBuf, Vec<String>), Failure> {
     Ok((installed, [vec![packet], words].concat()))
 }
 
-/// The packets of the command line, in place of a service's name its packets, and
-/// whether there was such a name. Services that ask for less go to the notes.
+/// Returns the packets of the command line, and whether any word named a service.
+///
+/// A service's name is replaced by its packets. Services that match more of the same port are added
+/// to the notes.
 fn packets(
     policy: &Policy,
     arguments: &[String],
@@ -220,8 +221,8 @@ fn packets(
     Ok((packets, named))
 }
 
-/// Lets an item's packets pass; what came of the last, and whether any had
-/// another class than was expected.
+/// Runs an item's packets through the simulator. Returns the result of the last, and whether any
+/// class differs from the expected one.
 fn pass(
     simulator: &mut Simulator,
     policy: &Policy,
@@ -250,7 +251,7 @@ fn pass(
     (shown, wrong)
 }
 
-/// Through which devices it goes.
+/// Returns the devices through which a packet passes.
 fn path(policy: &Policy, item: &Item) -> Devices {
     let link = &policy.link;
     let wan = Some(link.device.value.clone());
@@ -272,7 +273,7 @@ fn path(policy: &Policy, item: &Item) -> Devices {
     }
 }
 
-/// `NAME=on|off`.
+/// Applies `--set NAME=on|off`.
 fn switch(simulator: &mut Simulator, policy: &Policy, sets: &[String]) -> Result<(), Failure> {
     for text in sets {
         let (name, state) = text.split_once('=').unwrap_or((text, ""));

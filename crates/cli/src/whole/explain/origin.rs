@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where in the policy a rule comes from.
+//! The origin of a rule in the policy.
 
 use crate::whole::explain::outcome::About;
 use weirgate_state::Origin;
 
-/// The text of the policy that asks for a rule.
+/// The text in the policy that causes a rule.
 pub struct PolicyText {
-    /// `home.toml:12`, or what else is the cause.
+    /// The place, such as `home.toml:12`, or else the file.
     pub name: String,
-    /// The text there.
+    /// The text at that place.
     pub quoted: Option<String>,
 }
 
-/// The text behind an origin: its line, or the line of an included file that
-/// stands in its reason.
+/// Returns the text behind an origin: its line, or the line of an included file that its reason
+/// names.
 pub fn policy_text(about: &About<'_>, origin: &Origin) -> PolicyText {
     let own = about.name.display().to_string();
     let (file, line) = if origin.line > 0 {
@@ -48,7 +48,7 @@ pub fn policy_text(about: &About<'_>, origin: &Origin) -> PolicyText {
     }
 }
 
-/// A table of the text, from its head to the next blank line, in one line.
+/// Returns a table of the policy as one line, from its head to the next blank line.
 fn quote(text: &str, line: usize) -> String {
     let mut lines = text.lines().skip(line.saturating_sub(1));
     let head = lines.next().unwrap_or_default().trim().to_owned();

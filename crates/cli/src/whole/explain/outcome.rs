@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is shown: what holds for all packets, and what came of each item.
+//! The data for the output: what holds for all packets, and the result of each item.
 
 use crate::whole::explain::class::Class;
 use std::collections::BTreeMap;
@@ -8,23 +8,23 @@ use weirgate_explain::{Devices, Fate, Simulator};
 use weirgate_keep::Source;
 use weirgate_policy::Policy;
 
-/// What holds for all packets.
+/// The data that holds for all packets.
 pub struct About<'a> {
     pub policy: &'a Policy,
     pub simulator: &'a Simulator,
-    /// The policy's files, its own first.
+    /// The policy's files; the main file is the first.
     pub sources: &'a [Source],
     pub name: &'a Path,
     pub general: Vec<String>,
     pub all: bool,
 }
 
-/// What came of an item's packets.
+/// The results of an item's packets.
 #[derive(Default)]
 pub struct Shown {
-    /// The last one's.
+    /// The fate and class of the last packet.
     pub last: Option<(Fate, Class)>,
-    /// How many got which class.
+    /// The number of packets in each class.
     pub classes: BTreeMap<String, usize>,
     pub path: Option<Devices>,
 }

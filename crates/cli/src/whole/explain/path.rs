@@ -9,7 +9,7 @@ use weirgate_explain::Direction;
 use weirgate_policy::Inbound;
 use weirgate_state::Hook;
 
-/// The path through the kernel, step by step.
+/// Returns the path of a packet through the kernel, step by step.
 pub fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class) -> Vec<String> {
     let mut steps = Vec::new();
     let link = &about.policy.link;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that a packet came by: one line for each rule of the policy, of
-//! whatever number of the kernel's rules it consists.
+//! The rules that a packet was tested against. A rule of the policy takes one line, even if it
+//! consists of several kernel rules.
 
 use crate::whole::explain::class::class_named;
 use crate::whole::explain::input::Item;
@@ -10,33 +10,33 @@ use crate::whole::explain::words;
 use weirgate_explain::{Direction, Fate, Level, Pass, Tried};
 use weirgate_state::{Effect, Field, Match, Origin, Rule, RuleVerdict, Table};
 
-/// What a rule of the policy made of a packet.
+/// The effect of a rule of the policy on a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It does not hold for the packet.
+    /// The rule does not match the packet.
     PassedBy,
-    /// It holds, and another decides.
+    /// The rule matches, but another rule decides.
     Matched,
-    /// It wrote the class that the packet leaves with.
+    /// The rule wrote the class with which the packet leaves.
     Decides,
 }
 
-/// A rule of the policy with what it made of a packet.
+/// A rule of the policy, with its effect on a packet.
 pub struct RuleLine {
-    /// Where it stands.
+    /// The place in the policy.
     pub text: PolicyText,
-    /// What it is for.
+    /// The purpose of the rule.
     pub reason: String,
-    /// What became of it.
+    /// The effect of the rule.
     pub outcome: Outcome,
-    /// What it failed at, or what it did.
+    /// The condition that failed, or what the rule did.
     pub detail: String,
 }
 
-/// One of the kernel's rules that was tried.
+/// A kernel rule that was tried.
 type One<'a> = (&'a Table, &'a Rule, &'a Tried);
 
-/// The rules of the policy that a packet came by, in order.
+/// Returns the rules of the policy that a packet was tested against, in order.
 pub fn lines(about: &About<'_>, item: &Item, fate: &Fate) -> Vec<RuleLine> {
     let mut lines = Vec::new();
     for pass in &fate.passes {
@@ -50,7 +50,7 @@ pub fn lines(about: &About<'_>, item: &Item, fate: &Fate) -> Vec<RuleLine> {
                 continue;
             };
             let one = (table, rule, tried);
-            // Origins never differ by `==`.
+            // All origins are equal under `==`, so compare their fields.
             let key = |origin: &Origin| (origin.line, origin.reason.clone());
             let own = |(origin, _): &&mut (&Origin, _)| key(origin) == key(&rule.origin);
             match groups.iter_mut().find(own) {
@@ -73,8 +73,8 @@ pub fn lines(about: &About<'_>, item: &Item, fate: &Fate) -> Vec<RuleLine> {
     lines
 }
 
-/// What became of a rule of the policy; `None` where all of it that was tried
-/// leads to other rules.
+/// Returns the effect of a rule of the policy, or `None` if all its tried kernel rules only jump to
+/// others.
 fn outcome(
     about: &About<'_>,
     direction: Direction,
@@ -107,8 +107,8 @@ fn outcome(
     Some((outcome, done.join("; ")))
 }
 
-/// What a rule failed at: of its alternatives those that came nearest, which are
-/// those of which most conditions hold.
+/// Returns why a rule failed. Of its alternatives, it considers those with the most matching
+/// conditions.
 fn failure(all: &[One<'_>]) -> String {
     let failed = |(_, rule, tried): &One<'_>| rule.matches.get(tried.failed?).cloned();
     let nearness = |one: &One<'_>| {
@@ -156,9 +156,9 @@ fn failure(all: &[One<'_>]) -> String {
     format!("{holds}{was}{wanted}")
 }
 
-/// The conditions of a rule that hold, by what they look at. One that excludes
-/// values is no step towards the rule: compile adds such to keep a rule's
-/// alternatives apart.
+/// Returns what the matching conditions of a rule test.
+///
+/// Negated conditions are left out: the compiler adds them to separate the alternatives of a rule.
 fn held(rule: &Rule, tried: &Tried) -> Vec<&'static str> {
     let mut list: Vec<&'static str> = Vec::new();
     let before = 0..tried.failed.unwrap_or(0);
@@ -185,7 +185,7 @@ pub fn rule_of<'a>(table: &'a Table, tried: &Tried) -> Option<&'a Rule> {
     chain.rules.get(tried.index)
 }
 
-/// What a rule did.
+/// Returns what a rule did.
 pub fn effects(about: &About<'_>, direction: Direction, rule: &Rule, tried: &Tried) -> Vec<String> {
     let mut list: Vec<String> = rule
         .effects
@@ -225,7 +225,7 @@ fn level_text(level: Level) -> String {
     }
 }
 
-/// The rule that wrote the class the packet left with.
+/// Returns the rule that wrote the final class of the packet.
 pub fn deciding<'a>(about: &'a About<'_>, pass: &'a Pass) -> Option<(&'a Tried, &'a Rule)> {
     let table = about.simulator.tables().get(pass.table)?;
     let writes = pass.matched().filter_map(|tried| {
@@ -235,7 +235,7 @@ pub fn deciding<'a>(about: &'a About<'_>, pass: &'a Pass) -> Option<(&'a Tried, 
     writes.last()
 }
 
-/// `inet weirgate, chain up, rule 7`.
+/// Returns the place of a rule, such as `inet weirgate, chain up, rule 7`.
 pub fn where_in(table: &Table, tried: &Tried) -> String {
     let family = if table.netdev { "netdev" } else { "inet" };
     format!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of a service, as texts of packets: one for each way to be of it, and
-//! one that has its protocol and port but nothing else.
+//! The packets of a service, as texts: one for each alternative of the service, and one with its
+//! protocol and port but nothing else.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -12,18 +12,18 @@ use weirgate_policy::{
     RemotePorts,
 };
 
-/// The first port of those that a test's clients have.
+/// The first client port in these packets.
 const CLIENT: u16 = 40_000;
 
-/// The shortest packet with both headers of TCP and room for options, in bytes.
+/// The shortest packet with IP and TCP headers and room for options, in bytes.
 const SHORT: u16 = 80;
 
-/// Whether an argument can only be a service's name: packets have spaces.
+/// Returns whether an argument must be a service's name: packets contain spaces.
 pub fn is_name(argument: &str) -> bool {
     !argument.contains([' ', '\t', '>', '\n'])
 }
 
-/// Texts of packets of a service, in each direction that the policy shapes.
+/// Returns texts of packets of a service, in each direction that the policy shapes.
 pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
     let Some(ways) = policy.services.get(name) else {
         let known = policy.services.keys().map(String::as_str);
@@ -40,7 +40,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
     let shaped = Direction::BOTH.into_iter();
     for direction in shaped.filter(|direction| policy.line_rate(*direction).is_some()) {
         let mut add = |way: &Conditions, marked: bool, remark: &str| {
-            // A client's port of its own makes it a connection of its own.
+            // A different client port gives each packet its own connection.
             let client = CLIENT.saturating_add(u16::try_from(packets.len()).unwrap_or(0));
             if let Some(text) = packet(way, direction, client, marked) {
                 packets.push(format!("{text} # {name}{remark}"));
@@ -49,7 +49,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
         for way in ways {
             add(way, true, "");
         }
-        // What many programs send: the service's port without its marks.
+        // Many programs send packets with the service's port but without its other marks.
         if let Some(plain) = ways.iter().find(|way| has_port(way))
             && ways.iter().all(has_more)
         {
@@ -65,8 +65,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
     Ok(packets)
 }
 
-/// Services that ask for a port of this one and for nothing that its packets may
-/// lack.
+/// Returns the services that match the same port without any further condition.
 pub fn wider<'a>(policy: &'a Policy, name: &str) -> Vec<&'a str> {
     let ports = |way: &Conditions| way.find::<EitherPorts>().map(first_port);
     let own: Vec<Option<u16>> = policy
@@ -99,7 +98,7 @@ fn has_port(way: &Conditions) -> bool {
     has::<EitherPorts>(way) || has::<LocalPorts>(way) || has::<RemotePorts>(way)
 }
 
-/// Whether it asks for more than a protocol and ports.
+/// Returns whether the conditions test more than a protocol and ports.
 fn has_more(way: &Conditions) -> bool {
     has::<CodePoints>(way)
         || has::<PacketLengths>(way)
@@ -112,8 +111,8 @@ fn has<T: Kind>(way: &Conditions) -> bool {
     way.find::<T>().is_some()
 }
 
-/// A packet that the conditions take; not `marked`, one of their protocol and
-/// ports. `None` where a text cannot say it.
+/// Returns a packet that matches the conditions, or if not `marked` only their protocol and ports.
+/// Returns `None` if a text cannot express the packet.
 fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> Option<String> {
     if marked && has::<Payloads>(way) {
         return None;
@@ -180,7 +179,7 @@ fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> 
     Some(text)
 }
 
-/// What conditions ask for besides addresses, protocol and ports.
+/// Returns the text for the conditions besides addresses, protocol and ports.
 fn words(way: &Conditions) -> String {
     let mut text = String::new();
     if let Some(flags) = way.find::<Flags>() {
@@ -234,7 +233,7 @@ fn connection_words(connection: &Connection) -> String {
         .bytes_over
         .as_ref()
         .map(|size| size.value.as_bytes().saturating_add(1));
-    // So many that the packet itself does not move the mean.
+    // So many packets that this packet does not change the mean.
     let packets = (over > 0 || mean.is_some()).then(|| over.saturating_add(1_000));
     let by_mean = mean
         .zip(packets)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate explain` prints.
+//! The output of `weirgate explain`.
 
 use crate::whole::explain::assumed::assumptions;
 use crate::whole::explain::input::Item;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use weirgate_explain::{ESTABLISHED, INVALID, NEW, RELATED, UNTRACKED};
 use weirgate_units::Dscp;
 
-/// Everything as text.
+/// Returns the whole answer as text.
 pub fn text(about: &About<'_>, shown: &[(Item, Shown)]) -> String {
     let mut out = String::new();
     for (index, (item, one)) in shown.iter().enumerate() {
@@ -93,8 +93,7 @@ fn item_text(out: &mut String, about: &About<'_>, item: &Item, one: &Shown) {
     }
 }
 
-/// A rule in one line. What it says in the policy follows where not every rule is
-/// shown.
+/// Writes a rule in one line. Its text in the policy follows, unless all rules are shown.
 fn rule_text(out: &mut String, about: &About<'_>, line: &RuleLine) {
     let word = match line.outcome {
         Outcome::PassedBy if !about.all => return,
@@ -119,7 +118,7 @@ fn rule_text(out: &mut String, about: &About<'_>, line: &RuleLine) {
     }
 }
 
-/// The state of a connection by its bits.
+/// Returns the name of a connection's state.
 pub fn state_text(state: u32) -> &'static str {
     match state {
         INVALID => "invalid",

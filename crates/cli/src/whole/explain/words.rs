@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions of the kernel's rules in words.
+//! The conditions of kernel rules as text.
 
 use crate::whole::flows::protocol;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weirgate_state::{Content, Field, IpVersion, Match, Table, Values};
 use weirgate_units::Dscp;
 
-/// Of a long list so many values are named.
+/// The most values of a list that are named.
 const NAMED: usize = 6;
 
-/// What a packet had where a condition failed: `DSCP is 0`.
+/// Returns the packet's value where a condition failed, such as `DSCP is 0`.
 pub fn found(failed: &Match, found: Option<u128>) -> String {
     let of = match failed {
         Match::Test { field, .. } => *field,
@@ -32,7 +32,7 @@ pub fn found(failed: &Match, found: Option<u128>) -> String {
     }
 }
 
-/// The values that a condition asks for, each in words.
+/// Returns the values that a condition requires, each as text.
 pub fn wanted(table: &Table, failed: &Match) -> Vec<String> {
     let Match::Test {
         field,
@@ -73,7 +73,7 @@ fn sign(negated: bool, text: String) -> String {
     if negated { format!("not {text}") } else { text }
 }
 
-/// `AF21 or EF`.
+/// Joins values into a text such as `AF21 or EF`.
 pub fn either(all: &[String]) -> String {
     match all {
         [] => String::new(),
@@ -90,7 +90,7 @@ pub fn either(all: &[String]) -> String {
     }
 }
 
-/// A value as people write it.
+/// Returns a value in its usual notation.
 fn value(field: Field, value: u128) -> String {
     match field {
         Field::Protocol => u8::try_from(value).map_or_else(|_| value.to_string(), protocol),

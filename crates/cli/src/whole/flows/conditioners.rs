@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate flows --conditioners`: what each conditioner has found green,
-//! yellow and red since it came, and what it did with it.
+//! `weirgate flows --conditioners`: lists the green, yellow and red packets of each conditioner
+//! since its start, and its actions.
 
 use serde::Serialize;
 use weirgate_bpf::ConditionCount;
@@ -10,17 +10,17 @@ use weirgate_keep::Site;
 use weirgate_kernel::Conditioned;
 use weirgate_state::{ColourAction, Conditioner, Conditioning, HookPrograms, State};
 
-/// A colour of a conditioner.
+/// The packets of one colour of a conditioner.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Found {
     packets: u64,
     /// Bytes of IP packets.
     bytes: u64,
-    /// `pass`, `drop` or the code point that they get.
+    /// The action: `pass`, `drop`, or the code point that the packets get.
     action: String,
 }
 
-/// A conditioner.
+/// The counters of a conditioner.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Counted {
     device: String,
@@ -30,11 +30,11 @@ struct Counted {
     green: Found,
     yellow: Found,
     red: Found,
-    /// Packets whose header was not found where a code point is written.
+    /// The number of packets that could not be marked, because their IP header was not found.
     unmarked: u64,
 }
 
-/// Lists them.
+/// Lists the conditioners.
 pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Failure> {
     let mut all = Vec::new();
     for (device, place) in &applied.hooks {
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((all[0].at, all[0].green.packets), ("leave", 3));
         assert_eq!((all[0].red.bytes, &*all[0].red.action), (10, "drop"));
         assert_eq!(&*all[0].green.action, "AF11");
-        // One that is not configured yet has counted nothing.
+        // A conditioner that is not configured yet has counted nothing.
         assert_eq!((&*all[1].name, all[1].green.packets), ("new", 0));
     }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate flows`: the connections that are tracked, with class, rule, inside
-//! host, bytes and rate.
+//! `weirgate flows`: lists the tracked connections with class, rule, inside host, bytes and rate.
 //!
-//! Connection tracking knows connections, not classes. A packet of each
-//! direction, as long as the direction's packets are in the mean, is run
-//! through the tables that are applied, with the connection's mark, bytes and
-//! state as the kernel has them (crate `explain`). What a limit by rate would
-//! decide at that moment is not known and is taken as within.
+//! Connection tracking knows connections, but not classes. So a packet of each direction runs
+//! through the applied tables in the simulator (crate `explain`). It has the mean length of the
+//! direction's packets, and the connection's mark, bytes and state. The result of a rate limit at
+//! that moment is unknown; the packet counts as within it.
 
 mod conditioners;
 mod receive;
@@ -37,9 +35,9 @@ use weirgate_units::{Arrange as _, Inserted as _};
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Sorted, Sorter};
 
-/// Flags of a segment in mid-connection: ACK.
+/// The TCP flags of a segment in mid-connection: ACK.
 const ACK: u8 = 0x10;
-/// Flags of the first segment: SYN.
+/// The TCP flags of the first segment: SYN.
 const SYN: u8 = 0x02;
 
 /// What `weirgate flows` takes.
@@ -78,7 +76,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A time to measure rates over.
+/// Parses the time over which rates are measured.
 fn interval(text: &str) -> Result<Duration, String> {
     let span: Span = text
         .parse()
@@ -92,18 +90,18 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// One direction of a connection.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Half {
-    /// The class; none where the direction is not shaped.
+    /// The class, or `None` if the direction is not shaped.
     pub class: Option<String>,
-    /// The policy's place that decides, or what else does.
+    /// The place in the policy that decides, or another reason.
     rule: String,
     packets: u64,
-    /// Bytes of IP packets.
+    /// The bytes of IP packets.
     bytes: u64,
-    /// Bits of IP packets in a second, over the interval.
+    /// The rate of IP packets over the interval, in bits per second.
     pub bits_per_second: u64,
 }
 
-/// A connection.
+/// A connection with its two directions.
 #[derive(Debug, Serialize)]
 pub struct Flow {
     protocol: String,
@@ -257,8 +255,7 @@ fn end(address: IpAddr, port: u16) -> String {
     }
 }
 
-/// What tells watch the classes of connections: the policy, and the tables that
-/// it leads to.
+/// Returns the sorter with which `watch` finds the classes of connections.
 pub fn sorter(policy: Policy, applied: State) -> Sorter {
     let sort = move |connection: &Connection, subnets: &[Subnet]| {
         let view = View {
@@ -280,7 +277,7 @@ pub fn sorter(policy: Policy, applied: State) -> Sorter {
     Sorter(Some(Arc::new(sort)))
 }
 
-/// What flows are seen with.
+/// The data for turning connections into flows.
 struct View<'a> {
     policy: &'a Policy,
     applied: &'a State,
@@ -290,13 +287,13 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// The connection as a flow; `None` where it does not cross the link.
+    /// Returns the connection as a flow, or `None` if it does not cross the link.
     fn flow(&self, connection: &Connection) -> Option<Flow> {
         let Connection {
             original, reply, ..
         } = connection;
         let opened_inside = self.opened_inside(connection)?;
-        // As they stand before source NAT, and after destination NAT.
+        // The addresses before source NAT and after destination NAT.
         let upward = if opened_inside { *original } else { *reply };
         let arriving = if opened_inside { *reply } else { *original };
         let before = self.before.get(original).and_then(|one| one.carried);
@@ -334,7 +331,7 @@ impl View<'_> {
         })
     }
 
-    /// Whether the end that opened it is inside; `None` where both are.
+    /// Returns whether the inside end opened the connection, or `None` if both ends are inside.
     fn opened_inside(&self, connection: &Connection) -> Option<bool> {
         let Connection {
             original, reply, ..
@@ -347,8 +344,8 @@ impl View<'_> {
         }
     }
 
-    /// Whether an address is the router's or behind it: on a subnet of a device
-    /// that is not the link's.
+    /// Returns whether an address is the router's or behind it: on a subnet of a device that is not
+    /// the link's.
     fn is_inside(&self, address: IpAddr) -> bool {
         let wan = self.policy.link.device.value.as_str();
         let others = self.subnets.iter().filter(|subnet| subnet.device != wan);
@@ -359,7 +356,7 @@ impl View<'_> {
         self.subnets.iter().any(|subnet| subnet.own == address)
     }
 
-    /// One direction: its class, and what it carried now and before.
+    /// Returns one direction: its class, and what it carried before and now.
     fn half(
         &self,
         connection: &Connection,
@@ -423,7 +420,7 @@ fn turned(tuple: Tuple) -> Tuple {
     }
 }
 
-/// A packet of the connection in this direction, of the mean length.
+/// Returns a packet of the connection in this direction, with the mean length.
 fn packet(connection: &Connection, tuple: Tuple, carried: Carried) -> Packet {
     let begins = !connection.answered;
     let mut blueprint = Blueprint {
@@ -453,7 +450,7 @@ fn packet(connection: &Connection, tuple: Tuple, carried: Carried) -> Packet {
     }
 }
 
-/// A protocol as it is printed.
+/// Returns the name of a protocol, as it is printed.
 pub fn protocol(number: u8) -> String {
     match number {
         1 => "icmp".to_owned(),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate flows --policed`: the connections and streams that `[receive]` holds
-//! to a rate, with what was measured of them, their windows and states (the
-//! reports of Shah 1999, section 5.3).
+//! `weirgate flows --policed`: lists the connections and streams that `[receive]` polices, with
+//! their measured rates, windows and states. These are the reports of Shah 1999, section 5.3.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,47 +15,46 @@ use weirgate_policy::{Direction, Policy};
 use weirgate_state::State;
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// A connection or stream.
+/// A policed connection or stream.
 #[derive(Debug, Serialize)]
 struct HeldFlow {
     /// `tcp` or `udp`.
     protocol: &'static str,
-    /// The device by which it comes.
+    /// The device on which it arrives.
     device: String,
-    /// The end on this side, as the device sees it.
+    /// The local end, as the device sees it.
     receiver: SocketAddr,
-    /// The end outside.
+    /// The remote end.
     sender: SocketAddr,
-    /// What was measured last: of TCP's payload, of a stream's IP packets.
+    /// The last measured rate: of TCP's payload, or of a stream's IP packets.
     bits_per_second: u64,
-    /// `limited`, `protected`, or where a stream is:
-    /// `okay`, `drop`, `warn`, `kill`.
+    /// `limited` or `protected` for a connection; `okay`, `drop`, `warn` or `kill` for a stream.
     state: &'static str,
-    /// The class of what a connection sends.
+    /// The class of the packets that a connection sends.
     class: Option<String>,
-    /// The window last offered, in bytes; none before the first.
+    /// The window that was last offered, in bytes, or `None` before the first.
     window: Option<u32>,
-    /// What the receiver itself would have offered.
+    /// The window that the receiver itself would have offered, in bytes.
     offered: Option<u32>,
-    /// Bytes of payload that came by a connection.
+    /// The bytes of payload that a connection received.
     bytes: Option<u64>,
-    /// Datagrams of a stream that were not delivered.
+    /// The datagrams of a stream that were not delivered.
     discarded: Option<u64>,
 }
 
-/// Which flows, how many of them, and how they are printed.
+/// The flows to list, and the form of the output.
 pub struct Wanted<'a> {
-    /// Only those of this end.
+    /// The host to which the list is limited.
     pub host: Option<IpAddr>,
-    /// Only those of this class.
+    /// The class to which the list is limited.
     pub class: Option<&'a str>,
-    /// At most so many in a table.
+    /// The most flows in a table.
     pub most: usize,
-    /// As JSON.
+    /// Whether the output is JSON.
     pub json: bool,
 }
 
-/// Lists them.
+/// Lists the flows.
 pub async fn run(
     site: &Site,
     policy: &Policy,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate flows --summary`: the table of connections in numbers.
+//! `weirgate flows --summary`: prints the size and make-up of the connection table.
 
 use crate::whole::flows::{Flow, protocol};
 use serde::Serialize;
@@ -10,27 +10,28 @@ use weirgate_console::output;
 use weirgate_kernel::Connection;
 use weirgate_units::Arrange as _;
 
-/// What the table holds.
+/// The numbers of the connection table.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// All that are tracked, whether they cross the link or not.
+    /// All tracked connections, whether they cross the link or not.
     entries: u64,
-    /// How many are tracked at most; none where that is not known.
+    /// The most connections that the kernel tracks, or `None` if unknown.
     limit: Option<u64>,
-    /// Those that nobody answered.
+    /// The connections without any reply.
     unreplied: u64,
-    /// Those with a mark, which is where kept decisions are.
+    /// The connections with a mark, which stores kept decisions.
     marked: u64,
-    /// By protocol and the port that was asked for, most first.
+    /// The counts by protocol and destination port, most connections first.
     ports: Vec<Service>,
-    /// By class, of those that cross the link; `-` where a direction has none.
+    /// The counts by class, of the connections that cross the link; `-` stands for a direction
+    /// without a class.
     classes: BTreeMap<String, Halves>,
 }
 
 #[derive(Debug, Serialize)]
 struct Service {
     protocol: String,
-    /// 0 where the protocol has none.
+    /// The port, or 0 if the protocol has none.
     port: u16,
     #[serde(flatten)]
     count: Count,
@@ -43,8 +44,7 @@ struct Count {
     marked: u64,
 }
 
-/// The connections that are of a class upstream and downstream, and what they
-/// carry there.
+/// The number of connections with this class upstream and downstream, and their rates.
 #[derive(Debug, Default, Serialize)]
 struct Halves {
     up: u64,
@@ -62,7 +62,7 @@ impl Count {
 }
 
 impl Summary {
-    /// Of all connections, and of those that cross the link.
+    /// Counts all connections, and the classes of the flows that cross the link.
     pub fn of(connections: &[Connection], flows: &[Flow], limit: Option<u64>) -> Self {
         let mut all = Count::default();
         let mut by_port: BTreeMap<(u8, u16), Count> = BTreeMap::new();
@@ -102,7 +102,7 @@ impl Summary {
         }
     }
 
-    /// Prints it, with at most so many ports.
+    /// Prints the summary, with at most `most` ports.
     pub fn print(&self, most: usize, json: bool) -> Result<(), Failure> {
         if json {
             output::data(&serde_json::to_string_pretty(self)?)?;

@@ -5,19 +5,19 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_init::Question;
 
-/// Who answers what no option does.
+/// The source of answers that no option gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// A person at a terminal.
+    /// A user at a terminal.
     Terminal,
-    /// What is offered is taken.
+    /// The suggested values.
     Defaults,
-    /// Nobody.
+    /// No source: a question is an error.
     Nobody,
 }
 
 impl Ask {
-    /// A terminal where there is one, unless nothing is to be asked.
+    /// Returns the terminal if there is one, or `Defaults` if nothing is to be asked.
     pub fn of(silent: bool) -> Self {
         if silent {
             Self::Defaults
@@ -28,17 +28,17 @@ impl Ask {
         }
     }
 
-    /// Whether questions are asked.
+    /// Returns whether questions are asked.
     pub fn asks(self) -> bool {
         self == Self::Terminal
     }
 
-    /// Whether what is offered is taken.
+    /// Returns whether the suggested values are used.
     pub fn takes_defaults(self) -> bool {
         self == Self::Defaults
     }
 
-    /// Asks until the answer can be read. An empty one is the default.
+    /// Asks until the answer is valid. An empty answer means the default.
     pub fn question<T>(
         self,
         question: &Question,
@@ -71,7 +71,7 @@ impl Ask {
         }
     }
 
-    /// Offers something; nothing but a yes is one. Without a terminal it is a no.
+    /// Asks a yes-or-no question. Only `y` and `yes` mean yes. Without a terminal the answer is no.
     pub fn offer(self, what: &str) -> Result<bool, Failure> {
         if !self.asks() {
             return Ok(false);
@@ -88,13 +88,13 @@ fn say(text: &str) -> io::Result<()> {
     err.flush()
 }
 
-/// A line of what is typed. Its end, which a person makes with Ctrl-D, ends all.
+/// Reads a line of input. The end of the input (Ctrl-D) is an error.
 fn entered(prompt: &str) -> Result<String, Failure> {
     say(&format!("> {prompt}"))?;
     let mut text = String::new();
     if io::stdin().lock().read_line(&mut text)? == 0 {
         say("\n")?;
-        return Err(wrong("no answer came"));
+        return Err(wrong("no answer was given"));
     }
     Ok(text)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The delay of a line, idle and full, with a host where `weirgate probe --serve`
-//! runs: as much as fits into a first look. `weirgate probe` measures better.
+//! The delay of a line, idle and under load, with a host where `weirgate probe --serve` runs. This
+//! is a short measurement for a first policy; `weirgate probe` measures better.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -13,38 +13,38 @@ use weirgate_probe::{Direction, Doing, Manner, Ping, Play, Played, Sequence, Sto
 use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
-/// Time between two echoes, and the bytes of each.
+/// The time between two echoes, and the bytes of each.
 const GAP: Duration = Duration::from_millis(50);
 const ECHO: u32 = 84;
-/// Transfers at once: one alone may not fill a long line.
+/// The number of parallel transfers: a single one may not fill a long line.
 const TRANSFERS: u16 = 4;
-/// The line is idle for so long, and full for so long each way; between the two
-/// what is left of the first drains.
+/// The times for which the line is idle, and under load in each direction. Between the two loads,
+/// the queue of the first drains.
 const IDLE: Duration = Duration::from_secs(2);
 const FULL: Duration = Duration::from_secs(6);
 const DRAINS: Duration = Duration::from_secs(1);
-/// What comes in the first part of a load says nothing of a full line.
+/// The start of a load, which is left out because the line is not full yet.
 const BEGINS: Duration = Duration::from_millis(1500);
-/// IP and TCP headers with timestamps (RFC 7323), in bytes.
+/// The length of IP and TCP headers with timestamps (RFC 7323), in bytes.
 const HEADERS: u32 = 52;
 
-/// One direction when it was full.
+/// The measurement of one direction under load.
 #[derive(Debug, Clone, Copy)]
 pub struct Full {
-    /// The round trip that 95 of 100 did not exceed; `None` where none came back.
+    /// The 95th percentile of round trips, or `None` if no echo returned.
     pub high: Option<Duration>,
-    /// The rate of TCP's data.
+    /// The rate of TCP payload.
     pub rate: Rate,
 }
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Debug, Clone)]
 pub struct Delay {
-    /// The round trip that half of them did not exceed, on the idle line.
+    /// The median round trip on the idle line.
     pub idle: Option<Duration>,
-    /// The line full upwards.
+    /// The line under upstream load.
     pub up: Full,
-    /// The line full downwards.
+    /// The line under downstream load.
     pub down: Full,
 }
 
@@ -70,7 +70,7 @@ impl Delay {
         let full = |number: usize| {
             let (from, to) = sequence.plays[number].runs[0];
             let own = || played.transfers.iter().filter(|one| one.play == number);
-            // All of them together: when one has ended, others are faster.
+            // Count all transfers together: after one has ended, the others are faster.
             let ends = own().map(|one| one.end).max();
             let begins = own().map(|one| one.begin).min();
             let time = ends
@@ -90,7 +90,7 @@ impl Delay {
         }
     }
 
-    /// For programs; times in milliseconds, rates in bits a second.
+    /// Returns the result as JSON. Times are in milliseconds, rates in bits per second.
     pub fn json(&self) -> Value {
         let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
         json!({
@@ -103,7 +103,7 @@ impl Delay {
     }
 }
 
-/// The round trip that so many of 100 did not exceed, of the echoes of a time.
+/// Returns the given percentile of the round trips of echoes within a time.
 fn among(played: &Played, from: Duration, to: Duration, of_100: usize) -> Option<Duration> {
     let echoes = played.echoes.iter();
     let mut times: Vec<Duration> = echoes
@@ -115,7 +115,7 @@ fn among(played: &Played, from: Duration, to: Duration, of_100: usize) -> Option
     times.get(place).copied()
 }
 
-/// Echoes all the time; downloads, then uploads.
+/// Returns the sequence: echoes all the time, downloads, then uploads.
 fn sequence() -> Sequence {
     let down = (IDLE, IDLE + FULL);
     let up = (down.1 + DRAINS, down.1 + DRAINS + FULL);
@@ -147,16 +147,16 @@ fn sequence() -> Sequence {
     }
 }
 
-/// What a rate of TCP's data takes on the wire, in packets of so many bytes.
+/// Returns the rate on the wire of a rate of TCP payload, in packets of `mtu` bytes.
 pub fn on_the_wire(data: Rate, layer: LinkLayer, mtu: u32) -> Rate {
     let data_bytes = f64::from(mtu.saturating_sub(HEADERS).max(1));
     let wire = f64::from(layer.wire_bytes(mtu)) / data_bytes;
     let bits = data.as_bits_per_second() as f64 * wire;
-    // Whole kbit/s, as policies have them.
+    // Policies have rates in whole kbit/s.
     Rate::kbit((bits / 1e3) as u64)
 }
 
-/// Delays side by side.
+/// Returns the delays as a table.
 pub fn table(before: &Delay, after: Option<&Delay>) -> String {
     let mut text = format!(
         "\nRound trips   {:>10} {:>10} {:>10}\n",
@@ -164,7 +164,7 @@ pub fn table(before: &Delay, after: Option<&Delay>) -> String {
     );
     let ms = |time: Option<Duration>| {
         time.map_or_else(
-            || "none came".to_owned(),
+            || "no reply".to_owned(),
             |time| format!("{:.1} ms", time.as_secs_f64() * 1e3),
         )
     };
@@ -211,7 +211,7 @@ mod tests {
                 transfer(1, 9000, 15_000, 750_000),
             ],
             seconds: Vec::new(),
-            // The one at 2500 comes while the queue still grows.
+            // The echo at 2500 arrives while the queue still grows.
             echoes: vec![
                 echo(0, 20),
                 echo(50, 21),
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn the_wire_takes_more_than_tcp_has() {
         let layer = LinkLayer::named("ethernet").expect("a name");
-        // 1448 bytes of data are 1538 on the wire.
+        // 1448 bytes of payload take 1538 bytes on the wire.
         let wire = on_the_wire(Rate::kbit(14_480), layer, 1500);
         assert_eq!(wire, Rate::kbit(15_380));
     }

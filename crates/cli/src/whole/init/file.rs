@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy's file, which a signal takes back together with what was applied.
+//! The policy's file. A signal undoes the file together with the applied policy.
 
 use crate::policy::change;
 use std::fs;
@@ -15,32 +15,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::output;
 
-/// The exit status of a program that SIGINT ended, as shells have it.
+/// The exit status of a program that SIGINT ended, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// What there is to take back.
+/// The changes to undo.
 #[derive(Debug, Default)]
 struct Done {
-    /// The file was written.
+    /// Whether the file was written.
     written: bool,
-    /// What it had before, where it was there.
+    /// The former contents of the file, if it existed.
     before: Option<Vec<u8>>,
-    /// The folder was made for it.
+    /// The folder, if it was created for the file.
     made: Option<PathBuf>,
-    /// What it says is in force, and waits to be confirmed.
+    /// Whether the policy is applied and waits for confirmation.
     applied: bool,
-    /// All of it is to stay.
+    /// Whether all changes stay.
     kept: bool,
 }
 
-/// Takes everything back where SIGINT, SIGTERM or SIGHUP comes before
-/// [`Undo::keep`].
+/// Undoes all changes if SIGINT, SIGTERM or SIGHUP arrives before [`Undo::keep`].
 pub struct Undo {
     file: PathBuf,
     done: Arc<Mutex<Done>>,
 }
 
-/// Signals that end a program.
+/// The signals that end a program.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -58,8 +57,8 @@ impl Signals {
     }
 }
 
-/// Puts back what was there. What is being applied right now, its guard takes
-/// back when this process is gone.
+/// Restores the former file and state. If a change is being applied at the moment, its guard undoes
+/// it after this process ends.
 fn take_back(state: &Path, file: &Path, done: &Done) {
     if done.applied
         && let Err(failure) = change::take_back(state)
@@ -83,7 +82,7 @@ fn lock(done: &Mutex<Done>) -> MutexGuard<'_, Done> {
 }
 
 impl Undo {
-    /// Begins to watch for signals.
+    /// Starts to watch for signals.
     pub fn watch(state: &Path, file: &Path) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let signals = {
@@ -102,7 +101,7 @@ impl Undo {
         let done = Arc::clone(&undo.done);
         thread::spawn(move || {
             runtime.block_on(signals.any());
-            // Nothing more is done from here on, because the lock is kept.
+            // The lock is kept, so the main thread changes nothing after this.
             let done = lock(&done);
             if !done.kept {
                 take_back(&state, &file, &done);
@@ -112,7 +111,7 @@ impl Undo {
         Ok(undo)
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file, completely or not at all.
     pub fn write(&self, text: &str, replace: bool) -> Result<(), Failure> {
         let refused = |error: io::Error| wrong(format!("{}: {error}", self.file.display()));
         let mut done = lock(&self.done);
@@ -140,12 +139,12 @@ impl Undo {
         Ok(())
     }
 
-    /// What the file says is in force from now on.
+    /// Records that the policy is applied.
     pub fn applied(&self) {
         lock(&self.done).applied = true;
     }
 
-    /// From now on nothing is taken back.
+    /// Records that all changes stay.
     pub fn keep(&self) {
         lock(&self.done).kept = true;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate init`: a first policy.
+//! `weirgate init`: writes a first policy.
 //!
-//! Crate kernel looks, crate init chooses and writes; here it is asked, measured,
-//! shown, and applied by the code of `weirgate apply`.
+//! The kernel crate looks, and the init crate chooses and writes. This module asks the user,
+//! measures, shows the result, and applies it with the code of `weirgate apply`.
 
 mod ask;
 mod delay;
@@ -82,12 +82,12 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Findings of the doctor that `apply` itself mends; and one about a session that
-/// init itself supposes, of a device that carries none.
+/// Findings of the doctor that are not shown. `apply` mends those of `MENDED`. `SUPPOSED` is about
+/// a PPPoE session, which init only assumes on a device without one.
 const MENDED: [&str; 2] = ["segmentation-offload", "receive-offload"];
 const SUPPOSED: &str = "pppoe-mtu";
 
-/// Looks, asks, writes, and applies where that is wanted.
+/// Looks at the machine, asks, writes the policy, and applies it if requested.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     if !arguments.json && !arguments.replace && arguments.output.exists() {
         return Err(wrong(format!(
@@ -149,7 +149,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         apply::Printed::End,
     ));
     if outcome.is_err() {
-        // What was asked and found out is worth keeping; nothing is applied.
+        // Keep the file: the answers and findings are useful, and nothing is applied.
         undo.keep();
         return outcome;
     }
@@ -195,7 +195,7 @@ struct Wanted {
     purpose: (&'static Purpose, Vec<u16>),
 }
 
-/// From options, else from questions.
+/// Returns the answers of options, and asks for the others.
 fn wanted(ask: Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Failure> {
     let given = arguments.up.zip(arguments.down);
     let given = given.map(|(up, down)| Rates::Given(up, down));
@@ -243,7 +243,8 @@ fn wanted(ask: Ask, arguments: &Arguments, found: &Found) -> Result<Wanted, Fail
     })
 }
 
-/// Measured rates are those of TCP's data; the policy has those on the wire.
+/// Returns the answers for the policy. Measured rates are of TCP payload and are converted to rates
+/// on the wire.
 fn answers(wanted: Wanted, found: &Found, before: Option<&Delay>) -> Result<Answers, Failure> {
     let (purpose, ports) = wanted.purpose;
     let name = wanted.line.layer(found.dial);
@@ -268,7 +269,7 @@ fn answers(wanted: Wanted, found: &Found, before: Option<&Delay>) -> Result<Answ
     })
 }
 
-/// What the doctor says of the machine under the policy, but what `apply` mends.
+/// Returns the findings of the doctor for this policy, without those that `apply` mends.
 fn findings(machine: &Machine, found: &Found, loaded: &Loaded) -> Vec<Finding> {
     let mut all = Vec::new();
     for policy in loaded.policies() {
@@ -320,7 +321,7 @@ fn document(found: &Found, text: &str, findings: &[Finding], before: Option<&Del
     Ok(Status::Done)
 }
 
-/// The delay, or how to measure it; and what is to be done next.
+/// Prints the delay, or how to measure it, and the next step.
 fn print_delays(before: Option<&Delay>, after: Option<&Delay>, next: &str) -> Outcome {
     let delay = before.map_or_else(
         || "\nThe delay is not measured, because no host was named: `--measure HOST`.\n".to_owned(),

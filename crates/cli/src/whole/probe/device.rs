@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The device by which this machine reaches a host, as a policy names it.
+//! The device through which this machine reaches a host, for the `device` field of a policy.
 //!
-//! It is read from the main routing table; rules that choose another table
-//! (ip-rule(8)) are not followed.
+//! It comes from the main routing table. Rules that select another table (ip-rule(8)) are not
+//! followed.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `RTF_REJECT` (linux/ipv6_route.h): the route refuses what it matches.
+/// `RTF_REJECT` (linux/ipv6_route.h): a route that rejects the packets it matches.
 const REJECT: u32 = 0x0200;
 
-/// The line `device = ...` of a policy for the link towards a host.
+/// Returns the line `device = ...` of a policy for the link towards a host.
 pub fn line(host: IpAddr) -> String {
     let found = match host {
         IpAddr::V4(host) => read("/proc/net/route").and_then(|table| of_route(&table, host)),
@@ -28,8 +28,10 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// The device in `/proc/net/route`: of the longest prefix, then of the least
-/// metric. Addresses are in network order, printed as numbers of this machine.
+/// Returns the device in `/proc/net/route` with the longest prefix, and among equals the smallest
+/// metric.
+///
+/// The file prints addresses in network order as numbers in host order.
 fn of_route(table: &str, host: Ipv4Addr) -> Option<String> {
     let host = u32::from_ne_bytes(host.octets());
     let routes = table.lines().skip(1).filter_map(|line| {
@@ -45,7 +47,7 @@ fn of_route(table: &str, host: Ipv4Addr) -> Option<String> {
     routes.max().map(|(_, _, device)| device.to_owned())
 }
 
-/// The same in `/proc/net/ipv6_route`.
+/// Returns the device in `/proc/net/ipv6_route`, by the same rules.
 fn of_ipv6_route(table: &str, host: Ipv6Addr) -> Option<String> {
     let routes = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate probe`: a real link, measured from its ends.
+//! `weirgate probe`: measures a real link from its ends.
 
 mod device;
 mod remote;
@@ -21,10 +21,10 @@ use weirgate_probe::{
 };
 use weirgate_units::Rate;
 
-/// Where others are served unless configured.
+/// The default address of `--serve`.
 const EVERYWHERE: &str = "[::]:7887";
 
-/// Round trips on the idle line.
+/// The number of round trips on the idle line.
 const IDLE: u32 = 20;
 
 /// What to measure.
@@ -59,7 +59,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Serves, or measures both directions.
+/// Serves other clients, or measures both directions.
 pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(address) = arguments.serve {
         return serve(address);
@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.sequence.is_some() {
         return handed::over();
     }
-    // Before anything is measured that could not be kept.
+    // Create the folder first, so that nothing is measured that could not be stored.
     let folder = arguments
         .write
         .as_deref()
@@ -99,24 +99,23 @@ pub fn run(arguments: &Arguments) -> Outcome {
 fn serve(address: SocketAddr) -> Outcome {
     let refused = |error| Failure::Input(format!("weirgate: {address}: {error}"));
     let server = Server::bind(address).map_err(refused)?;
-    // The port that the kernel chose, where it was to choose one.
+    // The bound address has the port that the kernel chose, if port 0 was given.
     let same = server.address()?;
     let bulk = BulkServer::bind(same).map_err(refused)?;
     output::note(&format!("weirgate: answers at {same} (UDP and TCP)"));
     let transfers = std::thread::spawn(move || bulk.run());
     server.run()?;
-    // It ends with this process.
+    // The thread ends with this process.
     drop(transfers);
     Ok(Status::Done)
 }
 
-/// What was measured.
+/// The result of the measurement.
 struct Measured {
     host: String,
     address: SocketAddr,
     idle: Duration,
-    /// The largest packet, where the host answers ICMP echoes and they are allowed
-    /// here.
+    /// The largest packet, if the host answers ICMP echoes and this user may send them.
     mtu: Option<Mtu>,
     up: MeasuredLine,
     down: MeasuredLine,
@@ -144,7 +143,7 @@ fn ask(host: &str, address: SocketAddr, log: &mut Log) -> Result<Found, Failure>
         host: host.to_owned(),
         address,
         idle,
-        // What cannot be decided this way is left out.
+        // Leave out the largest packet if it cannot be determined this way.
         mtu: mtu.ok().flatten(),
         up: one(Direction::Up)?,
         down: one(Direction::Down)?,
@@ -168,8 +167,8 @@ fn text_of(progress: Progress) -> String {
     }
 }
 
-/// How long a line under load makes others wait, as a grade; the steps are
-/// those of the bufferbloat tests on the web (performance.md names them).
+/// Returns the grade for the delay that a loaded line adds. The limits are those of the bufferbloat
+/// tests on the web (performance.md names them).
 pub fn grade(waited: Duration) -> &'static str {
     match waited.as_millis() {
         0..5 => "A+",
@@ -187,8 +186,8 @@ impl Measured {
         Duration::from_nanos(longest.as_nanos())
     }
 
-    /// Full data packets that the downstream carries for each acknowledgement
-    /// that the upstream does (`linklayer::ack`).
+    /// Returns how many full data packets the downstream carries for each acknowledgement on the
+    /// upstream (`linklayer::ack`).
     fn asymmetry(&self) -> Option<f64> {
         ack::bandwidth_ratio(self.down.ip_rate, self.up.ip_rate, 1500, 52)
     }
@@ -219,9 +218,11 @@ impl Measured {
         text
     }
 
-    /// A policy's link section, as far as it is known. A policy has one layer for
-    /// both directions: that of the direction of which it is known, and there
-    /// the other one's rate is what its IP packets take by it.
+    /// Returns a policy's link section, as far as it is known.
+    ///
+    /// A policy has one layer for both directions. It is that of the first direction where it is
+    /// known. The wire rate of the other direction is then calculated from its rate of IP packets
+    /// with this layer.
     fn link(&self) -> String {
         let directions = [&self.up, &self.down];
         let known = directions.into_iter().find_map(|direction| {
@@ -281,7 +282,7 @@ impl Measured {
     }
 }
 
-/// What packets of [`FULL`] bytes at a rate of IP bytes take on the wire.
+/// Returns the rate on the wire of an IP rate, for packets of [`FULL`] bytes.
 fn on_the_wire(ip_rate: Rate, fit: Fit) -> Option<Rate> {
     let layer = LinkLayer::custom(fit.overhead, 0, fit.framing).ok()?;
     let bits = u128::from(ip_rate.as_bits_per_second()) * u128::from(layer.wire_bytes(FULL));
@@ -289,7 +290,7 @@ fn on_the_wire(ip_rate: Rate, fit: Fit) -> Option<Rate> {
     Some(Rate::bits_per_second(bits))
 }
 
-/// The largest packet in words.
+/// Returns the largest packet as text.
 pub fn mtu_words(mtu: Mtu) -> String {
     let least = if mtu.exact { "" } else { "at least " };
     format!("The largest packet has {least}{} bytes.", mtu.bytes)
@@ -407,7 +408,7 @@ mod tests {
             "{both}"
         );
         assert!(!both.contains("not"), "{both}");
-        // 1400 bytes and 32 are 30 cells, 1590 bytes.
+        // 1400 bytes and 32 bytes of overhead take 30 cells, which are 1590 bytes.
         let one = link(direction(440, &[]), direction(1680, &[(32, 2000)]));
         let up = "up = \"500kbit\" # not sure: by the other direction's layer\n";
         assert!(one.contains(up), "{one}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate probe` with hosts that merely answer: ICMP or irtt for round trips,
-//! iperf3 or a web server's file to fill the line.
+//! `weirgate probe` with hosts that do not run weirgate: ICMP or irtt for round trips, and iperf3
+//! or a file on a web server to fill the line.
 
 use crate::whole::probe::{device, framing, grade, mtu_words};
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ use weirgate_probe::{
 };
 use weirgate_units::{ParseError, Rate, Size, Span};
 
-/// Bytes of IPv4 and TCP in a packet, with the timestamps that hosts use (RFC
-/// 7323 section 3.2); IPv6 has 20 more.
+/// The length of IPv4 and TCP headers with the usual timestamps (RFC 7323 section 3.2), in bytes.
+/// IPv6 headers are 20 bytes longer.
 const HEADERS: u32 = 52;
-/// The largest packet, where it is not known.
+/// The assumed largest packet if it is not known, in bytes.
 const USUAL: u32 = 1500;
 
-/// Whom to ask.
+/// The hosts to measure with.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
@@ -63,7 +63,7 @@ fn length(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// Measures.
+/// Measures with the hosts of the arguments.
 pub fn ask(
     arguments: &Arguments,
     folder: Option<&RunFolder>,
@@ -141,7 +141,7 @@ impl Measured {
         self.found.mtu.map_or(USUAL, |mtu| mtu.bytes.min(USUAL))
     }
 
-    /// The rate of full IP packets, from that of TCP's data.
+    /// Returns the rate of full IP packets for the rate of TCP payload.
     fn ip_rate(&self, loaded: &Loaded) -> Rate {
         let headers = HEADERS + if self.host.is_ipv4() { 0 } else { 20 };
         let mtu = f64::from(self.mtu());
@@ -150,7 +150,7 @@ impl Measured {
         Rate::bits_per_second(bits.round() as u64)
     }
 
-    /// How cells go, where round trips show them.
+    /// Returns the layer with cells, if the round trips show that it is the only one.
     fn cells(&self) -> Option<Fit> {
         let layer = self.found.layer.as_ref()?;
         let alone = layer.cut == Some(Cut::Cells) && layer.overhead().is_some();
@@ -227,7 +227,7 @@ impl Measured {
         ack::bandwidth_ratio(self.ip_rate(down), self.ip_rate(up), 1500, HEADERS)
     }
 
-    /// A policy's link section, where something of the rates is known.
+    /// Returns a policy's link section, if a rate is known.
     fn link(&self) -> Option<String> {
         if self.found.up.is_none() && self.found.down.is_none() {
             return None;
@@ -297,7 +297,7 @@ impl Measured {
         })
     }
 
-    /// Every echo: which part of the measurement, when, how long.
+    /// Returns every echo as CSV: the part of the measurement, the time, and the round trip.
     fn echoes(&self) -> String {
         let mut text = String::from("part,at_ms,round_trip_ms\r\n");
         let mut add = |part: &str, echoes: &Echoes| {

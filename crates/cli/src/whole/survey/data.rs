@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was seen, for programs: JSON, and tables as CSV.
+//! The result of a survey for programs: JSON, and tables as CSV.
 
 use crate::whole::survey::seen::Seen;
 use crate::whole::survey::tables::{self, Rows, grouped, ports, protocol, sizes, version};
@@ -9,7 +9,7 @@ use weirgate_bpf::{Spread, SurveyCount, SurveyDirection};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 
-/// Every second: bytes that arrived and that left.
+/// Returns the bytes that arrived and left in every second, as CSV.
 pub fn seconds(seen: &Seen) -> String {
     let head = String::from("second,arrived_bytes,left_bytes\r\n");
     let lines = seen.seconds.iter().enumerate();
@@ -20,7 +20,8 @@ pub fn seconds(seen: &Seen) -> String {
     })
 }
 
-/// Times from packet to packet: how many of those that arrived, and of those that left.
+/// Returns the histogram of times between packets, as CSV: the counts of arriving and leaving
+/// packets.
 pub fn gaps(directions: &[SurveyDirection; 2]) -> String {
     let head = String::from("from_ns,to_ns,arrived,left\r\n");
     let steps = tables::gaps(directions).into_iter();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate survey`: what passes a device, by protocol, port and size, when,
-//! and how full it makes the line.
+//! `weirgate survey`: counts the packets of a device by protocol, port, size and time, and shows
+//! how full the line is.
 
 mod data;
 mod seen;
@@ -21,7 +21,7 @@ use weirgate_linklayer::{Framing, LinkLayer};
 use weirgate_state::DeviceName;
 use weirgate_units::{ParseError, Rate, Span};
 
-/// What to look at.
+/// The device to observe, and the options.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The device.
@@ -53,7 +53,7 @@ fn layer(text: &str) -> Result<LinkLayer, String> {
     LinkLayer::named(text).map_err(|error| error.to_string())
 }
 
-/// What the layer makes of packets.
+/// Converts a link layer to the parameters of the counting program.
 fn link(layer: &LinkLayer) -> SurveyLink {
     let (piece, piece_wire, kept) = match layer.framing() {
         Framing::None => (0, 0, true),
@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
                         information (CONFIG_DEBUG_INFO_BTF)";
             Failure::Input(format!("weirgate: {first}\n  {hint}"))
         })?;
-        // Before anything is seen that could not be kept.
+        // Create the folder first, so that nothing is counted that could not be stored.
         let kept = arguments
             .write
             .as_deref()
@@ -160,7 +160,8 @@ async fn look(survey: &Survey, arguments: &Arguments, device: String) -> Result<
         rate: arguments.rate,
         link: arguments.link,
         directions: survey.directions().map_err(wrong)?,
-        // First what is a part of the others.
+        // Read the services first: they are part of the protocols, whose counts must not be
+        // smaller.
         services: survey.services().map_err(wrong)?,
         protocols: survey.protocols().map_err(wrong)?,
         seconds,

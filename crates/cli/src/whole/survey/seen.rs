@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a survey saw.
+//! The result of a survey.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use weirgate_bpf::{SurveyCount, SurveyDirection, SurveyService};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::Rate;
 
-/// What was seen.
+/// The counts of a survey.
 pub struct Seen {
     pub device: String,
     pub time: Duration,
     pub rate: Option<Rate>,
     pub link: Option<LinkLayer>,
-    /// What arrived, and what left.
+    /// The arriving packets, then the leaving packets.
     pub directions: [SurveyDirection; 2],
     pub protocols: BTreeMap<SurveyService, SurveyCount>,
     pub services: BTreeMap<SurveyService, SurveyCount>,
-    /// Every second.
+    /// The counts of every second.
     pub seconds: Vec<Second>,
 }
 
-/// What passed from one look to the next, arriving and leaving.
+/// The bytes between two readings, arriving and leaving.
 pub struct Second {
     pub bytes: [u64; 2],
-    /// The same on the wire.
+    /// The bytes on the wire.
     pub wire: [u64; 2],
     pub time: Duration,
 }
 
 impl Second {
-    /// Bits by the second: a look may come late.
+    /// Returns the rate in bits per second. It uses the exact time, because a reading may be late.
     pub fn rate(&self, bytes: [u64; 2], direction: usize) -> u64 {
         (bytes[direction] as f64 * 8.0 / self.time.as_secs_f64().max(1e-3)) as u64
     }

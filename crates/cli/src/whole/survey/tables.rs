@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was counted, by names: protocols, ports, sizes, times between packets.
+//! The counts by protocol, port, size and time between packets.
 
 use crate::whole::survey::seen::Seen;
 use std::collections::BTreeMap;
 use weirgate_bpf::{SIZE_STEP, SurveyCount, SurveyDirection, SurveyService};
 use weirgate_units::Arrange as _;
 
-/// Protocols of IP that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+/// The IP protocols that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
-/// What packets are called by their protocol alone.
+/// Returns the name of a packet's protocol, without its port.
 pub fn protocol(service: SurveyService) -> String {
     match (service.ethertype, service.protocol) {
         (0x0800 | 0x86dd, 1 | 58) => String::from("ICMP"),
@@ -24,10 +24,10 @@ pub fn protocol(service: SurveyService) -> String {
     }
 }
 
-/// Names and what is counted under them, arriving and leaving.
+/// Names with their counts, arriving and leaving.
 pub type Rows = Vec<(String, [SurveyCount; 2])>;
 
-/// What is counted under one name, either way, those with most bytes first.
+/// Returns the counts summed by name, most bytes first.
 pub fn grouped(
     services: &BTreeMap<SurveyService, SurveyCount>,
     name: impl Fn(SurveyService) -> Option<String>,
@@ -44,7 +44,8 @@ pub fn grouped(
     groups
 }
 
-/// By protocol and port, with what was forgotten of too many ports.
+/// Returns the counts by protocol and port. Ports that did not fit into the map count as other
+/// ports.
 pub fn ports(seen: &Seen) -> Rows {
     let mut rows = grouped(&seen.services, |one| {
         (one.port > 0).then(|| format!("{} {}", protocol(one), one.port))
@@ -76,7 +77,7 @@ pub fn version(service: SurveyService) -> &'static str {
     }
 }
 
-/// By size, those that there were.
+/// Returns the counts by packet size, without empty rows.
 pub fn sizes(directions: &[SurveyDirection; 2]) -> Rows {
     let [arrives, leaves] = directions;
     let steps = arrives.sizes.iter().zip(&leaves.sizes).enumerate();
@@ -93,8 +94,8 @@ pub fn sizes(directions: &[SurveyDirection; 2]) -> Rows {
         .collect()
 }
 
-/// Times from packet to packet by their steps, as narrow as they were counted:
-/// how many of those that arrived, how many of those that left.
+/// Returns the histogram of times between packets, in nanoseconds, with the recorded steps: the
+/// counts of arriving and leaving packets.
 pub fn gaps(directions: &[SurveyDirection; 2]) -> BTreeMap<(u64, u64), [u64; 2]> {
     let mut steps: BTreeMap<(u64, u64), [u64; 2]> = BTreeMap::new();
     for (direction, seen) in directions.iter().enumerate() {

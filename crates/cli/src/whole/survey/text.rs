@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was seen, for people.
+//! The result of a survey as text.
 
 use crate::whole::survey::seen::Seen;
 use crate::whole::survey::tables::{Rows, gaps, grouped, ports, protocol, sizes, version};
@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use weirgate_bpf::SurveyDirection;
 use weirgate_units::Rate;
 
-/// Lines of a table.
+/// The most lines of a table.
 const MOST: usize = 15;
 
-/// The greatest of some rates; 0 without any.
+/// Returns the greatest rate, or 0 without any.
 fn peak(rates: impl Iterator<Item = u64>) -> f64 {
     rates.max().unwrap_or_default() as f64
 }
@@ -24,7 +24,8 @@ fn part(of: u64, all: u64) -> f64 {
     }
 }
 
-/// How full the line was with so many bits by the second of packets, and on the wire.
+/// Returns the text for the load of the line at these rates in bits per second, of packets and on
+/// the wire.
 fn full(seen: &Seen, [packets, wire]: [f64; 2]) -> String {
     let part = |bits: f64, rate: Rate| bits * 100.0 / rate.as_bits_per_second() as f64;
     match (seen.rate, &seen.link) {
@@ -117,7 +118,7 @@ pub fn report(seen: &Seen) -> String {
     text
 }
 
-/// The rows of long times between packets; nothing where there were none.
+/// Returns the table of times between packets, or nothing without any.
 fn wide_text(directions: &[SurveyDirection; 2]) -> String {
     let mut text = String::new();
     let wide = wide_gaps(directions);
@@ -138,11 +139,12 @@ fn wide_text(directions: &[SurveyDirection; 2]) -> String {
     text
 }
 
-/// The same in steps of two doublings, the widest of which ends at 17 s.
+/// Returns the histogram of times between packets in steps of a factor of four. The widest step
+/// ends at 17 s.
 fn wide_gaps(directions: &[SurveyDirection; 2]) -> Vec<(String, [u64; 2])> {
     let mut wide: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
     for ((_, to), counts) in gaps(directions) {
-        // The first power of four, in ns, that is not below the step's end.
+        // The first power of four, in ns, at or above the end of the step.
         let power = (to.max(1) - 1).checked_ilog2().map_or(0, |log| log / 2 + 1);
         let sum = wide.entry(power).or_default();
         sum[0] += counts[0];
@@ -150,7 +152,7 @@ fn wide_gaps(directions: &[SurveyDirection; 2]) -> Vec<(String, [u64; 2])> {
     }
     let named = wide.into_iter().map(|(power, counts)| {
         let end = 1_u64 << (2 * power);
-        // Below this there is but one step.
+        // There is only one step below this.
         let name = if end <= 4096 {
             format!("under {}", span(end))
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits in the terminal: the link of each device, the sites that use most,
-//! and the circuits that do among those that sent most.
+//! A provider's circuits in the terminal. It shows the link of each device, the sites that use
+//! most, and the busiest of the circuits that sent most.
 
 use crate::policy::show::human;
 use crate::whole::top::format::{bits, cut, ms, of};
@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Number, Sort, Step};
 
-/// The lines of all devices with circuits: at most so many of sites, and of circuits.
+/// Returns the lines for all devices with circuits, with at most `most` sites and `most` circuits.
 pub fn circuits(step: &Step, most: usize) -> Vec<String> {
     let mut all: Vec<&Change> = of(step, Sort::Circuits).collect();
     if all.is_empty() {
         return Vec::new();
     }
     let is_circuit = |one: &Change| !one.object.label("circuit").is_empty();
-    // The link sends most of all that is not one circuit.
+    // The link comes first: apart from circuits, nothing sends more.
     all.arrange_by_key(|one| {
         let sent = one.value(Number::CircuitsSentBytes).unwrap_or(0);
         (is_circuit(one), Reverse(sent))

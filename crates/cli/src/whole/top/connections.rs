@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate top` shows of connections, of cake's tins, and of what is done
-//! to packets without a queue. Lines fit 80 columns.
+//! The parts of `weirgate top` about connections, cake's tins, and devices without a queue. Lines
+//! fit 80 columns.
 
 use crate::policy::show::human;
 use crate::whole::top::details::queue_name;
@@ -10,14 +10,15 @@ use std::net::{IpAddr, SocketAddr};
 use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Flow, Legend, Number, Sort, Step};
 
-/// Columns of a flow beside its ends: the protocol and two rates.
+/// The columns of a flow besides its ends: the protocol and two rates.
 const BESIDE: usize = 6 + 12 + 12;
-/// Columns of an end of IPv4, with its port.
+/// The columns of an IPv4 end with its port.
 const END: usize = 24;
 
-/// Flows with most traffic; nothing where the connection table does not tell.
-/// Ends get the columns that the terminal has; where one needs more, all of
-/// the second stand in a line of their own.
+/// Returns the lines for the flows with most traffic, or none if the connection table is not known.
+///
+/// The ends get the columns that the terminal has. If one end needs more, every remote end gets a
+/// line of its own.
 pub fn flows(step: &Step, most: usize, width: usize) -> Vec<String> {
     if step.flows.is_empty() {
         return Vec::new();
@@ -58,7 +59,7 @@ pub fn flows(step: &Step, most: usize, width: usize) -> Vec<String> {
     lines
 }
 
-/// Connections: how many there are, and to which services.
+/// Returns the lines for connections: how many there are, and to which services.
 pub fn services(step: &Step) -> Vec<String> {
     let Some(whole) = of(step, Sort::Connections).next() else {
         return vec![String::from(
@@ -101,7 +102,7 @@ pub fn services(step: &Step) -> Vec<String> {
     lines
 }
 
-/// Cake's tins, where it has several; else nothing.
+/// Returns the lines for cake's tins, or none if no cake has several.
 pub fn tins(step: &Step, legend: &Legend) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<21} {:<12} {:>8} {:>6} {:>8} {:>6} {:>6} {:>6}",
@@ -124,7 +125,7 @@ pub fn tins(step: &Step, legend: &Legend) -> Vec<String> {
     or_nothing(lines)
 }
 
-/// A line for each conditioner, of the objects for its colours; else nothing.
+/// Returns a line for each conditioner, from the objects of its colours.
 pub fn conditioners(step: &Step) -> Vec<String> {
     let mut all: BTreeMap<[&str; 3], BTreeMap<&str, String>> = BTreeMap::new();
     for one in of(step, Sort::Conditioner) {
@@ -152,7 +153,7 @@ pub fn conditioners(step: &Step) -> Vec<String> {
     or_nothing(lines)
 }
 
-/// How senders are held to a rate by receive windows; else nothing.
+/// Returns the lines for devices where receive windows limit senders.
 pub fn windows(step: &Step) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:>11} {:>12} {:>13} {:>14}",
@@ -172,12 +173,12 @@ pub fn windows(step: &Step) -> Vec<String> {
     or_nothing(lines)
 }
 
-/// Nothing, where there is nothing below the heads of the columns.
+/// Returns no lines if there are only the column heads.
 fn or_nothing(lines: Vec<String>) -> Vec<String> {
     if lines.len() > 1 { lines } else { Vec::new() }
 }
 
-/// A rate in at most eight columns.
+/// Returns a rate in at most eight columns.
 fn short(rate: f64) -> String {
     match rate {
         rate if rate >= 1e6 => format!("{:.1} Mb", rate / 1e6),

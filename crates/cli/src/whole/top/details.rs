@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The views of `weirgate top` that go into the particulars: more of classes,
-//! queues, rules, events. Lines fit 80 columns.
+//! The detailed views of `weirgate top`: more about classes, queues, rules and events. Lines fit 80
+//! columns.
 
 use crate::policy::show::human;
 use crate::whole::top::format::{bits, cut, ms, of, second};
@@ -8,19 +8,19 @@ use weirgate_history::Event;
 use weirgate_units::Arrange as _;
 use weirgate_watch::{Change, Legend, Number, Object, Sort, Step};
 
-/// Percent of a part; a dash where it is not known.
+/// Returns a fraction in percent, or a dash if it is not known.
 fn percent(part: Option<f64>) -> String {
     part.map_or(String::from("-"), |part| format!("{:.0}", part * 100.0))
 }
 
-/// A part of a whole; not known of nothing.
+/// Returns a fraction of a whole, or `None` if the whole is zero or unknown.
 fn part(some: Option<i64>, whole: Option<i64>) -> Option<f64> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some((some? as f64 / whole as f64).min(1.0))
 }
 
-/// What is known of classes beside the first table: what packets showed that
-/// passed, marks, what was borrowed, what the link layer took.
+/// Returns the second table of classes: measured waits, round trips, marks, the borrowed share, and
+/// the overhead of the link layer.
 pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
@@ -29,7 +29,7 @@ pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     lines.extend(all.iter().map(|one| {
         let number = |number| one.value(number);
         let marks = number(Number::ClassMarks);
-        // Mean lengths of packets, in IP bytes and on the wire.
+        // The mean lengths of packets, in IP bytes and on the wire.
         let ip = part_of_packets(one, Number::ClassIpBytes, Number::ClassTimed);
         let wire = part_of_packets(one, Number::ClassSentBytes, Number::ClassSentPackets);
         let layer = ip.zip(wire).map(|(ip, wire)| (1.0 - ip / wire).max(0.0));
@@ -53,7 +53,7 @@ pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     lines
 }
 
-/// What packets to hosts meet in the queue of their device, where that is known.
+/// Returns the lines for waits, drops and marks of packets to hosts, if they are known.
 pub fn hosts(all: &[&Change], step: &Step) -> Vec<String> {
     let known = |one: &&&Change| one.value(Number::HostDrops).is_some();
     if all.is_empty() || !all.iter().any(|one| known(&one)) {
@@ -91,7 +91,7 @@ fn part_of_packets(one: &Change, bytes: Number, packets: Number) -> Option<f64> 
     Some(one.value(bytes)? as f64 / packets as f64)
 }
 
-/// What a class is called.
+/// Returns the name of a class.
 pub fn class_name(object: &Object) -> String {
     match object.label("direction") {
         "" => format!("{} {}", object.label("device"), object.label("class")),
@@ -99,7 +99,7 @@ pub fn class_name(object: &Object) -> String {
     }
 }
 
-/// The class whose queue it is, where the policy names it; else its place.
+/// Returns the class of a queue, or its device and parent if the policy does not name it.
 pub fn queue_name(object: &Object, legend: &Legend) -> String {
     let parent = object.label("parent");
     let own = parent.parse().ok();
@@ -110,7 +110,7 @@ pub fn queue_name(object: &Object, legend: &Legend) -> String {
     }
 }
 
-/// Queues and what their management says of itself.
+/// Returns the lines for queues, with the numbers of their queue management.
 pub fn queues(step: &Step, legend: &Legend) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:<16} {:>7} {:>9} {:>8} {:>5} {:>7}",
@@ -141,7 +141,7 @@ pub fn queues(step: &Step, legend: &Legend) -> Vec<String> {
     lines
 }
 
-/// Rules with what they counted, in the policy's order.
+/// Returns the lines for rules with their counters, in the policy's order.
 pub fn rules(step: &Step, legend: &Legend) -> Vec<String> {
     let mut rules: Vec<_> = of(step, Sort::Rule)
         .map(|one| {
@@ -175,7 +175,7 @@ pub fn rules(step: &Step, legend: &Legend) -> Vec<String> {
     lines
 }
 
-/// What happened since it began, the latest first, beside how long ago.
+/// Returns the lines for the events since the start, the latest first, with their age.
 pub fn events<'a>(step: &Step, events: impl DoubleEndedIterator<Item = &'a Event>) -> Vec<String> {
     let line = |event: &Event| {
         let ago = (step.time - event.time).max(0) / 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate top` shows: lines that need no colour and fit 80 columns.
+//! The lines of `weirgate top`. They need no colour and fit 80 columns.
 
 use crate::policy::show::human;
 use crate::whole::top::circuits::circuits;
@@ -12,49 +12,48 @@ use weirgate_history::Event;
 use weirgate_units::Arrange as _;
 use weirgate_watch::{By, Change, Legend, Number, Promise, Sort, Step};
 
-/// What is shown of a look.
+/// The selected view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Part {
-    /// Some of everything.
+    /// Some lines of every part.
     #[default]
     All,
-    /// Classes, all of them.
+    /// All classes.
     Classes,
-    /// Hosts, all of them.
+    /// All hosts.
     Hosts,
-    /// Devices, all of them, and those of their circuits that have figures.
+    /// All devices, and their circuits that have counters.
     Devices,
-    /// Flows: those with most traffic.
+    /// The flows with most traffic.
     Flows,
-    /// Queues and what their management says of itself, cake's tins, and what is
-    /// done to packets without a queue.
+    /// Queues with the numbers of their management, cake's tins, conditioners, and receive windows.
     Queues,
-    /// Connections, by the service that they are to.
+    /// Connections, by destination service.
     Services,
-    /// Rules and what they counted.
+    /// Rules and their counters.
     Rules,
-    /// What happened.
+    /// Events.
     Events,
 }
 
-/// What hosts are ordered by.
+/// The order of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Both directions together.
+    /// The rate of both directions together.
     #[default]
     Rate,
-    /// What they are sent.
+    /// The rate to the host.
     Down,
-    /// What they send.
+    /// The rate from the host.
     Up,
-    /// The longer one of their round trips.
+    /// The longer of the two round trips.
     RoundTrip,
-    /// Their addresses.
+    /// The address.
     Name,
 }
 
 impl Order {
-    /// The one after it.
+    /// Returns the next order.
     pub fn next(self) -> Self {
         match self {
             Self::Rate => Self::Down,
@@ -76,34 +75,34 @@ impl Order {
     }
 }
 
-/// How a look is shown.
+/// The view and its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct View {
-    /// What of it.
+    /// The selected view.
     pub part: Part,
-    /// What hosts are ordered by.
+    /// The order of hosts.
     pub order: Order,
 }
 
-/// What is shown: a look, and what belongs to it.
+/// The data on the screen.
 #[derive(Debug)]
 pub struct Look {
-    /// What went on since the look before.
+    /// The changes since the previous sample.
     pub step: Step,
-    /// Why packets may not be looked at, where that is so.
+    /// The reason why packets are not measured, if they are not.
     pub blind: Option<String>,
-    /// What happened since it began, the latest last.
+    /// The events since the start, the latest last.
     pub events: VecDeque<Event>,
 }
 
-/// What stands for a promise that is broken: of the rate, and of the wait.
+/// The words for a broken promise: of the rate, and of the wait.
 pub const BROKEN: [&str; 2] = ["RATE LOW", "WAIT LONG"];
 
-/// Hosts and devices where everything is shown.
+/// The most hosts and devices in the view of everything, and the most flows.
 const FEW: usize = 8;
 const FEW_FLOWS: usize = 4;
 
-/// The lines of a look, at most `width` columns each.
+/// Returns the lines of a sample, at most `width` columns each.
 pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<String> {
     let (step, blind) = (&look.step, look.blind.as_deref());
     let shown = |part| view.part == Part::All || view.part == part;
@@ -195,7 +194,8 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
     legend.links.iter().map(line).collect()
 }
 
-/// What stands above the policy's classes repeats their bytes.
+/// Returns the classes of the policy, or all classes without a policy. The classes above those of
+/// the policy would count the same bytes again.
 fn shown_classes(step: &Step) -> Vec<&Change> {
     let named = |one: &Change| !one.object.label("direction").is_empty();
     let any = of(step, Sort::Class).any(named);
@@ -222,8 +222,8 @@ fn classes(all: &[&Change], step: &Step) -> Vec<String> {
     lines
 }
 
-/// Hosts, those with most first, and their lines: what they are sent and send, and
-/// the round trips of their TCP on either side of here.
+/// Returns the hosts in the selected order, and their lines: the rates to and from them, and the
+/// round trips of their TCP on either side of this machine.
 fn hosts<'a>(
     step: &'a Step,
     blind: Option<&str>,
@@ -327,7 +327,7 @@ fn class_line(one: &Change, step: &Step) -> String {
     let name = inside::class_name(object);
     let number = |number| one.value(number);
     let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
-    // Measured packet by packet where that is allowed, else estimated.
+    // Use the wait that was measured packet by packet, or else the estimate.
     let wait = match (number(Number::ClassMeanWait), number(Number::ClassWait)) {
         (Some(mean), _) => Some(format!("{:.1}", mean as f64 / 1000.0)),
         (None, Some(0)) => Some(String::from("0.0")),

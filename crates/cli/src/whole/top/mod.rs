@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate top`: what goes on now, in a terminal.
+//! `weirgate top`: shows the present traffic in a terminal.
 
 mod circuits;
 mod connections;
@@ -26,15 +26,15 @@ use weirgate_history::Event;
 use weirgate_keep::Folders;
 use weirgate_watch::{Legend, Step, Steps, Target, target};
 
-/// So many events are kept to be shown.
+/// The most events that are kept for the screen.
 const EVENTS: usize = 200;
-/// From the first look of a screen to the second, so that there are rates to show.
+/// The time between the first two samples of a screen, so that rates appear soon.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// Why a single look has no hosts.
+/// The reason why a single sample has no hosts.
 const WITHOUT_PACKETS: &str = "`--packets` shows packets";
 
-/// What `weirgate top` takes.
+/// The arguments of `weirgate top`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The time between two samples.
@@ -123,14 +123,13 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     })
 }
 
-/// Milliseconds of Unix time.
+/// Returns the time in milliseconds since 1970.
 fn wall() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_millis() as i64
 }
 
-/// Shows what the kernel's counters tell, at once: the programs that look at
-/// packets take seconds to load.
+/// Shows the kernel's counters at once. The programs that measure packets take seconds to load.
 async fn begin(steps: &mut Steps, legend: &Legend, screen: &mut Screen) -> Result<(), Failure> {
     steps.step(wall(), Instant::now()).await?;
     tokio::time::sleep(FIRST).await;
@@ -145,8 +144,8 @@ async fn begin(steps: &mut Steps, legend: &Legend, screen: &mut Screen) -> Resul
     Ok(())
 }
 
-/// A look as JSON, with why there are no hosts, waits and round trips, and what
-/// happened since the look before.
+/// Returns a sample as JSON, with the reason if packets are not measured, and the events since the
+/// previous sample.
 fn json(step: &Step, legend: &Legend, blind: Option<String>, events: &[Event]) -> Value {
     let event = |one: &Event| json!({ "time_ms": one.time, "kind": one.kind, "text": one.text });
     let mut value = step.json(legend);

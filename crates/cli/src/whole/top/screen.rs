@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The terminal of `weirgate top`: keys, and what fits the screen.
+//! The terminal of `weirgate top`: its keys, and the visible part of the lines.
 
 use crate::whole::top::format::cut;
 use crate::whole::top::lines::{BROKEN, Look, Order, Part, View, lines};
@@ -11,17 +11,17 @@ use tokio::sync::mpsc;
 use weirgate_console::output;
 use weirgate_watch::Legend;
 
-/// The last line: what keys do.
+/// The last line: the keys.
 const KEYS: &str = "a)ll c)lass h)ost f)low u:queue s)ervice r)ule e)vent d)ev o)rder p)ause q)uit";
 
-/// What a key asks for.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     End,
     Hold,
     Show(Part),
     Order,
-    /// By so many lines; by pages where it says so.
+    /// Scrolls by lines and pages.
     Scroll {
         lines: isize,
         pages: isize,
@@ -29,8 +29,8 @@ enum Key {
     Begin,
 }
 
-/// What bytes of a terminal mean: keys, and the sequences of those that have
-/// none (ECMA-48; xterm's for cursor keys).
+/// Converts the bytes from a terminal to keys. Keys without a character send escape sequences
+/// (ECMA-48; xterm's for cursor keys).
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let scroll = |lines, pages| Key::Scroll { lines, pages };
     let sequences: [(&[u8], Key); 7] = [
@@ -54,7 +54,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
             continue;
         }
         if *first == 0x1b {
-            // Alone it ends; else it begins a key that has no meaning here.
+            // A lone escape ends the program. Otherwise it begins a key that has no meaning here.
             if after.is_empty() {
                 found.push(Key::End);
             }
@@ -83,7 +83,7 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
     found
 }
 
-/// The terminal, on its second screen until this is dropped.
+/// The terminal, on its alternate screen until this is dropped.
 pub struct Screen {
     keys: mpsc::Receiver<Vec<u8>>,
     before: Option<Termios>,
@@ -97,7 +97,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal. Needs a tokio runtime.
+    /// Sets up the terminal. Needs a tokio runtime.
     pub fn open() -> io::Result<Self> {
         let (send, keys) = mpsc::channel(8);
         let mut before = None;
@@ -109,7 +109,7 @@ impl Screen {
                 .remove(LocalModes::ICANON | LocalModes::ECHO);
             tcsetattr(io::stdin(), OptionalActions::Now, &single)?;
             before = Some(modes);
-            // Ends with the process.
+            // The thread ends with the process.
             std::thread::spawn(move || {
                 let mut bytes = [0; 32];
                 while let Ok(read @ 1..) = io::stdin().read(&mut bytes) {
@@ -139,7 +139,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Waits for the next look; false where a key ends it.
+    /// Waits for the next sample. Returns false if a key or signal ends the program.
     pub async fn until<T>(
         &mut self,
         legend: &Legend,
@@ -163,7 +163,7 @@ impl Screen {
         }
     }
 
-    /// False where it ends.
+    /// Handles a key. Returns false if it ends the program.
     fn press(&mut self, key: Key) -> bool {
         match key {
             Key::End => return false,
@@ -182,7 +182,7 @@ impl Screen {
         true
     }
 
-    /// Shows a look, unless it is held.
+    /// Shows a sample, unless the display is paused.
     pub fn draw(&mut self, look: Look, legend: &Legend) -> io::Result<()> {
         if self.held {
             return Ok(());
@@ -228,7 +228,7 @@ impl Screen {
     }
 }
 
-/// Columns and rows.
+/// Returns the columns and rows of the terminal.
 fn size() -> (usize, usize) {
     match terminal_size() {
         Some((Width(width), Height(height))) => (usize::from(width), usize::from(height)),
@@ -238,7 +238,7 @@ fn size() -> (usize, usize) {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The terminal may be gone.
+        // Ignore errors: the terminal may be gone.
         let _ = io::stdout().lock().write_all(b"\x1b[?25h\x1b[?1049l");
         let _ = io::stdout().lock().flush();
         if let Some(before) = &self.before {

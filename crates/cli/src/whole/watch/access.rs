@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may look at `weirgate watch`: names into its file, and out of it.
+//! Adds and removes users in the access file of `weirgate watch`.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,7 +8,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_watch::{Access, password, token};
 
-/// Whom to let in.
+/// The user to admit.
 #[derive(clap::Args)]
 pub struct Admit {
     /// The user name, for which browsers ask.
@@ -21,7 +21,7 @@ pub struct Admit {
     password: bool,
 }
 
-/// Whom to let in no more.
+/// The user to remove.
 #[derive(clap::Args)]
 pub struct Dismiss {
     /// The name.
@@ -35,7 +35,7 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("weirgate: {}: {why}", path.display()))
 }
 
-/// `weirgate watch admit`: a new name, or a new secret for one.
+/// `weirgate watch admit`: adds a user, or gives a user a new secret.
 pub fn admit(arguments: &Admit) -> Outcome {
     let path = &arguments.access;
     let text = match std::fs::read_to_string(path) {
@@ -87,7 +87,7 @@ pub fn dismiss(arguments: &Dismiss) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The lines of a file but for one name's, and whether it was there.
+/// Returns the lines of a file without those of one user, and whether there were any.
 fn without(text: &str, name: &str) -> (Vec<String>, bool) {
     let own = |line: &&str| line.split_whitespace().next() == Some(name);
     let rest = text.lines().filter(|line| !own(line));
@@ -97,8 +97,8 @@ fn without(text: &str, name: &str) -> (Vec<String>, bool) {
     )
 }
 
-/// Replaces the file as a whole, with the owner and the permissions that it had;
-/// a new one only its owner can read. What would not be read is not written.
+/// Replaces the file in one step, and keeps its owner and permissions. Only its owner can read a
+/// new file. Refuses lines that would not be valid.
 fn write(path: &Path, lines: &[String]) -> Result<(), Failure> {
     let text = lines.join("\n") + "\n";
     if let Err(problems) = Access::parse(&text) {
@@ -108,7 +108,7 @@ fn write(path: &Path, lines: &[String]) -> Result<(), Failure> {
         let named: Vec<String> = named.collect();
         return Err(Failure::Input(format!("weirgate: {}", named.join("\n"))));
     }
-    // Where it is a link, what it leads to is replaced.
+    // If the path is a link, replace its target.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -129,11 +129,11 @@ fn write(path: &Path, lines: &[String]) -> Result<(), Failure> {
     write().map_err(|error| wrong(&path, error))
 }
 
-/// A line of standard input; what is typed is not shown.
+/// Reads a line of standard input, without echo at a terminal.
 fn asked(name: &str) -> Result<String, Failure> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = io::stdin();
-    // It is no terminal where that fails.
+    // The input is not a terminal if this fails.
     let before = tcgetattr(&input).ok();
     if let Some(before) = &before {
         let mut silent = before.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate watch`: the service as a process, and its history as text.
+//! `weirgate watch`: runs the service as a process, and exports its history as text.
 
 mod access;
 mod send;
@@ -25,12 +25,14 @@ use weirgate_keep::{Folders, trusted};
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Config, FileStorage, Listen, Target, Tls, WatchError, serve, target};
 
-/// What a history may grow to. Of 1,504 series a row of a step of two hours takes
-/// 3.5 kB (`weirgate-history`, example `day`), so the last ring, 16 % of the file,
-/// holds five years of them, and the first five days by the second.
+/// The default largest size of a history, in MB.
+///
+/// With 1,504 series, a row takes 3.5 kB at a step of two hours (`weirgate-history`, example
+/// `day`). So the last ring, which is 16 % of the file, holds five years of rows. The first holds
+/// five days at a step of one second.
 const SIZE_MB: u64 = 512;
 
-/// What `weirgate watch` takes.
+/// The arguments of `weirgate watch`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
@@ -92,7 +94,7 @@ enum Command {
     Admit(Admit),
     /// Remove a user from the file of --access.
     Dismiss(Dismiss),
-    /// The process that answers requests; started by `watch`.
+    /// Answer requests; started by `watch`.
     #[command(hide = true)]
     Web,
 }
@@ -126,7 +128,7 @@ fn span(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(span.as_nanos()))
 }
 
-/// A time between looks.
+/// Parses the time between two samples.
 pub fn every(text: &str) -> Result<Duration, String> {
     let every = span(text)?;
     if every < Duration::from_millis(200) || every > Duration::from_mins(1) {
@@ -139,7 +141,7 @@ fn step(text: &str) -> Result<i64, String> {
     Ok(span(text)?.as_millis() as i64)
 }
 
-/// Milliseconds of Unix time.
+/// Parses a time. Returns milliseconds since 1970.
 fn time(text: &str) -> Result<i64, String> {
     if let Ok(seconds) = text.parse::<i64>() {
         return Ok(seconds.saturating_mul(1000));
@@ -225,12 +227,12 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         };
         let report = |text: &str| output::note(&format!("weirgate: {text}"));
         let policy = arguments.policy;
-        // A file that is being written may be wrong for a moment; what was known
-        // holds until it can be read.
+        // The policy file may be invalid for a moment while it is written. Then the old legend
+        // stays.
         let again = || legend::legend(state, policy.as_deref(), sorter).ok();
         let beat = Cell::new(Instant::now());
         let pulse = watchdog();
-        // The loop that looks asks this before each look.
+        // The sampling loop calls this before each sample.
         let told = || {
             if pulse.is_some_and(|pulse| beat.get().elapsed() >= pulse) {
                 beat.set(Instant::now());
@@ -246,8 +248,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
     })
 }
 
-/// How to reach a page that only this machine can: one command, and what to open
-/// then.
+/// Returns the ssh command that makes a page on a loopback address reachable, and the address to
+/// open then.
 fn tunnel(address: SocketAddr, scheme: &str) -> Option<String> {
     let machine = rustix::system::uname();
     let machine = machine.nodename().to_string_lossy();
@@ -265,7 +267,7 @@ pub fn wrong(error: WatchError) -> Failure {
     }
 }
 
-/// The history's file, where none is named.
+/// Returns the history's file, or its default place.
 fn file(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let folder = |name: &str| {
         std::env::var_os(name)

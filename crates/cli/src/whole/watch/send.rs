@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom `weirgate watch` sends numbers to.
+//! The receivers of the metrics that `weirgate watch` sends.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use weirgate_units::Arrange as _;
 use weirgate_units::{ParseError, Span};
 use weirgate_watch::{Kind, Receiver, Sending};
 
-/// What `weirgate watch` takes of it.
+/// The options for sending.
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Arguments {
@@ -50,7 +50,7 @@ fn every(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// `NAME=VALUE`, with a name as Prometheus allows them.
+/// Parses `NAME=VALUE`, where the name is valid for Prometheus.
 fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("say NAME=VALUE")?;
     let fine = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -68,7 +68,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl Arguments {
-    /// What is to be sent.
+    /// Returns the receivers, interval and labels.
     pub fn sending(&self) -> Result<Sending, Failure> {
         let mut labels = self.send_label.clone();
         let machine = rustix::system::uname();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process of `weirgate watch` that answers requests: this program again, whose
-//! standard input is the channel to the collector.
+//! The process of `weirgate watch` that answers requests. It runs this program; its standard input
+//! is the channel to the collector.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,14 +10,14 @@ use std::str::FromStr;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_watch::EndWeb;
 
-/// A user of this machine, by number.
+/// The number of a local user.
 #[derive(Debug, Clone, Copy)]
 pub struct User(u32);
 
 impl FromStr for User {
     type Err = String;
 
-    /// By number, or by name as the system knows it (nsswitch.conf(5)).
+    /// Parses a number, or a name that the system knows (nsswitch.conf(5)).
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.parse().ok();
         number
@@ -27,8 +27,10 @@ impl FromStr for User {
     }
 }
 
-/// Who may look besides root and the user that this runs as: whoever is named, and who
-/// called this by sudo. Only sudo sets that variable of root's processes.
+/// Returns the users who may connect besides root and the user of this process: the named ones, and
+/// the user who called sudo.
+///
+/// `SUDO_UID` counts only in a process of root, where only sudo sets it.
 pub fn users(named: &[User]) -> Vec<u32> {
     let root = rustix::process::getuid().is_root();
     let caller = std::env::var("SUDO_UID").ok().filter(|_| root);
@@ -36,11 +38,13 @@ pub fn users(named: &[User]) -> Vec<u32> {
     named.iter().map(|user| user.0).chain(caller).collect()
 }
 
-/// Begins it. It gets no variable and no folder, and of this process' descriptors the
-/// channel and where errors go. A terminal's Ctrl-C reaches the collector alone,
-/// which ends it.
+/// Starts the process.
+///
+/// It inherits no environment variable and no working folder. Of this process's descriptors it gets
+/// only the channel and standard error. Ctrl-C at a terminal reaches only the collector, which then
+/// ends it.
 pub fn begin(channel: OwnedFd) -> io::Result<EndWeb> {
-    // The same program even where its file was replaced.
+    // Run the same program, even if its file was replaced.
     let mut process = Command::new("/proc/self/exe")
         .arg0("weirgate")
         .args(["watch", "web"])
@@ -51,7 +55,7 @@ pub fn begin(channel: OwnedFd) -> io::Result<EndWeb> {
         .stdout(Stdio::null())
         .spawn()?;
     Ok(Box::new(move || {
-        // It may have ended already.
+        // Ignore an error: the process may have ended already.
         let _ = process.kill();
         match process.wait() {
             Ok(status) => status.to_string(),

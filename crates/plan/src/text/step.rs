@@ -151,7 +151,10 @@ fn describe_change(f: &mut fmt::Formatter<'_>, before: &Table, after: &Table) ->
         parts.push(format!("{come} {comes}, {go} removed"));
     }
     if !change.sets.is_empty() {
-        parts.push(format!("{} lists or meters created again", change.sets.len()));
+        parts.push(format!(
+            "{} lists or meters created again",
+            change.sets.len()
+        ));
     }
     for (chain, on) in &change.switched {
         parts.push(format!(

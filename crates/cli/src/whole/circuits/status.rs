@@ -84,7 +84,11 @@ fn plans(list: &ListNow) -> String {
         }
         let _ = match hours_now(plan) {
             Some(hours) => write!(text, "\n  plan {}: the terms for {hours} apply", plan.name),
-            None => write!(text, "\n  plan {}: the terms for other hours apply", plan.name),
+            None => write!(
+                text,
+                "\n  plan {}: the terms for other hours apply",
+                plan.name
+            ),
         };
     }
     if list.until < u64::MAX {

@@ -48,7 +48,7 @@ pub struct Blueprint {
     pub fragment: Option<(u16, bool)>,
 }
 
-/// The Internet checksum (RFC 1071).
+/// Returns the Internet checksum (RFC 1071).
 #[must_use]
 pub fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;

@@ -168,7 +168,7 @@ mod tests {
         qdisc(major, QdiscKind::Pfifo(Pfifo { limit: 9 }))
     }
 
-    /// An HTB `1:` whose classes have these queues.
+    /// Returns an HTB qdisc `1:` whose classes have these queues.
     fn htb(leaves: Vec<Qdisc>) -> Qdisc {
         let class = |(index, leaf)| HtbClass {
             id: Handle::new(1, index),

@@ -246,7 +246,7 @@ pub fn host<'d>(domain: &'d Domain, router: &'d str) -> &'d str {
 
 #[cfg(test)]
 impl Ssh {
-    /// A shell script in place of ssh, whose `$0` is the machine's name.
+    /// Returns a shell script in place of ssh. Its `$0` is the machine's name.
     pub fn script(script: &str) -> Self {
         Self {
             ssh: Words(["sh", "-c", script].map(str::to_owned).to_vec()),
@@ -259,7 +259,7 @@ impl Ssh {
 mod tests {
     use super::*;
 
-    /// The answer of a machine that runs this script.
+    /// Returns the answer of a machine that runs this script.
     fn answer(script: &str) -> Answer {
         let ssh = Ssh::script(script);
         ssh.ask("far", &["plan", "-"], "", Duration::from_secs(20))

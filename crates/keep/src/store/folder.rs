@@ -184,7 +184,7 @@ fn lock_by(
 ) -> Result<Lock, KeepError> {
     loop {
         folder(path.parent().unwrap_or(&path))?;
-        // Mode 0600, because whoever may open the file may lock it.
+        // Mode 0600, because every user who may open the file may lock it.
         let mut open = OpenOptions::new();
         let file = match open.write(true).create(true).mode(0o600).open(&path) {
             Ok(file) => file,

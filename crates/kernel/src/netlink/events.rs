@@ -31,7 +31,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Multicast groups (linux/rtnetlink.h).
+    /// Returns the multicast groups (linux/rtnetlink.h).
     const fn groups(self) -> &'static [u32] {
         match self {
             // RTNLGRP_LINK, _TC, _IPV4_IFADDR, _IPV6_IFADDR.
@@ -213,7 +213,7 @@ mod tests {
     const NUD_REACHABLE: u16 = 0x02;
     const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 1);
 
-    /// A neighbour message of the kernel.
+    /// Returns a neighbour message of the kernel.
     fn neighbour(device: u32, state: u16) -> Vec<u8> {
         let mut bytes = vec![libc::AF_INET as u8, 0, 0, 0];
         bytes.extend(device.to_ne_bytes());

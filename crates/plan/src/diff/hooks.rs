@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// The same with a program of another version.
+    /// Marks a program of the device as one of another version.
     fn stale(program: Program, hooks: Option<HookPrograms>) -> Option<HookPrograms> {
         hooks.map(|mut hooks| {
             hooks.stale.insert(program);

@@ -41,7 +41,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// A number that is in no set.
+    /// Describes a number that is in no set.
     pub(super) const fn number(name: &'static str, greatest: u128) -> Self {
         Self {
             name,
@@ -65,7 +65,7 @@ impl Facts {
         }
     }
 
-    /// A field whose values sets of this key contain.
+    /// Describes a field whose values are elements of sets with this key.
     pub(super) const fn listed(name: &'static str, key: Key) -> Self {
         Self {
             key: Some(key),
@@ -73,7 +73,7 @@ impl Facts {
         }
     }
 
-    /// The same, with a type of its own in nft.
+    /// Describes a field of sets with this key that has its own type in nft.
     pub(super) const fn typed(name: &'static str, key: Key) -> Self {
         Self {
             typed: true,

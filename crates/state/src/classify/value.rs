@@ -55,7 +55,7 @@ struct KeyFacts {
 }
 
 impl KeyFacts {
-    /// A number in network byte order.
+    /// Describes a number in network byte order.
     const fn new(bytes: usize, declared: &'static str, number: u32) -> Self {
         Self {
             bytes,
@@ -65,7 +65,7 @@ impl KeyFacts {
         }
     }
 
-    /// The kernel's own number of an object, with the plural name of the objects.
+    /// Marks the value as the kernel's own number of an object; `what` is the objects' plural name.
     const fn of(self, what: &'static str) -> Self {
         Self {
             is_number_of: Some(what),

@@ -341,9 +341,8 @@ impl Batches {
 }
 
 /// Runs a program to its end, with this input.
-fn run_with(program: &str, words: &[&str], input: &str) -> anyhow::Result<()> {
-    let mut child = Command::new(program)
-        .args(words)
+fn run(command: &mut Command, input: &str) -> anyhow::Result<()> {
+    let mut child = command
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -21,15 +21,6 @@ use words::Word;
 /// The maximum number of packets that a line may represent.
 pub const MOST_REPEATED: u32 = 100_000;
 
-/// The direction of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the inside to the outside.
-    Up,
-    /// From the outside to the inside.
-    Down,
-}
-
 /// The time of a packet, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketTime {

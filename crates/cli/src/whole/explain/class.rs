@@ -81,11 +81,3 @@ pub fn class_named(policy: &Policy, direction: Direction, id: Handle) -> String 
         |member| format!("{} ({id})", member.class.name),
     )
 }
-
-/// Converts a packet's direction to that of the policy.
-const fn of_policy(direction: Direction) -> weirgate_policy::Direction {
-    match direction {
-        Direction::Up => weirgate_policy::Direction::Up,
-        Direction::Down => weirgate_policy::Direction::Down,
-    }
-}

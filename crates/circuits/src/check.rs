@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What files say, put together and compared.
+//! Combines the contents of all files, and checks them against each other.
 
 use crate::codes::{DEEP, HOURS, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
 use crate::files::located::{FileSpan, Mistakes};
@@ -17,11 +17,11 @@ use weirgate_units::{Arrange as _, Rate};
 const MOST_CIRCUITS: usize = 2_000_000;
 const MOST_SITES: usize = 65_000;
 
-/// Names that are compared with one that is unknown, so that many mistakes among
-/// many names do not take long.
+/// How many names are compared with an unknown one for a suggestion. The limit bounds the time
+/// when many names are wrong.
 const COMPARED: usize = 2_000;
 
-/// Compares, and makes the list. It is right where no mistake was reported.
+/// Checks everything and makes the list, which is valid only if no error was reported.
 pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
     let Collected {
         sites,
@@ -118,7 +118,7 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
     list
 }
 
-/// What a site never exceeds. One that lacks a rate is reported.
+/// Returns the maximum rate of a site. A site that lacks a rate is reported.
 fn most(raw: &RawSite, mistakes: &Mistakes<'_>) -> Option<Pair> {
     match raw.rates {
         _ if raw.is_virtual || raw.wrong => None,
@@ -134,7 +134,7 @@ fn most(raw: &RawSite, mistakes: &Mistakes<'_>) -> Option<Pair> {
     }
 }
 
-/// The plans, each with the lines that count at some times.
+/// Returns the plans, each with its lines for special hours.
 fn planned(
     plans: &[RawPlan],
     times: Vec<RawPlan>,
@@ -183,7 +183,7 @@ fn terms(raw: &RawPlan) -> Terms {
     }
 }
 
-/// The plan that counts beyond the quota of another.
+/// Returns the plan that applies once the quota of `raw` is used up.
 fn beyond(
     raw: &RawPlan,
     plans: &[RawPlan],
@@ -206,7 +206,7 @@ fn beyond(
     Some(other.name.clone())
 }
 
-/// Least and most of four rates.
+/// Converts four rates to the pairs of minimum and maximum.
 fn pairs(rates: &[Option<Rate>; 4]) -> [Pair; 2] {
     let of = |number: usize| rates[number].unwrap_or_default();
     [0, 2].map(|first| Pair {
@@ -215,10 +215,10 @@ fn pairs(rates: &[Option<Rate>; 4]) -> [Pair; 2] {
     })
 }
 
-/// Names, each of which may be there once, in the order of the files.
+/// Names in the order of the files, each of which may occur once.
 struct Names<'n> {
     all: Vec<(&'n str, &'n FileSpan)>,
-    /// Their places.
+    /// The index of each name.
     places: Known<&'n str, usize>,
 }
 
@@ -245,7 +245,7 @@ fn names<'n>(
     Names { all, places }
 }
 
-/// The place of a name that has to be there.
+/// Returns the index of a name that must exist; reports it otherwise.
 fn found(
     name: &str,
     names: &Names<'_>,
@@ -265,7 +265,8 @@ fn found(
     None
 }
 
-/// Least and most of a circuit: its own, and else those of its plan.
+/// Returns the minimum and maximum of a circuit. Rates of its own take precedence over its
+/// plan's.
 fn resolved(raw: &RawCircuit<'_>, plan: Option<&RawPlan>, mistakes: &Mistakes<'_>) -> [Pair; 2] {
     let mut rates = raw.rates.rates;
     if let Some(plan) = plan {
@@ -293,8 +294,8 @@ fn resolved(raw: &RawCircuit<'_>, plan: Option<&RawPlan>, mistakes: &Mistakes<'_
     pairs(&rates)
 }
 
-/// Tells where the least is more than the most. `place` is that of the least and the most of
-/// a direction.
+/// Reports each direction whose minimum exceeds its maximum. `place` returns the span of a
+/// direction's minimum and maximum.
 fn ordered(
     rates: &[Option<Rate>; 4],
     place: impl Fn(usize) -> FileSpan,
@@ -321,7 +322,7 @@ fn ordered(
     }
 }
 
-/// The keys of each circuit. One that is another circuit's is a mistake.
+/// Returns the keys of each circuit. A key that another circuit has too is an error.
 fn owned(
     circuits: &[RawCircuit<'_>],
     keys: &[(usize, PlacedKey)],
@@ -364,14 +365,15 @@ fn owned(
             "give its addresses or prefixes, MAC, VLAN or PPPoE session",
         );
     }
-    // Most are read in their order.
+    // Most lists of keys are already sorted.
     for own in all.iter_mut().filter(|own| !own.is_sorted()) {
         own.arrange();
     }
     all
 }
 
-/// Tells where more is guaranteed below a site than it has: one warning for all.
+/// Warns about sites whose circuits are guaranteed more than the site's rate: one warning for
+/// all.
 fn sold(list: &List, sites: &[RawSite], mistakes: &Mistakes<'_>) {
     let guaranteed = [Direction::Down, Direction::Up].map(|way| list.guaranteed_bytes_s(way));
     let over = |number: &usize| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lists of several routers, read in one run: each has a list of its own, or the part of
-//! a common one that is below its sites.
+//! Reads the lists of several routers in one run. A router has its own list, or the part of a
+//! common list below its sites.
 
 use crate::codes::{ELSEWHERE, NOWHERE, TWICE, UNKNOWN, UNUSED};
 use crate::files::File;
@@ -15,39 +15,38 @@ use std::collections::BTreeMap;
 use weirgate_document::{SourceSpan, did_you_mean};
 use weirgate_units::Inserted as _;
 
-/// Names that are compared with one that is unknown.
+/// How many names are compared with an unknown one for a suggestion.
 const COMPARED: usize = 2_000;
 
-/// A list, and who has it.
+/// A list, and the routers that use it.
 #[derive(Debug)]
 pub struct Listed<'t> {
-    /// Numbers of its files.
+    /// The numbers of its files.
     pub files: Vec<usize>,
-    /// The routers that have a part of it.
+    /// The routers that use the list or a part of it.
     pub shares: Vec<Share<'t>>,
 }
 
-/// What a router has of a list.
+/// The part of a list that one router uses.
 #[derive(Debug)]
 pub struct Share<'t> {
     /// The router.
     pub router: &'t str,
-    /// Sites that it has with all that is below them, each with its place in the first of
-    /// all files; `None` for the whole list.
+    /// The router's sites, each with its span in the first file. The router gets everything
+    /// below these sites; `None` means the whole list.
     pub sites: Option<Vec<(&'t str, SourceSpan)>>,
 }
 
-/// What was read.
+/// The result of reading several lists.
 #[derive(Debug)]
 pub struct Several {
-    /// What each share has, in their order; `None` where there is an error.
+    /// The list of each share, in the order of the shares; `None` if any problem is an error.
     pub lists: Option<Vec<List>>,
-    /// All problems, in the order of files and lines.
+    /// All problems, sorted by file and line.
     pub problems: Vec<Located>,
 }
 
-/// Reads the files of several lists. The first file is that which names the others, and is
-/// of none of the lists.
+/// Reads the files of several lists. The first file names the others and is part of no list.
 pub fn read_several(files: &[File<'_>], listed: &[Listed<'_>]) -> Several {
     let mistakes = Mistakes::new(files);
     let all: Vec<Collected> = listed
@@ -73,14 +72,14 @@ pub fn read_several(files: &[File<'_>], listed: &[Listed<'_>]) -> Several {
     }
 }
 
-/// Who a list is of, in words.
+/// Returns the names of the routers that use a list, for messages.
 fn routers(listed: &Listed<'_>) -> String {
     let names: Vec<&str> = listed.shares.iter().map(|share| share.router).collect();
     names.join(", ")
 }
 
-/// Tells what is a key in two lists. That may be meant: VLANs, and addresses that are not
-/// public, can be used at each site anew.
+/// Warns about keys that occur in two lists. This can be intended: several sites may use the
+/// same VLANs or private addresses.
 fn apart(all: &[Collected<'_>], listed: &[Listed<'_>], mistakes: &Mistakes<'_>) {
     if all.len() < 2 {
         return;
@@ -115,8 +114,8 @@ fn apart(all: &[Collected<'_>], listed: &[Listed<'_>], mistakes: &Mistakes<'_>) 
     }
 }
 
-/// The number of the share that each site is of. A site or a circuit that is of none or of
-/// two is a mistake.
+/// Returns the number of the share that owns each site. A site or a circuit must have exactly
+/// one owner; otherwise an error is reported.
 fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec<Option<usize>> {
     let sites = &all.sites;
     if shares.iter().any(|share| share.sites.is_none()) {
@@ -169,7 +168,7 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
         let site = by_name.get(&*circuit.parent);
         let is_lost = match site {
             None => circuit.parent.is_empty() || !all.has_network,
-            // Of a site that is of nobody there is one mistake.
+            // If nothing at the site has an owner, the error of the site is enough.
             Some(site) => owners[*site].is_none() && has_below[*site],
         };
         if is_lost {
@@ -186,7 +185,7 @@ fn owners(all: &Collected, shares: &[Share<'_>], mistakes: &Mistakes<'_>) -> Vec
     owners
 }
 
-/// The share that names each site, and where.
+/// Returns, for each site, the share that names it and where.
 fn direct(
     all: &Collected,
     shares: &[Share<'_>],
@@ -218,7 +217,7 @@ fn direct(
     direct
 }
 
-/// What is below the sites of a share.
+/// Returns the part of the list that a share owns.
 fn part(list: &List, owners: &[Option<usize>], share: usize) -> List {
     let is_own = |site: usize| owners.get(site).copied().flatten() == Some(share);
     let mut places: Vec<Option<usize>> = vec![None; list.sites.len()];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Maps by hash, for what is looked up a hundred thousand times. Nothing goes through
-//! them in their order, which says nothing.
+//! Hash maps for many lookups. The results do not depend on their order, so no code iterates
+//! over a map to produce output.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map whose order says nothing.
+/// A hash map without a defined order of iteration.
 pub type Known<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 
 /// An odd number with as many ones as zeros: that of FxHash, the hash of rustc.
 const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
 
-/// Multiplies and adds words. Names that collide on purpose make it slow: lists are the
-/// provider's own.
+/// A hasher that adds and multiplies words. It does not resist deliberate collisions, which is
+/// acceptable because a provider writes its own lists.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Mixed(u64);
 
@@ -49,7 +49,8 @@ impl Hasher for Mixed {
     }
 
     fn finish(&self) -> u64 {
-        // The lowest bits of a product depend on the lowest alone.
+        // The low bits of a product depend only on the low bits of its factors; bring high bits
+        // down.
         self.0.rotate_left(26)
     }
 }

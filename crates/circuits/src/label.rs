@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What nodes are called in the kernel.
+//! Labels: the names of nodes in the kernel's maps.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// What a node is. In the kernel it is a text of at most 61 bytes, which begins with
-/// a letter for the kind.
+/// The identity of a node. Its form in the kernel is a text of at most 61 bytes, whose first
+/// letter is the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// The whole device, of which each queue has a row.
+    /// The root of a queue's tree, which stands for the whole device.
     Link,
-    /// The leaf of packets that are no circuit's, of which each queue has one.
+    /// The default leaf of a queue, which takes the packets of no circuit.
     Others,
-    /// The site of this name.
+    /// A site, by name.
     Site(String),
-    /// The circuit of this identifier.
+    /// A circuit, by identifier.
     Circuit(String),
 }
 
 impl Label {
-    /// What it is in the kernel.
+    /// Returns the form of the label in the kernel.
     pub fn text(&self) -> LabelText {
         match self {
             Self::Link => LabelText::LINK,
@@ -36,23 +36,23 @@ impl fmt::Display for Label {
     }
 }
 
-/// A label as it is in the kernel, with zeros behind it. Rows of a hundred thousand nodes are
-/// compared by these, which take no memory of their own.
+/// A label as the kernel's map contains it, padded with zeros. Comparing a hundred thousand rows
+/// by these fixed arrays needs no allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LabelText(pub [u8; 64]);
 
 impl LabelText {
-    /// That of the link.
+    /// The label of a root.
     pub const LINK: Self = Self::new(b'l', "");
-    /// That of others.
+    /// The label of a default leaf.
     pub const OTHERS: Self = Self::new(b'o', "");
 
-    /// That of a site.
+    /// Returns the label of a site.
     pub const fn site(name: &str) -> Self {
         Self::new(b's', name)
     }
 
-    /// That of a circuit.
+    /// Returns the label of a circuit.
     pub const fn circuit(id: &str) -> Self {
         Self::new(b'c', id)
     }
@@ -60,7 +60,7 @@ impl LabelText {
     const fn new(kind: u8, name: &str) -> Self {
         let mut own = [0; 64];
         own[0] = kind;
-        // A zero ends it.
+        // Leave at least one zero byte, which terminates the text.
         let length = if name.len() < 62 { name.len() } else { 62 };
         let (_, to) = own.split_at_mut(1);
         let (to, _) = to.split_at_mut(length);
@@ -68,23 +68,23 @@ impl LabelText {
         Self(own)
     }
 
-    /// What a row has that nobody ever had.
+    /// Returns whether the row was never used.
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
     }
 
-    /// Whether it is that of a circuit.
+    /// Returns whether it is the label of a circuit.
     pub fn is_circuit(&self) -> bool {
         self.0[0] == b'c'
     }
 
-    /// The text, up to the zero that ends it.
+    /// Returns the text without the zero padding.
     pub fn bytes(&self) -> &[u8] {
         let mut parts = self.0.split(|byte| *byte == 0);
         parts.next().unwrap_or_default()
     }
 
-    /// What it says; `None` where it is no label.
+    /// Parses the label; returns `None` if it is malformed.
     pub fn read(&self) -> Option<Label> {
         let text = str::from_utf8(self.bytes()).ok()?;
         match (text.get(..1)?, text.get(1..)?) {
@@ -99,7 +99,7 @@ impl LabelText {
 
 impl Hash for LabelText {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As bytes of one text, not one by one.
+        // Hash all bytes in one call; the derived implementation would also hash the length.
         state.write(&self.0);
     }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits as data: whose packets are whose, at which rate, below which
-//! site.
+//! The circuits of a provider as data: which packets belong to which subscriber, at which rate,
+//! below which site.
 //!
-//! Four kinds of file are read, in any number and order. What a file is follows
-//! from what it has.
+//! The crate reads four kinds of file, in any number and order. It recognises the kind by the
+//! content.
 //!
 //! * `ShapedDevices.csv` of LibreQoS: a line for each device of a circuit.
 //! * `network.json` of LibreQoS: the tree of sites, with their rates.
-//! * Plans: a CSV file whose first column is `Plan`. A circuit with a plan needs no
-//!   rates of its own.
-//! * `lqos_overrides.json` of LibreQoS: devices, and what is changed of devices, circuits and
+//! * Plans: a CSV file whose first column is `Plan`. A circuit that names a plan needs no rates
+//!   of its own.
+//! * `lqos_overrides.json` of LibreQoS: additional devices, and changes to devices, circuits and
 //!   sites.
 //!
-//! All mistakes of all files are found in one run, each with its line and column.
-//! A [`List`] is made only where there is none. [`rows`] makes of it what the engine
-//! is given, so that nodes keep their numbers from one list to the next.
+//! One run reports all errors of all files, each with its line and column. A [`List`] results
+//! only from files without errors. [`rows`] converts it to the rows that the engine reads, so
+//! that nodes keep their row numbers from one list to the next.
 //!
 //! ```
 //! use weirgate_circuits::{File, read};
@@ -63,12 +63,12 @@ use files::collect::collected;
 use files::located::Mistakes;
 use weirgate_document::Severity;
 
-/// What was read.
+/// The result of reading the files of one list.
 #[derive(Debug)]
 pub struct Reading {
-    /// The list; `None` where there is an error.
+    /// The list; `None` if any problem is an error.
     pub list: Option<List>,
-    /// All problems, in the order of files and lines.
+    /// All problems, sorted by file and line.
     pub problems: Vec<Located>,
 }
 

@@ -6,7 +6,7 @@ use weirgate_schedule::Schedule;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
-/// A rate, or something else, in either direction.
+/// A rate or another value for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair<T = Rate> {
     /// Towards the subscriber.
@@ -25,93 +25,93 @@ impl<T> Pair<T> {
     }
 }
 
-/// What a plan gives.
+/// The rates and bursts that a plan grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// What a circuit has before others have more than theirs; 0 for nothing.
+    /// The guaranteed rate; 0 for none.
     pub least: Pair,
-    /// What it never exceeds for longer than a burst.
+    /// The maximum rate, apart from bursts.
     pub most: Pair,
-    /// What it may send above that after it had less; 0 for nothing.
+    /// Bytes that a circuit may send above the maximum rate after it was below it; 0 for none.
     pub burst: Pair<Size>,
 }
 
-/// Rates by a name.
+/// A named set of terms.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Its name, which no other plan has.
+    /// The unique name.
     pub name: String,
-    /// What it gives, unless one of `times` holds.
+    /// The terms outside the hours in `times`.
     pub terms: Terms,
-    /// Times at which it gives something else; the first that holds counts.
+    /// Terms for certain hours. The first entry whose hours match applies.
     pub times: Vec<Times>,
-    /// How much it gives in a month.
+    /// The monthly quota.
     pub quota: Quota,
 }
 
-/// Times at which a plan gives something else.
+/// The terms of a plan during certain hours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {
-    /// When.
+    /// The hours and days.
     pub schedule: Schedule,
-    /// The same as it is written: hours, days and zone.
+    /// The schedule as the file has it: hours, days and zone.
     pub written: [String; 3],
-    /// What it gives then.
+    /// The terms during these hours.
     pub terms: Terms,
 }
 
-/// How much a plan gives in a calendar month of UTC.
+/// How much traffic a plan includes per calendar month in UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Quota {
-    /// Bytes of frames; 0 for as much as can be had.
+    /// Bytes of frames; 0 for no quota.
     pub most: Pair<Size>,
-    /// The plan whose terms count when that is used up, for the rest of the month and in
-    /// that direction; `None` for those of a suspended circuit.
+    /// The plan whose terms apply once the quota is used up, in that direction, until the month
+    /// ends. `None` means the terms of a suspended circuit.
     pub beyond: Option<String>,
 }
 
-/// A node of the tree with others below it: a site, a tower, an access point.
+/// An inner node of the tree: a site, a tower or an access point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// Its name, which no other site has.
+    /// The unique name.
     pub name: String,
-    /// The place in [`List::sites`] of the site above it; `None` for the link.
-    /// It is less than the site's own.
+    /// The index in [`List::sites`] of the parent, which is less than the site's own; `None` for
+    /// the link.
     pub parent: Option<usize>,
-    /// What everything below it never exceeds; `None` where it has no rate.
+    /// The maximum rate of everything below it; `None` for no limit.
     pub most: Option<Pair>,
 }
 
-/// A subscriber's line.
+/// The line of one subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circuit {
-    /// Its identifier, which no other circuit has.
+    /// The unique identifier.
     pub id: String,
-    /// The place in [`List::sites`] of the site above it; `None` for the link.
+    /// The index in [`List::sites`] of the parent; `None` for the link.
     pub parent: Option<usize>,
-    /// Its plan, where it has one.
+    /// The name of its plan, if it has one.
     pub plan: Option<String>,
-    /// What it has before others have more than theirs; 0 for nothing.
+    /// The guaranteed rate; 0 for none.
     pub least: Pair,
-    /// What it never exceeds for longer than a burst.
+    /// The maximum rate, apart from bursts.
     pub most: Pair,
-    /// What it may send above that after it had less; 0 for nothing.
+    /// Bytes that it may send above the maximum rate after it was below it; 0 for none.
     pub burst: Pair<Size>,
-    /// Which of its rates are its plan's: least down and up, most down and up. The burst
-    /// is always.
+    /// Which rates come from the plan: minimum down and up, maximum down and up. The burst
+    /// always does.
     pub of_plan: [bool; 4],
-    /// What tells that packets are its own, in order, none twice.
+    /// The keys that identify its packets, sorted and without duplicates.
     pub keys: Vec<Key>,
-    /// Whether it has [`SUSPENDED`] alone, whatever its rates say.
+    /// Whether it is limited to [`SUSPENDED`], regardless of its rates.
     pub suspended: bool,
 }
 
-/// What a suspended circuit has in either direction, without a guarantee: enough for a
-/// page that says why, and for a payment. A circuit whose own rate is less keeps that.
+/// The rate of a suspended circuit in either direction, without a guarantee. It suffices for a
+/// page that explains the suspension, and for a payment. A circuit with a lower rate keeps that.
 pub const SUSPENDED: Rate = Rate::kbit(64);
 
 impl Circuit {
-    /// What it is guaranteed in a direction, and what it never exceeds there.
+    /// Returns the guaranteed and the maximum rate in a direction.
     pub fn rates(&self, direction: Direction) -> [Rate; 2] {
         let [least, most] = [self.least, self.most].map(|pair| pair.of(direction));
         if self.suspended {
@@ -120,7 +120,7 @@ impl Circuit {
         [least, most]
     }
 
-    /// Its burst in a direction.
+    /// Returns the burst in a direction.
     pub fn burst(&self, direction: Direction) -> Size {
         if self.suspended {
             return Size::default();
@@ -129,19 +129,19 @@ impl Circuit {
     }
 }
 
-/// A list without mistakes.
+/// A list that passed all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List {
-    /// Each behind the one that it is below.
+    /// The sites, each after its parent.
     pub sites: Vec<Site>,
-    /// In the order of the files.
+    /// The circuits in the order of the files.
     pub circuits: Vec<Circuit>,
-    /// In the order of the files.
+    /// The plans in the order of the files.
     pub plans: Vec<Plan>,
 }
 
 impl List {
-    /// How many keys there are of each kind, in the order of [`KeyKind::ALL`].
+    /// Returns how many keys of each kind there are, in the order of [`KeyKind::ALL`].
     pub fn keys(&self) -> [usize; KeyKind::ALL.len()] {
         let mut counts = [0; KeyKind::ALL.len()];
         for key in self.circuits.iter().flat_map(|one| &one.keys) {
@@ -150,15 +150,15 @@ impl List {
         counts
     }
 
-    /// How many sites and circuits are below the link itself.
+    /// Returns how many sites and circuits have no site as parent.
     pub fn below_link(&self) -> usize {
         let sites = self.sites.iter().map(|site| site.parent);
         let circuits = self.circuits.iter().map(|circuit| circuit.parent);
         sites.chain(circuits).filter(Option::is_none).count()
     }
 
-    /// What is guaranteed below each site, in bytes a second: the sum of what circuits
-    /// have, each in whole bytes.
+    /// Returns the sum of the guarantees below each site, in bytes a second. Each circuit's
+    /// guarantee is rounded to whole bytes.
     pub fn guaranteed_bytes_s(&self, direction: Direction) -> Vec<u64> {
         let mut sums = vec![0_u64; self.sites.len()];
         for circuit in &self.circuits {
@@ -167,7 +167,7 @@ impl List {
                 *sum = sum.saturating_add(least.as_bytes_per_second());
             }
         }
-        // Those below a site stand behind it.
+        // Children come after their parents, so add them up from the end.
         for (number, site) in self.sites.iter().enumerate().rev() {
             let own = sums[number];
             if let Some(above) = site.parent.and_then(|parent| sums.get_mut(parent)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One circuit by itself: what is asked to be changed of it, and what it is then.
+//! Changes to a single circuit.
 
 use crate::files::{rate, raw};
 use crate::keys::{Key, KeyKind};
@@ -7,33 +7,33 @@ use crate::model::{Circuit, Pair, Plan};
 use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Rate};
 
-/// A circuit with the name of its site, for who has no list.
+/// A circuit with the name of its site, for callers without the whole list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct One {
-    /// The circuit; its place of a site says nothing.
+    /// The circuit. Its index of a site is not valid.
     pub circuit: Circuit,
-    /// The site; `None` for the link itself.
+    /// The name of its site; `None` for the link.
     pub site: Option<String>,
 }
 
-/// What is to be of a circuit. What is `None` stays as it is.
+/// The requested changes to a circuit. `None` leaves a property unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// The site above it; an empty name for the link itself.
+    /// The site above it; an empty name for the link.
     pub site: Option<String>,
-    /// Its plan, whose rates it then has; an empty name for none.
+    /// The plan, which then sets the rates; an empty name for no plan.
     pub plan: Option<String>,
-    /// Rates of its own: least down and up, most down and up.
+    /// Rates of its own: minimum down and up, maximum down and up.
     pub rates: [Option<Rate>; 4],
-    /// Of each kind in the order of [`KeyKind::ALL`], all keys that it has.
+    /// For each kind, in the order of [`KeyKind::ALL`], the complete new set of keys.
     pub keys: [Option<Vec<Key>>; KeyKind::ALL.len()],
     /// Whether it is suspended.
     pub suspended: Option<bool>,
 }
 
 impl Asked {
-    /// The circuit of an identifier, as it is to be; `old` is what it is, where there is
-    /// one. Says what is wrong, and what would be right.
+    /// Returns the circuit `id` after the changes; `old` is its current state, if it exists. An
+    /// error contains the problem and a hint.
     pub fn of(&self, id: &str, old: Option<&One>, plans: &[Plan]) -> Result<One, String> {
         let site = self.site.as_deref().filter(|site| !site.is_empty());
         for (of, name) in [("circuit", Some(id)), ("site", site)] {

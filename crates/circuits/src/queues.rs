@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which queue of the device has which node. A site has one queue with everything below
-//! it, and keeps it as long as lists name it.
+//! Assigns nodes to the queues of the device. A site and everything below it share one queue,
+//! and stay there as long as lists contain the site.
 
 use crate::hash::Known;
 use crate::model::List;
@@ -8,7 +8,7 @@ use crate::rows::{Held, LabelText};
 use weirgate_units::Direction;
 use weirgate_units::{Arrange as _, fnv1a_32};
 
-/// The queue of each site, and then of each circuit, in their order.
+/// Returns the queue of each site, followed by the queue of each circuit.
 pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
     if queues == 1 {
         return vec![0; list.sites.len() + list.circuits.len()];
@@ -21,13 +21,13 @@ pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[Held]) 
     all
 }
 
-/// The queue of a circuit that is below no site.
+/// Returns the queue of a circuit that has no site above it.
 pub fn of_circuit(id: &str, queues: u32) -> u32 {
     fnv1a_32(id.bytes()) % queues
 }
 
-/// A site that is below the link itself stays where it is, or comes to the queue that has
-/// least: the largest of those that come goes first.
+/// Assigns the sites directly below the link. A known site stays in its queue. New sites go,
+/// largest first, to the queue with the least load.
 fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
     let sizes = sizes(list, direction);
     let live = held.iter().filter(|one| one.live);
@@ -55,7 +55,7 @@ fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Ve
         all[number] = Some(queue);
         loads[queue as usize] += sizes[number].max(1);
     }
-    // Each stands behind the one that it is below.
+    // Parents come before their children.
     let mut found: Vec<u32> = Vec::with_capacity(all.len());
     for (site, own) in list.sites.iter().zip(all) {
         let above = site.parent.and_then(|parent| found.get(parent).copied());
@@ -64,8 +64,8 @@ fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Ve
     found
 }
 
-/// What each site can have at most, in bytes a second: what its circuits have at most, and
-/// no more than itself.
+/// Returns the most that each site can use, in bytes a second: the sum of its circuits' maximum
+/// rates, limited by its own rate.
 fn sizes(list: &List, direction: Direction) -> Vec<u64> {
     let mut sizes = vec![0_u64; list.sites.len()];
     for circuit in &list.circuits {

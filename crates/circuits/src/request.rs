@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request for one circuit of a device: the options of a command, or a line of JSON with
+//! Requests for one circuit of a device, from options of a command or from a line of JSON with
 //! the same names.
 
 use crate::keys::KeyKind;
@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _};
 use std::str::FromStr;
 use weirgate_units::Rate;
 
-/// One circuit of a device, and what is to be of it. What is not said stays as it is.
+/// The requested state of one circuit. Omitted fields leave the circuit unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[cfg_attr(feature = "options", derive(clap::Args))]
@@ -76,7 +76,7 @@ impl FromStr for Switch {
     }
 }
 
-/// A value in the form of the command line.
+/// Deserialises a value from the text form that the command line uses.
 fn text<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {

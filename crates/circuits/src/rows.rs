@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engine is given of a list: rows of nodes, and whose packets are a leaf's.
+//! Converts a list to the engine's rows, and to the table that maps packets to leaves.
 //!
-//! A node is known by its label, and keeps the number of its row as long as lists
-//! name it. So its counters go on, and what it has queued stays.
+//! A node is identified by its label. It keeps its row number as long as successive lists
+//! contain it, so that its counters continue and its backlog stays queued.
 
 use crate::hash::Known;
 use crate::keys::Key;
@@ -16,30 +16,30 @@ use weirgate_aqm::{NodeRow, NodeRule};
 use weirgate_units::Direction;
 use weirgate_units::Rate;
 
-/// Bytes of a full Ethernet frame: a turn among equals.
+/// Bytes of a full Ethernet frame: the quantum of every node.
 const FRAME: u32 = 1_514;
 
 /// CoDel's usual target, in nanoseconds (RFC 8289). A full frame may take longer.
 const TARGET_NS: u64 = 5_000_000;
 
-/// How many rows there are: first those of nodes with children, of which the first are
-/// the link's, one for each queue, then those of leaves, of which the first are those of
-/// others.
+/// Numbers of rows. The rows of nodes with children come first, starting with one root for each
+/// queue. The rows of leaves follow, starting with the default leaf of each queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Queues of the device, each with a tree of its own; one at least.
+    /// Queues of the device, at least one; each has its own tree.
     pub queues: u32,
-    /// Of nodes with children.
+    /// Rows for nodes with children.
     pub inner: u32,
-    /// Of leaves.
+    /// Rows for leaves.
     pub leaves: u32,
 }
 
 impl Room {
-    /// The row of the link, in the first queue.
+    /// The row of the first queue's root.
     pub const LINK: u32 = 1;
 
-    /// Room for a list in so many queues, and for twice as many circuits and sites later.
+    /// Returns the room for a list on `queues` queues, with space for twice as many circuits and
+    /// sites.
     pub fn of(list: &List, queues: u32) -> Self {
         let room = |count: usize, least: u32| {
             let twice =
@@ -53,86 +53,87 @@ impl Room {
         }
     }
 
-    /// The row of the link in a queue.
+    /// Returns the row of a queue's root.
     pub fn root(self, queue: u32) -> u32 {
         Self::LINK + queue
     }
 
-    /// Whether a row is the link's.
+    /// Returns whether a row is a root.
     pub fn is_root(self, id: u32) -> bool {
         (Self::LINK..self.root(self.queues)).contains(&id)
     }
 
-    /// The row of a queue's packets that are no circuit's.
+    /// Returns the row of a queue's default leaf, which takes the packets of no circuit.
     pub fn others(self, queue: u32) -> u32 {
         self.inner + 1 + queue
     }
 
-    /// The rows of sites.
+    /// Returns the rows for sites.
     pub fn sites(self) -> RangeInclusive<u32> {
         self.root(self.queues)..=self.inner
     }
 
-    /// The rows of circuits.
+    /// Returns the rows for circuits.
     pub fn circuits(self) -> RangeInclusive<u32> {
         self.others(self.queues)..=self.nodes()
     }
 
-    /// All rows.
+    /// Returns the number of rows.
     pub fn nodes(self) -> u32 {
         self.inner + self.leaves
     }
 }
 
-/// What a row has been.
+/// A row that is or was in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// The number of the row.
     pub id: u32,
-    /// Whose it is or was.
+    /// The label of its current or last node.
     pub label: LabelText,
-    /// Of which queue, for ever.
+    /// The queue of the row, which never changes.
     pub queue: u32,
-    /// Whether there is such a node.
+    /// Whether a node has the row now.
     pub live: bool,
-    /// Whether nothing of it is queued or waits any more.
+    /// Whether the row has no backlog and no pending event, so that it can be reused.
     pub at_rest: bool,
 }
 
-/// A node as it is to be.
+/// The configuration of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The number of the row.
     pub id: u32,
-    /// What it is.
+    /// The label of the node.
     pub label: LabelText,
-    /// Of which queue.
+    /// The queue whose tree contains the node.
     pub queue: u32,
-    /// Its configuration.
+    /// The row's contents in the engine's map.
     pub row: NodeRow,
 }
 
-/// Where the number of its queue begins in the word that a packet of a leaf has.
+/// The lowest bit of the queue number in the word that identifies a packet's leaf.
 pub const QUEUE_SHIFT: u32 = 24;
 
 impl Row {
-    /// The word that packets of a leaf have: its row, and its queue above that.
+    /// Returns the word that identifies a packet's leaf: the row in the low bits, the queue
+    /// above them.
     pub fn word(&self) -> u32 {
         self.queue << QUEUE_SHIFT | self.id
     }
 }
 
-/// The row of such a word.
+/// Returns the row number in a word.
 pub fn row_of(word: u32) -> u32 {
     word & ((1 << QUEUE_SHIFT) - 1)
 }
 
-/// Occurs where a list has more nodes than there are free rows.
+/// The error of a list with more nodes than there are rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
-    /// The rows for that kind.
+    /// How many rows there are for this kind of node.
     pub rows: u32,
-    /// Whether it is sites that are too many, and not circuits.
+    /// Whether there are too many sites; otherwise there are too many circuits.
     pub sites: bool,
 }
 
@@ -145,9 +146,8 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The nodes of a list, the link first, and for each circuit its word. `held` says
-/// what rows have been; `link` is the rate of the whole, if there is
-/// one.
+/// Returns the rows of a list, roots first, and the word of each circuit. `held` lists the rows
+/// in use; `link` is the rate of the whole device, if it has a limit.
 pub fn rows(
     list: &List,
     direction: Direction,
@@ -227,7 +227,7 @@ pub fn rows(
     Ok((rows, circuits))
 }
 
-/// What a node has; `guarantee` in bytes a second.
+/// Returns the rule of a node with a maximum rate and a guarantee in bytes a second.
 fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
     let ceiling = most.map_or(0, Rate::as_bytes_per_second);
     NodeRule {
@@ -243,11 +243,12 @@ fn rule(most: Option<Rate>, guarantee: u64) -> NodeRule {
 }
 
 impl Circuit {
-    /// What its leaf has.
+    /// Returns the rule of the circuit's leaf.
     pub fn rule(&self, direction: Direction) -> NodeRule {
         let [least, most] = self.rates(direction);
         let rule = rule(Some(most), least.as_bytes_per_second());
-        // A queue that holds one frame is no standing queue.
+        // Raise CoDel's target to the time of one full frame: one waiting frame is no standing
+        // queue.
         let frame_ns = u64::from(FRAME) * 1_000_000_000 / rule.ceiling_bytes_s.max(1);
         let burst = self.burst(direction).as_bytes();
         NodeRule {
@@ -262,17 +263,17 @@ impl Circuit {
     }
 }
 
-/// Gives rows to nodes. A row stays of the queue that had it first, because that queue's
-/// engine may still have it in its wheel.
+/// Assigns row numbers to nodes. A row stays with its first queue, because the timer wheel of
+/// that queue's engine may still contain it.
 struct Numbers {
-    /// The rows that nodes have already, in their order.
+    /// For each node in order, the row that it already has.
     known: std::vec::IntoIter<Option<u32>>,
-    /// Free rows that somebody had, of leaves and of others, each by its queue; the lowest
-    /// number last.
+    /// Free rows that were used before, for leaves and inner nodes, by queue. The lowest number
+    /// is last.
     free: [Vec<Vec<u32>>; 2],
-    /// Whether somebody ever had the row.
+    /// Whether each row was ever used.
     had: Vec<bool>,
-    /// Where the next row of either kind is looked for that nobody had.
+    /// The next candidate of either kind among the rows that were never used.
     next: [u32; 2],
     room: Room,
 }
@@ -288,7 +289,7 @@ impl Numbers {
             }
         }
         let known = known(labels, room, held);
-        // Nobody else gets the row of a node that comes back.
+        // Reserve the rows of nodes that return after an absence.
         for id in known.iter().flatten() {
             if let Some(taken) = taken.get_mut(*id as usize) {
                 *taken = true;
@@ -310,7 +311,7 @@ impl Numbers {
         }
     }
 
-    /// The row of the next node, which is of this queue.
+    /// Returns the row of the next node, which belongs to this queue.
     fn take(&mut self, inner: bool, queue: u32) -> Result<u32, Full> {
         if let Some(id) = self.known.next().flatten() {
             return Ok(id);
@@ -339,10 +340,10 @@ impl Numbers {
     }
 }
 
-/// The row that each node has already.
+/// Returns, for each node, the row that it already has.
 fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u32>> {
-    // Of two rows with one label, which a run that was ended may leave, the one counts
-    // that is there.
+    // An interrupted run can leave two rows with one label. The live row wins, because it is
+    // inserted last.
     let places = LazyCell::new(|| {
         let mut places: Known<(&LabelText, u32), usize> = Known::default();
         places.reserve(held.len());
@@ -354,7 +355,8 @@ fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u
         places
     });
     let is = |one: &Held, label, queue| one.live && one.label == label && one.queue == queue;
-    // Most nodes have the row behind that of the one before: sites, and circuits.
+    // Fast path: most nodes have the row after their predecessor's. Sites and circuits are
+    // counted separately.
     let first = [*room.sites().start(), *room.circuits().start()];
     let mut next = first.map(|id| held.partition_point(|one| one.id < id));
     let own = |(label, queue): &(LabelText, u32)| {
@@ -371,10 +373,10 @@ fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u
     labels.iter().map(own).collect()
 }
 
-/// Whose packets are a leaf's: its word ([`Row::word`]) for each key, in their order.
+/// Each key with the word of its leaf ([`Row::word`]), sorted by key.
 pub type Table = Vec<(Key, u32)>;
 
-/// The table of a list, whose circuits have these words.
+/// Returns the table of a list whose circuits have these words.
 pub fn table(list: &List, circuits: &[u32]) -> Table {
     let circuits = list.circuits.iter().zip(circuits);
     let mut table: Table = circuits
@@ -384,10 +386,10 @@ pub fn table(list: &List, circuits: &[u32]) -> Table {
     table
 }
 
-/// Two tables in one: for each key of either, the row in each of them. A packet is
-/// looked up by the longest prefix of either table, so where one lacks a prefix, the
-/// longest that it has around it counts; 0 where there is none. Other keys are looked up
-/// one after another, and 0 is then what has the next asked.
+/// Merges two tables: returns each key of either one with its word in both. A packet matches the
+/// longest prefix of the merged table. Where one table lacks a prefix, its longest enclosing
+/// prefix therefore counts, or 0 if there is none. For other kinds of keys, 0 means: continue
+/// with the next kind of key.
 pub fn both(old: &Table, new: &Table) -> Vec<(Key, [u32; 2])> {
     let mut rest = [Rest::of(old), Rest::of(new)];
     let mut both = Vec::with_capacity(old.len().max(new.len()));
@@ -397,10 +399,10 @@ pub fn both(old: &Table, new: &Table) -> Vec<(Key, [u32; 2])> {
     both
 }
 
-/// What is left of a table that is gone through.
+/// The remaining entries of a table during a merge.
 struct Rest<'t> {
     entries: &'t [(Key, u32)],
-    /// Prefixes that went by and that what follows may be a part of, the longest last.
+    /// Prefixes that were passed and may enclose the following keys, the longest last.
     around: Vec<(Key, u32)>,
 }
 
@@ -416,7 +418,7 @@ impl<'t> Rest<'t> {
         self.entries.first().map(|(key, _)| *key)
     }
 
-    /// The row of a key that no one before was behind.
+    /// Returns the word of a key. Callers ask for keys in ascending order.
     fn row(&mut self, key: Key) -> u32 {
         while self
             .around

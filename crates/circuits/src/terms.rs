@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan gives at a time, and to a circuit that has used up its quota.
+//! The terms of a plan at a given time, also for a circuit that has used up its quota.
 
 use crate::model::{Circuit, List, Pair, Plan, SUSPENDED, Terms, Times};
 use std::collections::BTreeMap;
@@ -8,36 +8,37 @@ use weirgate_units::Direction;
 use weirgate_units::Inserted as _;
 use weirgate_units::Rate;
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY: u64 = 86_400;
 
-/// When, which way, and how much circuits have used of their quotas.
+/// The inputs that decide which terms apply: the time, the direction, and the used quotas.
 pub struct Moment<'m> {
-    /// Seconds since 1970.
+    /// Unix time in seconds.
     pub at: u64,
-    /// Which way the device sends.
+    /// The direction in which the device sends.
     pub direction: Direction,
-    /// What a circuit has had in this direction since the month began, in bytes.
+    /// Returns the bytes that a circuit has used in this direction since the month began.
     pub used: &'m dyn Fn(&str) -> u64,
 }
 
 impl Plan {
-    /// What it gives at a time, in seconds since 1970.
+    /// Returns the terms at a Unix time in seconds.
     pub fn at(&self, at: u64) -> Terms {
         self.now(at).map_or(self.terms, |times| times.terms)
     }
 
-    /// The times of its own that hold then, if some do.
+    /// Returns the special hours of the plan that include this time, if any.
     pub fn now(&self, at: u64) -> Option<&Times> {
         self.times.iter().find(|times| times.schedule.holds(at))
     }
 
-    /// Whether it has a quota in a direction.
+    /// Returns whether the plan has a quota in a direction.
     pub fn has_quota(&self, direction: Direction) -> bool {
         self.quota.most.of(direction).as_bytes() > 0
     }
 
-    /// What it gives to a circuit.
+    /// Returns the terms for the circuit `id`, which depend on how much of the quota it has
+    /// used.
     fn of(&self, plans: &BTreeMap<&str, &Self>, moment: &Moment<'_>, id: &str) -> Terms {
         let own = self.at(moment.at);
         let quota = self.quota.most.of(moment.direction).as_bytes();
@@ -52,7 +53,7 @@ impl Plan {
 }
 
 impl Terms {
-    /// Those of a suspended circuit.
+    /// Returns the terms of a suspended circuit.
     fn suspended() -> Self {
         Self {
             most: Pair {
@@ -63,7 +64,7 @@ impl Terms {
         }
     }
 
-    /// The same, but in one direction.
+    /// Returns these terms with the rates and burst of one direction taken from `other`.
     fn but(mut self, other: &Self, direction: Direction) -> Self {
         match direction {
             Direction::Down => {
@@ -82,7 +83,8 @@ impl Terms {
 }
 
 impl Circuit {
-    /// Gives it what its plan has at a moment, where it has one of these.
+    /// Applies the terms of the circuit's plan at a moment. A circuit without a plan is
+    /// unchanged.
     pub fn follow(&mut self, plans: &[Plan], moment: &Moment<'_>) {
         self.take(&by_name(plans), moment);
     }
@@ -96,7 +98,7 @@ impl Circuit {
         self.has(&terms);
     }
 
-    /// Gives it what is its plan's.
+    /// Replaces the rates that come from the plan, and the burst.
     pub(crate) fn has(&mut self, terms: &Terms) {
         let own: [&mut Rate; 4] = [
             &mut self.least.down,
@@ -119,8 +121,9 @@ fn by_name(plans: &[Plan]) -> BTreeMap<&str, &Plan> {
     plans.iter().map(|plan| (&*plan.name, plan)).inserted()
 }
 
-/// From a time to when plans may give something else: at other hours, or in another month.
-/// Before that time, a clock that is set back may say other hours too.
+/// Returns the period around `at` during which all terms stay the same. It ends when a plan's
+/// hours change or, with quotas, at the end of the month. It begins at `at`, because a clock
+/// that is set back can reach other hours.
 pub fn holds(plans: &[Plan], at: u64) -> Range<u64> {
     let times = plans.iter().flat_map(|plan| &plan.times);
     let hours = times.map(|times| times.schedule.changes(at));
@@ -132,16 +135,15 @@ pub fn holds(plans: &[Plan], at: u64) -> Range<u64> {
     }
 }
 
-/// A calendar month of UTC: twelve for each year since 1970, and those before it in its
-/// year.
+/// A calendar month in UTC, counted from January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Month(pub u32);
 
 impl Month {
-    /// The month of a time, in seconds since 1970.
+    /// Returns the month of a Unix time in seconds.
     pub fn of(at: u64) -> Self {
         let days = (at / DAY) as u32;
-        // A month has 28 days at least.
+        // Start low: no month has more than 31 days, so at least this many have passed.
         let mut own = Self(days / 31);
         while own.first_day_of_next() <= days {
             own.0 += 1;
@@ -149,13 +151,12 @@ impl Month {
         own
     }
 
-    /// The first second of the next.
+    /// Returns the Unix time at which the next month begins.
     pub fn end(self) -> u64 {
         u64::from(self.first_day_of_next()) * DAY
     }
 
-    /// Days from 1970 to the next month: of whole years, with a day more in leap years, and
-    /// of months.
+    /// Returns the days from the start of 1970 to the start of the next month, with leap days.
     fn first_day_of_next(self) -> u32 {
         let (years, month) = ((self.0 + 1) / 12, (self.0 + 1) % 12);
         let year = 1970 + years;
@@ -168,7 +169,7 @@ impl Month {
 }
 
 impl List {
-    /// Gives every circuit what its plan has at a moment.
+    /// Applies the terms of its plan at a moment to every circuit.
     pub fn follow(&mut self, moment: &Moment<'_>) {
         let plans = by_name(&self.plans);
         for circuit in &mut self.circuits {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which kind of CSV file it is.
+//! Tells the kinds of CSV files apart.
 
 use crate::codes::KIND;
 use crate::files::located::FileMistakes;
@@ -8,7 +8,8 @@ use crate::files::raw::Collected;
 use crate::files::table::{Lines, Row, header, plain, well_formed};
 use crate::files::{devices, plans};
 
-/// Reads a file of devices, which overrides change, or of plans, whichever its first line says.
+/// Reads a file of devices, to which overrides apply, or of plans. The first line tells which it
+/// is.
 pub(crate) fn read<'t>(
     text: &'t str,
     mistakes: &FileMistakes<'_, '_>,

@@ -33,10 +33,10 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::free("VLAN"),
 ];
 
-/// Bytes of a usual line.
+/// The length of a typical line in bytes, to estimate how many circuits a file has.
 pub(crate) const LINE: usize = 64;
 
-/// Numbers of columns.
+/// Column numbers.
 const ID: usize = 0;
 const DEVICE: usize = 2;
 const PARENT: usize = 4;
@@ -44,7 +44,7 @@ const FIRST_RATE: usize = 8;
 const PLAN: usize = 14;
 const SUSPENDED: usize = 15;
 
-/// Of a column of keys its number, what reads one, and the code of what is none.
+/// A column of keys: its number, its parser, and the error code for a malformed key.
 type KeyColumn = (
     usize,
     fn(&str) -> Result<Key, (String, String)>,
@@ -63,18 +63,18 @@ const KEYS: [KeyColumn; 5] = [
 pub(crate) struct Devices<'d, 'm, 't> {
     header: Header,
     mistakes: &'d FileMistakes<'m, 't>,
-    /// Columns of keys that the file has.
+    /// The columns of keys that this file has.
     columns: Vec<KeyColumn>,
-    /// Of columns of which nothing is made: the first field that says something, and
-    /// how many do.
+    /// Columns that circuits do not use, each with its first non-empty field and the number of
+    /// non-empty fields.
     unused: Vec<(usize, Option<(SourceSpan, usize)>)>,
-    /// Keys of the line that is read.
+    /// The keys of the current line.
     keys: Vec<PlacedKey>,
 }
 
 impl<'d, 'm, 't> Devices<'d, 'm, 't> {
     pub(crate) fn new(header: Header, mistakes: &'d FileMistakes<'m, 't>) -> Self {
-        // Without either no circuit has a rate.
+        // Without a column `Plan`, circuits need the columns of maximum rates.
         if !header.has(PLAN) {
             for (number, name) in RATES.iter().enumerate().skip(2) {
                 if !header.has(FIRST_RATE + number) {
@@ -105,7 +105,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         }
     }
 
-    /// Takes a line, with what overrides change of it.
+    /// Takes a line of the file, after applying the overrides to it.
     pub(crate) fn take<'f>(
         &mut self,
         row: &Row<'f>,
@@ -161,7 +161,8 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         }
     }
 
-    /// Whether a line's circuit is suspended, and where that stands; a wrong word is reported.
+    /// Returns whether the line suspends its circuit, and the span of that field. A malformed
+    /// value is reported.
     fn suspended(&self, row: &Row<'_>) -> (bool, SourceSpan) {
         let cell = self.header.cell(row, SUSPENDED);
         let says = |word: &str| cell.text.eq_ignore_ascii_case(word);
@@ -179,7 +180,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
         (is_suspended, cell.span)
     }
 
-    /// Tells what was there and is not used.
+    /// Warns about columns that have values but are not used.
     pub(crate) fn finish(self) {
         for (number, found) in self.unused {
             let Some((span, lines)) = found else {
@@ -192,8 +193,8 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
     }
 }
 
-/// The keys of a field, each with its place. Of a field whose text is not as it
-/// stands in the file, the place is that of the whole.
+/// Splits a field into keys, each with its span. Where the text of the field differs from the
+/// file's, the span is that of the whole field.
 fn placed<'r>(cell: &Cell<'r>) -> impl Iterator<Item = (&'r str, SourceSpan)> {
     let Cell { text, span } = cell.clone();
     // Quotes and spaces around the text.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file, as this crate is given it.
+//! The input of this crate: a name and a text.
 
 /// A file to read.
 #[derive(Debug, Clone, Copy)]
 pub struct File<'t> {
-    /// What problems call it.
+    /// The name of the file in messages.
     pub name: &'t str,
-    /// What it has.
+    /// The contents of the file.
     pub text: &'t str,
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices of one circuit, put together: they have the same parent, plan and rates.
+//! Combines the devices of one circuit, which must agree on parent, plan and rates.
 
 use crate::codes::DIFFERS;
 use crate::files::located::{FileSpan, Mistakes};
 use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit};
 use weirgate_units::Rate;
 
-/// Takes a device's circuit and its keys; `suspended_at` is where it says whether it is suspended.
+/// Adds a device and its keys to its circuit; `suspended_at` is the span of the field
+/// `Suspended`.
 pub(crate) fn join<'t>(
     own: RawCircuit<'t>,
     keys: &mut Vec<PlacedKey>,

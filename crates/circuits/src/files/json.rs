@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of JSON (RFC 8259), with the place of every value. What they are nested is
-//! bounded by the parser.
+//! JSON files (RFC 8259), with the span of every value. The parser bounds the depth of nesting.
 
 use crate::codes::{DEEP, JSON, RATE, UNUSED};
 use crate::files::located::FileMistakes;
@@ -13,10 +12,10 @@ use std::collections::BTreeSet;
 use weirgate_document::{SourceSpan, did_you_mean};
 use weirgate_units::Rate;
 
-/// The largest file, in bytes: its tree takes some times as much memory.
+/// The largest file in bytes. The syntax tree needs several times as much memory.
 const LARGEST: usize = 64 << 20;
 
-/// JSON alone, without what other forms add.
+/// Parser options that accept strict JSON only.
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,
     allow_loose_object_property_names: false,
@@ -30,13 +29,14 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Whether a file is to be JSON.
+/// Returns whether a file is meant to be JSON: it begins with `{`.
 pub(crate) fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     text.starts_with('{')
 }
 
-/// The object that a file is; `None` where it is none, which is reported.
+/// Parses the top-level object of a file. Returns `None` after reporting a syntax error or
+/// another type.
 pub(crate) fn object<'t>(text: &'t str, mistakes: &FileMistakes<'_, '_>) -> Option<Object<'t>> {
     if text.len() > LARGEST {
         let message = format!("the file has {} bytes", text.len());
@@ -65,10 +65,10 @@ pub(crate) fn object<'t>(text: &'t str, mistakes: &FileMistakes<'_, '_>) -> Opti
     None
 }
 
-/// Reads values of a file, and reports what is wrong with them.
+/// Reads the values of a file and reports errors in them.
 pub(crate) struct Json<'d, 'm, 't> {
     pub(crate) mistakes: &'d FileMistakes<'m, 't>,
-    /// Where the text begins, behind a mark of the order of bytes.
+    /// The offset of the text after the byte order mark.
     begin: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         }
     }
 
-    /// The place of a value.
+    /// Returns the span of a value.
     pub(crate) fn span(&self, at: &impl Ranged) -> SourceSpan {
         let range = at.range();
         range.start + self.begin..range.end + self.begin
@@ -96,7 +96,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         self.mistakes.error(code, &self.span(at), message, hint);
     }
 
-    /// A text with its place, without spaces around it.
+    /// Returns a text without surrounding spaces, with its span.
     pub(crate) fn cell<'v>(&self, text: &'v str, at: &impl Ranged) -> Cell<'v> {
         Cell {
             text: text.trim(),
@@ -104,7 +104,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         }
     }
 
-    /// Tells which fields an object has twice; whether there are any.
+    /// Reports the fields that an object has twice. Returns whether there are any.
     pub(crate) fn twice(&self, fields: &Object<'_>) -> bool {
         let mut names = BTreeSet::new();
         let mut any = false;
@@ -119,7 +119,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         any
     }
 
-    /// Tells that nothing is made of a field; `of` has others.
+    /// Warns that a field is not used; `fields` lists the fields that `of` can have.
     pub(crate) fn unknown(&self, field: &ObjectProp<'_>, of: &str, fields: &[&str]) {
         let word = field.name.as_str();
         let hint = did_you_mean(word, fields.iter().copied(), || {
@@ -130,8 +130,8 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         self.mistakes.warning(UNUSED, &at, message, hint);
     }
 
-    /// A rate in Mbit/s; `zero` says that it may be 0. `None` where it is none, which is
-    /// reported.
+    /// Reads a rate in Mbit/s, which may be 0 only if `zero` is set. A malformed rate is
+    /// reported, and the result is `None`.
     pub(crate) fn rate(&self, value: &Value<'_>, zero: bool) -> Option<Rate> {
         let text = match value {
             Value::NumberLit(number) => number.value,
@@ -151,7 +151,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         }
     }
 
-    /// `true` or `false`; `None` where it is neither, which is reported.
+    /// Reads `true` or `false`. Any other value is reported, and the result is `None`.
     pub(crate) fn flag(&self, name: &str, value: &Value<'_>) -> Option<bool> {
         if let Value::BooleanLit(own) = value {
             return Some(own.value);

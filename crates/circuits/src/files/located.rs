@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Problems of several files, with the line and the column of each.
+//! Problems in several files, each with its line and column.
 
 use crate::files::file::File;
 use std::cell::OnceCell;
 use std::fmt;
 use weirgate_document::{Problem, Problems, Severity, SourceSpan};
 
-/// A problem with its file and place.
+/// A problem with its file, line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// The file, as it was named.
+    /// The name of the file as the caller gave it.
     pub file: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The column, from 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The problem itself.
     pub problem: Problem,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Located {
     }
 }
 
-/// Problems of several files.
+/// Collects the problems of several files.
 pub(crate) struct Mistakes<'t> {
     files: Vec<Own<'t>>,
 }
@@ -52,12 +52,13 @@ pub(crate) struct Mistakes<'t> {
 struct Own<'t> {
     file: File<'t>,
     problems: Problems,
-    /// Where each line begins; found when one is first asked for.
+    /// The offset at which each line begins, computed on first use.
     lines: OnceCell<Vec<usize>>,
 }
 
 impl Own<'_> {
-    /// The line of a place, from 1, and where it begins.
+    /// Returns the number of the line that contains an offset, counted from 1, and where it
+    /// begins.
     fn line(&self, at: usize) -> (usize, usize) {
         let lines = self.lines.get_or_init(|| {
             let ends = self.file.text.match_indices('\n');
@@ -70,11 +71,11 @@ impl Own<'_> {
     }
 }
 
-/// The mistakes of one file.
+/// Collects the problems of one file.
 pub(crate) struct FileMistakes<'m, 't> {
-    /// Its number.
+    /// The number of the file.
     pub(crate) file: usize,
-    /// Those of all files.
+    /// The collector for all files.
     pub(crate) all: &'m Mistakes<'t>,
 }
 
@@ -101,7 +102,7 @@ impl<'t> Mistakes<'t> {
         FileMistakes { file, all: self }
     }
 
-    /// An error at a span.
+    /// Reports an error at a span.
     pub(crate) fn error(
         &self,
         code: &'static str,
@@ -114,7 +115,7 @@ impl<'t> Mistakes<'t> {
         }
     }
 
-    /// A warning at a span.
+    /// Reports a warning at a span.
     pub(crate) fn warning(
         &self,
         code: &'static str,
@@ -127,7 +128,7 @@ impl<'t> Mistakes<'t> {
         }
     }
 
-    /// How people find a span: the file and the line.
+    /// Returns the file and line of a span, for use in a message.
     pub(crate) fn named(&self, at: &FileSpan) -> String {
         let own = self.files.get(at.file);
         own.map_or_else(String::new, |own| {
@@ -135,12 +136,12 @@ impl<'t> Mistakes<'t> {
         })
     }
 
-    /// All of them with their lines.
+    /// Returns all problems with their lines.
     pub(crate) fn located(self) -> Vec<Located> {
         let mut all = Vec::new();
         for mut own in self.files {
             let mut problems = std::mem::take(&mut own.problems).into_sorted();
-            // A file of two lists is read twice.
+            // A file that belongs to two lists is read twice.
             problems.dedup();
             for problem in problems {
                 let start = problem.span.start.min(own.file.text.len());
@@ -159,7 +160,7 @@ impl<'t> Mistakes<'t> {
 }
 
 impl FileMistakes<'_, '_> {
-    /// An error in this file.
+    /// Reports an error in this file.
     pub(crate) fn error(
         &self,
         code: &'static str,
@@ -170,7 +171,7 @@ impl FileMistakes<'_, '_> {
         self.all.error(code, &self.at(span), message, hint);
     }
 
-    /// A warning in this file.
+    /// Reports a warning in this file.
     pub(crate) fn warning(
         &self,
         code: &'static str,
@@ -181,7 +182,7 @@ impl FileMistakes<'_, '_> {
         self.all.warning(code, &self.at(span), message, hint);
     }
 
-    /// A span of this file.
+    /// Converts a span in this file to one that names the file.
     pub(crate) fn at(&self, span: &SourceSpan) -> FileSpan {
         FileSpan {
             file: self.file,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `network.json` of LibreQoS: the tree of sites.
 //!
-//! An object has the sites by their names. Each has `downloadBandwidthMbps` and
-//! `uploadBandwidthMbps`, and perhaps `children`. One that is `virtual` holds
-//! nothing back.
+//! An object maps the names of sites to their fields: `downloadBandwidthMbps`,
+//! `uploadBandwidthMbps` and optionally `children`. A site that is `virtual` has no limit.
 
 use crate::codes::{DEEP, JSON};
 use crate::files::json::Json;
@@ -11,20 +10,21 @@ use crate::files::raw::{RawSite, identifier};
 use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, Value};
 
-/// The levels of sites: the engine has eight, with the link and the circuits.
+/// The largest number of levels of sites. The engine has eight levels, including the link and
+/// the circuits.
 const LEVELS: usize = 6;
 
-/// The fields of a site's rates.
+/// The names of the fields for a site's rates.
 pub(crate) const DOWN: &str = "downloadBandwidthMbps";
 pub(crate) const UP: &str = "uploadBandwidthMbps";
 const CHILDREN: &str = "children";
 const VIRTUAL: &str = "virtual";
 const ID: &str = "id";
 
-/// What a site may have.
+/// The fields of a site that have an effect.
 const FIELDS: [&str; 4] = [DOWN, UP, CHILDREN, VIRTUAL];
 
-/// What else LibreQoS and its integrations write, and circuits have no use for.
+/// Other fields that LibreQoS and its integrations write, which are ignored.
 const KNOWN: [&str; 6] = [
     "type",
     ID,
@@ -34,7 +34,7 @@ const KNOWN: [&str; 6] = [
     "parent_site",
 ];
 
-/// Takes the sites of an object, with those below them.
+/// Reads the sites of an object and everything below them.
 pub(crate) fn sites(
     json: &Json<'_, '_, '_>,
     all: &Object<'_>,
@@ -67,7 +67,7 @@ pub(crate) fn sites(
     }
 }
 
-/// Takes one site; returns those below it.
+/// Reads one site; returns the object of its children.
 fn site<'o, 'a>(
     json: &Json<'_, '_, '_>,
     name: &Cell<'_>,
@@ -105,13 +105,13 @@ fn site<'o, 'a>(
             (VIRTUAL, value) => {
                 site.is_virtual = json.flag(VIRTUAL, value).unwrap_or_default();
             }
-            // What overrides name a site by.
+            // Overrides can name a site by this identifier.
             (ID, Value::StringLit(id)) => site.id = Some(id.value.trim().to_owned()),
             (word, _) if KNOWN.contains(&word) => {}
             _ => json.unknown(field, "a site", &FIELDS),
         }
     }
-    // One without a name is kept, so that those below it have a span.
+    // Keep a site without a name, so that the errors of its children have a place.
     let known = identifier(name, "site", json.mistakes).unwrap_or_default();
     known.clone_into(&mut site.name);
     into.push(site);

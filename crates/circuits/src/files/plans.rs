@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans: rates by a name. Columns are called as in `ShapedDevices.csv`.
+//! Plans: named rates. The columns are named as in `ShapedDevices.csv`.
 //!
-//! A plan has one line without hours and days, and one for each part of the week at
-//! which it gives something else.
+//! A plan has one line without hours and days, and one line for each part of the week with other
+//! terms.
 
 use crate::codes::{HOURS, SIZE};
 use crate::files::located::FileMistakes;
@@ -13,8 +13,8 @@ use weirgate_document::did_you_mean;
 use weirgate_schedule::{Clock, Day, Hours, Schedule, hours};
 use weirgate_units::Size;
 
-/// What a plan gives beside rates, in columns: bursts in MB, the times at which it gives
-/// that, quotas in GB, and the plan that counts when a quota is used up.
+/// Further columns of a plan: bursts in MB, the hours of the line, quotas in GB, and the plan
+/// beyond the quota.
 pub(crate) const MORE: [&str; 8] = [
     "Download Burst MB",
     "Upload Burst MB",
@@ -26,7 +26,7 @@ pub(crate) const MORE: [&str; 8] = [
     "Beyond",
 ];
 
-/// The columns of a file of plans. [`RATES`] and [`MORE`] follow the name.
+/// The columns of a file of plans: the name, then [`RATES`] and [`MORE`].
 pub(crate) const COLUMNS: &[Column] = &[
     Column::needed("Plan"),
     Column::free(RATES[0]),
@@ -44,11 +44,11 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::free("Comment"),
 ];
 
-/// The number of the first of [`MORE`] among the columns.
+/// The index of the first of [`MORE`] among the columns.
 const FIRST: usize = 1 + RATES.len();
 
-/// The units of bursts and quotas, and the most of each. A burst has 32 bits of bytes in
-/// a row of the engine.
+/// The units of bursts and quotas with their largest values. A burst must fit into 32 bits in
+/// the engine's row.
 pub(crate) const MB: Unit = Unit {
     name: "MB",
     bytes: 1_000_000,
@@ -60,7 +60,7 @@ pub(crate) const GB: Unit = Unit {
     most: 10_000_000,
 };
 
-/// A unit of bytes.
+/// A unit of bytes and the largest number of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Unit {
     name: &'static str,
@@ -69,7 +69,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Writes what is read as so many of it.
+    /// Writes a size in this unit.
     pub(crate) fn write(self, size: Size, text: &mut String) {
         let (whole, rest) = (size.as_bytes() / self.bytes, size.as_bytes() % self.bytes);
         text.push_str(&whole.to_string());
@@ -80,7 +80,7 @@ impl Unit {
         }
     }
 
-    /// Reads a field; an empty one is nothing. A wrong one is reported.
+    /// Parses a field in this unit; an empty field is zero. A malformed one is reported.
     fn read(self, cell: &Cell<'_>, column: &str, mistakes: &FileMistakes<'_, '_>) -> Size {
         if cell.text.is_empty() {
             return Size::default();
@@ -97,7 +97,7 @@ impl Unit {
     }
 }
 
-/// Takes a line.
+/// Reads one line of a file of plans.
 pub(crate) fn take(
     row: &Row<'_>,
     header: &Header,
@@ -161,10 +161,11 @@ pub(crate) fn take(
     });
 }
 
-/// A mistake was reported.
+/// Marks a line whose error was already reported.
 struct Wrong;
 
-/// When a line counts, and how that is written; `None` for always.
+/// Parses the hours, days and zone of a line, and keeps their text; returns `None` if all are
+/// empty.
 fn when(
     cells: [Cell<'_>; 3],
     mistakes: &FileMistakes<'_, '_>,
@@ -235,7 +236,7 @@ fn when(
     Ok(Some((Schedule::new(&on, &ranges, &clock), written)))
 }
 
-/// The words of a field, which spaces, commas or semicolons divide.
+/// Splits a field into words at spaces, commas and semicolons.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', ';', ',']).filter(|word| !word.is_empty())
 }

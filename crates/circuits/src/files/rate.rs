@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates, as LibreQoS writes them: numbers of Mbit/s.
+//! Rates in the notation of LibreQoS: numbers of Mbit/s.
 
 use weirgate_units::Rate;
 
@@ -9,10 +9,11 @@ const MOST: f64 = 1_000_000.0;
 /// The smallest rate, in Mbit/s: 1 kbit/s.
 const LEAST: f64 = 0.001;
 
-/// Reads a rate; `zero` says that it may be 0. Says what is wrong and what would be
-/// right.
+/// Parses a rate, which may be 0 only if `zero` is set. An error is the message and a hint for
+/// the correction.
 pub(crate) fn read(text: &str, zero: bool) -> Result<Rate, (String, String)> {
-    // Most are small whole numbers, which are read in a tenth of the time.
+    // Fast path for small whole numbers, which are the most common; it takes a tenth of the
+    // time.
     let whole = text.bytes().try_fold(0_u64, |number, byte| {
         let digit = char::from(byte).to_digit(10)?;
         Some(number * 10 + u64::from(digit)).filter(|number| *number <= 1_000_000)
@@ -35,19 +36,19 @@ pub(crate) fn read(text: &str, zero: bool) -> Result<Rate, (String, String)> {
     ))
 }
 
-/// What would be right.
+/// Returns a hint with the allowed range.
 pub(crate) fn range(zero: bool) -> String {
     let or = if zero { "0, or " } else { "" };
     format!("write {or}from {LEAST} to {MOST} Mbit/s")
 }
 
-/// Whether a rate is one that can be read.
+/// Returns whether a rate is within the range that [`read`] accepts.
 pub(crate) fn is_in_range(rate: Rate, zero: bool) -> bool {
     let bits = rate.as_bits_per_second();
     (zero && bits == 0) || ((LEAST * 1e6) as u64..=(MOST * 1e6) as u64).contains(&bits)
 }
 
-/// Writes what [`read`] reads.
+/// Writes a rate in the form that [`read`] accepts.
 pub(crate) fn write(rate: Rate, text: &mut String) {
     let bits = rate.as_bits_per_second();
     digits::<10>(bits / 1_000_000, text);
@@ -58,7 +59,8 @@ pub(crate) fn write(rate: Rate, text: &mut String) {
     }
 }
 
-/// Writes a number to a base of at most 16, as formatting would in ten times as long.
+/// Writes a number in a base of at most 16, ten times as fast as the formatting of the standard
+/// library.
 pub(crate) fn digits<const BASE: u64>(number: u64, text: &mut String) {
     if number >= BASE {
         digits::<BASE>(number / BASE, text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What files say, before it is put together.
+//! The contents of files before they are checked against each other.
 
 use crate::codes::{NAME, RATE};
 use crate::files::located::{FileMistakes, FileSpan};
@@ -13,7 +13,7 @@ use weirgate_document::SourceSpan;
 use weirgate_schedule::Schedule;
 use weirgate_units::{Rate, Size};
 
-/// The columns of rates, in this order everywhere.
+/// The columns of rates. Arrays of four rates have this order.
 pub(crate) const RATES: [&str; 4] = [
     "Download Min Mbps",
     "Upload Min Mbps",
@@ -21,25 +21,25 @@ pub(crate) const RATES: [&str; 4] = [
     "Upload Max Mbps",
 ];
 
-/// Why queues that LibreQoS would choose are not used.
+/// The hint for queue settings of LibreQoS, which are ignored.
 pub(crate) const SQM: &str = "each circuit has flow queues with CoDel";
 
-/// The longest identifier, in bytes: what a row in the kernel has room for.
+/// The longest identifier in bytes: a label in the kernel has no more room.
 const LONGEST: usize = 60;
 
-/// Rates as they stand in a line.
+/// The rates of one line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RawRates {
     pub(crate) rates: [Option<Rate>; 4],
     pub(crate) spans: [SourceSpan; 4],
-    /// Where those stand that overrides replaced.
+    /// Where the rates that overrides replaced come from.
     pub(crate) replaced: Option<Box<[Option<FileSpan>; 4]>>,
-    /// One was wrong, which has been reported.
+    /// Whether a rate was malformed, which has been reported.
     pub(crate) wrong: bool,
 }
 
 impl RawRates {
-    /// Those in four columns.
+    /// Reads the rates in four consecutive columns.
     pub(crate) fn read(
         row: &Row<'_>,
         header: &Header,
@@ -64,7 +64,7 @@ impl RawRates {
         own
     }
 
-    /// The place of one of them, in a line of this file.
+    /// Returns the span of a rate; `file` is the file of the line.
     pub(crate) fn place(&self, number: usize, file: usize) -> FileSpan {
         let replaced = self.replaced.as_ref().and_then(|own| own[number].clone());
         replaced.unwrap_or_else(|| FileSpan {
@@ -73,8 +73,8 @@ impl RawRates {
         })
     }
 
-    /// The place of the least of a direction that does not fit to the most; what an override
-    /// put there comes first.
+    /// Returns where to report that a minimum exceeds its maximum. A rate that an override set
+    /// takes precedence.
     pub(crate) fn pair_at(&self, number: usize, file: usize) -> FileSpan {
         let is_replaced = |number: usize| {
             let replaced = self.replaced.as_ref();
@@ -84,49 +84,49 @@ impl RawRates {
         self.place(if most { number + 2 } else { number }, file)
     }
 
-    /// Puts one in the place of another.
+    /// Replaces a rate by that of an override.
     pub(crate) fn replace(&mut self, number: usize, rate: Rate, at: &FileSpan) {
         self.rates[number] = Some(rate);
         self.replaced.get_or_insert_default()[number] = Some(at.clone());
     }
 }
 
-/// A site as it was read.
+/// A site before it is checked.
 #[derive(Debug)]
 pub(crate) struct RawSite {
     pub(crate) name: String,
-    /// What else it is called.
+    /// The identifier by which overrides can name it.
     pub(crate) id: Option<String>,
     pub(crate) at: FileSpan,
     pub(crate) parent: Option<usize>,
-    /// Down and up.
+    /// The maximum rates, down and up.
     pub(crate) rates: [Option<Rate>; 2],
-    /// What says last that it has rates.
+    /// Where the rates were last set.
     pub(crate) rates_at: FileSpan,
-    /// A rate was wrong, which has been reported.
+    /// Whether a rate was malformed, which has been reported.
     pub(crate) wrong: bool,
-    /// It has no rate of its own.
+    /// Whether the site has no limit.
     pub(crate) is_virtual: bool,
 }
 
-/// A plan as it was read.
+/// A plan before it is checked.
 #[derive(Debug)]
 pub(crate) struct RawPlan {
     pub(crate) name: String,
     pub(crate) at: FileSpan,
     pub(crate) rates: RawRates,
     pub(crate) burst: Pair<Size>,
-    /// When the line counts, and how that is written; `None` for always.
+    /// The hours of the line with their original text; `None` for always.
     pub(crate) times: Option<(Schedule, [String; 3])>,
     pub(crate) quota: Pair<Size>,
     pub(crate) beyond: String,
     pub(crate) beyond_at: FileSpan,
 }
 
-/// A key, and where it stands.
+/// A key with its span.
 pub(crate) type PlacedKey = (Key, FileSpan);
 
-/// A circuit as it was read. The place of rates is in the file of `at`.
+/// A circuit before it is checked. The spans of its rates are in the file of `at`.
 #[derive(Debug)]
 pub(crate) struct RawCircuit<'t> {
     pub(crate) id: Cow<'t, str>,
@@ -139,21 +139,21 @@ pub(crate) struct RawCircuit<'t> {
     pub(crate) suspended: bool,
 }
 
-/// What all files say.
+/// The contents of all files of a list.
 #[derive(Debug, Default)]
 pub(crate) struct Collected<'t> {
     pub(crate) sites: Vec<RawSite>,
     pub(crate) plans: Vec<RawPlan>,
     pub(crate) circuits: Vec<RawCircuit<'t>>,
-    /// Keys, each with the place of its circuit.
+    /// The keys, each with the index of its circuit.
     pub(crate) keys: Vec<(usize, PlacedKey)>,
-    /// The place of each circuit.
+    /// The index of each circuit by its identifier.
     pub(crate) by_id: Known<Cow<'t, str>, usize>,
-    /// A file of sites was read.
+    /// Whether one of the files contained sites.
     pub(crate) has_network: bool,
 }
 
-/// An identifier of a circuit, a site or a plan. A wrong one is reported.
+/// Checks an identifier of a circuit, a site or a plan, and reports a malformed one.
 pub(crate) fn identifier<'r>(
     cell: &Cell<'r>,
     of: &str,
@@ -168,7 +168,8 @@ pub(crate) fn identifier<'r>(
     }
 }
 
-/// Whether something may have this name; says what is wrong and what would be right.
+/// Checks whether a text is a valid identifier. An error is the message and a hint for the
+/// correction.
 pub(crate) fn named(text: &str, of: &str) -> Result<(), (String, String)> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && (1..=LONGEST).contains(&text.len()) {

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of CSV (RFC 4180), with the place of every field.
+//! CSV files (RFC 4180), with the span of every field.
 //!
-//! The first line has the names of columns. Empty lines, and lines that begin with
-//! `#`, are left out.
+//! The first line names the columns. Empty lines and lines that begin with `#` are skipped.
 
 use crate::codes::{COLUMN, FORM};
 use crate::files::located::FileMistakes;
 use std::borrow::Cow;
 use weirgate_document::{SourceSpan, did_you_mean};
 
-/// The fields of a line.
+/// The fields of one line.
 #[derive(Debug, Default)]
 pub(crate) struct Row<'t> {
     /// The whole file.
     file: &'t str,
-    /// Texts of fields that do not stand in the file as they are, one after another.
+    /// Unescaped texts of quoted fields, concatenated.
     own: String,
     fields: Vec<Field>,
-    /// A quote stands where none may.
+    /// Whether a quote stands in a place where none is allowed.
     odd: bool,
 }
 
 /// A field of a line.
 #[derive(Debug, Clone)]
 struct Field {
-    /// Its place in the file, with quotes.
+    /// The span in the file, including quotes.
     span: SourceSpan,
-    /// Its text: a place in the file, or in the line's own texts.
+    /// The range of its text, in the file or in `Row::own`.
     text: SourceSpan,
     is_own: bool,
 }
 
 impl Field {
-    /// One that says what stands there.
+    /// Makes a field whose text is exactly the text in the file.
     fn plain(span: SourceSpan) -> Self {
         Self {
             text: span.clone(),
@@ -42,25 +41,25 @@ impl Field {
     }
 }
 
-/// Whether a field ends here, or has a quote.
+/// Returns whether a byte ends an unquoted field, or is a quote.
 fn ends(byte: u8) -> bool {
     matches!(byte, b'"' | b',' | b'\r' | b'\n')
 }
 
-/// A field, read.
+/// The text and the span of one field.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'r> {
-    /// What it says, without spaces around it.
+    /// The text without surrounding spaces.
     pub(crate) text: &'r str,
-    /// Where it stands.
+    /// The span in the file.
     pub(crate) span: SourceSpan,
 }
 
-/// What a field says, and where it stands.
+/// The text and the span of a field, valid for longer than its row.
 pub(crate) type Lasting<'t> = (Cow<'t, str>, SourceSpan);
 
 impl<'t> Row<'t> {
-    /// A field, by its number.
+    /// Returns the field with this number; an empty one if there is none.
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Cell<'_> {
         let Some(field) = self.fields.get(number) else {
@@ -76,7 +75,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// The same for longer than the line is there.
+    /// Returns the field in a form that outlives the row.
     fn lasting(&self, number: usize) -> Lasting<'t> {
         let Some(field) = self.fields.get(number) else {
             return (Cow::default(), self.whole());
@@ -89,19 +88,19 @@ impl<'t> Row<'t> {
         (text, field.span.clone())
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub(crate) fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// The place of the whole line.
+    /// Returns the span of the whole line.
     pub(crate) fn whole(&self) -> SourceSpan {
         let start = self.fields.first().map_or(0, |field| field.span.start);
         start..self.fields.last().map_or(start, |field| field.span.end)
     }
 }
 
-/// What stands at a place of a text, without spaces around it.
+/// Returns the text in a range, without surrounding spaces.
 #[inline]
 fn within<'t>(text: &'t str, place: &SourceSpan) -> &'t str {
     if place.is_empty() {
@@ -110,7 +109,7 @@ fn within<'t>(text: &'t str, place: &SourceSpan) -> &'t str {
     trimmed(text.get(place.clone()).unwrap_or_default())
 }
 
-/// A text without spaces around it. Most have none, which two bytes tell.
+/// Trims a text. Looking at its first and last byte suffices for most texts.
 pub(crate) fn trimmed(text: &str) -> &str {
     let is_letter = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_graphic);
     if is_letter(text.as_bytes().first()) && is_letter(text.as_bytes().last()) {
@@ -119,7 +118,7 @@ pub(crate) fn trimmed(text: &str) -> &str {
     text.trim()
 }
 
-/// Goes through the lines of a text.
+/// Iterates over the lines of a text.
 pub(crate) struct Lines<'t> {
     text: &'t str,
     at: usize,
@@ -137,7 +136,7 @@ impl<'t> Lines<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Goes to the next line with fields.
+    /// Skips comments and empty lines.
     fn skip(&mut self) {
         loop {
             match self.byte() {
@@ -151,7 +150,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Reads the next line; `false` at the end.
+    /// Reads the next line; returns `false` at the end of the text.
     pub(crate) fn next(&mut self, row: &mut Row<'t>) -> bool {
         row.file = self.text;
         row.own.clear();
@@ -194,7 +193,7 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Goes to the end of a field, or of what stands behind its quotes.
+    /// Advances to the end of an unquoted field, or of the rest after a closing quote.
     fn plain(&mut self, row: &mut Row<'t>) {
         loop {
             let bytes = self.text.as_bytes().get(self.at..).unwrap_or_default();
@@ -208,13 +207,12 @@ impl<'t> Lines<'t> {
         }
     }
 
-    /// Reads a field that begins with a quote. What ends it is ASCII, so none is cut
-    /// within a character.
+    /// Reads a quoted field. All delimiters are ASCII, so no slice splits a character.
     fn quoted(&mut self, row: &mut Row<'t>) -> Field {
         let start = self.at;
         self.at += 1;
         let own = row.own.len();
-        // What was not taken to the line's own texts yet.
+        // The start of the text that was not yet copied to `row.own`.
         let mut from = self.at;
         let text = self.text;
         let take = move |row: &mut Row<'t>, to: std::ops::Range<usize>| {
@@ -232,7 +230,7 @@ impl<'t> Lines<'t> {
             self.at = closes + 1;
             match self.byte() {
                 Some(b'"') => {
-                    // One of the two.
+                    // A doubled quote: keep one of the two.
                     take(row, from..self.at);
                     self.at += 1;
                     from = self.at;
@@ -264,19 +262,19 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// A column that a file may have.
+/// The description of a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
-    /// Its name, as the first line has it.
+    /// The name in the first line.
     pub(crate) name: &'static str,
-    /// Whether the file has to have it.
+    /// Whether the file must have it.
     pub(crate) needed: bool,
-    /// Whether nothing is made of it.
+    /// Whether its contents are ignored.
     pub(crate) unused: bool,
 }
 
 impl Column {
-    /// A column that a file has to have.
+    /// Describes a required column.
     pub(crate) const fn needed(name: &'static str) -> Self {
         Self {
             name,
@@ -285,7 +283,7 @@ impl Column {
         }
     }
 
-    /// One that it may have.
+    /// Describes an optional column.
     pub(crate) const fn free(name: &'static str) -> Self {
         Self {
             needed: false,
@@ -293,7 +291,7 @@ impl Column {
         }
     }
 
-    /// One that it may have, and of which nothing is made.
+    /// Describes an optional column whose contents are ignored.
     pub(crate) const fn unused(name: &'static str) -> Self {
         Self {
             unused: true,
@@ -302,15 +300,14 @@ impl Column {
     }
 }
 
-/// Where columns are in a file.
+/// The positions of the columns in a file.
 pub(crate) struct Header {
-    /// For each column that is known, the number of its field.
+    /// For each known column, the index of its field.
     fields: Vec<Option<usize>>,
 }
 
 impl Header {
-    /// The field of a line in the column of this number; an empty one where the file
-    /// has no such column.
+    /// Returns the field in a column; an empty one if the file lacks the column.
     pub(crate) fn cell<'r>(&self, row: &'r Row<'_>, column: usize) -> Cell<'r> {
         match self.fields.get(column).copied().flatten() {
             Some(field) => row.get(field),
@@ -321,7 +318,7 @@ impl Header {
         }
     }
 
-    /// The same for longer than the line is there.
+    /// Returns the field in a form that outlives the row.
     pub(crate) fn lasting<'t>(&self, row: &Row<'t>, column: usize) -> Lasting<'t> {
         match self.fields.get(column).copied().flatten() {
             Some(field) => row.lasting(field),
@@ -329,19 +326,19 @@ impl Header {
         }
     }
 
-    /// Whether the file has the column.
+    /// Returns whether the file has the column.
     pub(crate) fn has(&self, column: usize) -> bool {
         self.fields.get(column).is_some_and(Option::is_some)
     }
 }
 
-/// A name as it is compared: LibreQoS' own versions differ in the unit behind it.
+/// Normalises a column name: versions of LibreQoS differ in the unit at its end.
 pub(crate) fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     name.strip_suffix(" mbps").unwrap_or(&name).to_owned()
 }
 
-/// Finds columns by the first line.
+/// Finds the columns by the first line, and reports unknown, duplicate and missing ones.
 pub(crate) fn header(row: &Row<'_>, columns: &[Column], mistakes: &FileMistakes<'_, '_>) -> Header {
     let mut fields = vec![None; columns.len()];
     for number in 0..row.fields() {
@@ -379,14 +376,14 @@ pub(crate) fn header(row: &Row<'_>, columns: &[Column], mistakes: &FileMistakes<
     Header { fields }
 }
 
-/// Whether a field behind its first quote ends in the last one, and has only doubled
-/// ones within.
+/// Returns whether the rest of a quoted field ends with a quote and contains only doubled
+/// quotes.
 fn closes(rest: &str) -> bool {
     let within = rest.strip_suffix('"');
     within.is_some_and(|within| !within.contains('"') || !within.replace("\"\"", "").contains('"'))
 }
 
-/// Whether quotes and the number of fields are right. A wrong one is reported.
+/// Checks the quotes and the number of fields of a line, and reports errors.
 pub(crate) fn well_formed(
     text: &str,
     row: &Row<'_>,
@@ -409,7 +406,7 @@ pub(crate) fn well_formed(
                 "put the whole field into quotes, without spaces before them",
             ),
         };
-        // What such a field swallowed may be the rest of the file.
+        // An unclosed quote can swallow the rest of the file, so mark only its first character.
         mistakes.error(FORM, &(span.start..span.start + 1), message, hint);
         right = false;
     }
@@ -436,7 +433,7 @@ mod tests {
     use csv_core::{ReadFieldResult, ReaderBuilder};
     use proptest::prelude::*;
 
-    /// The same lines by a reader that others wrote.
+    /// Parses the same text with an independent CSV reader.
     fn others(text: &str) -> Vec<Vec<String>> {
         let mut reader = ReaderBuilder::new().comment(Some(b'#')).build();
         let (mut rest, mut lines, mut line) = (text.as_bytes(), Vec::new(), Vec::new());
@@ -464,14 +461,14 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_those_that_others_read(text in "[a,\"#\\r\\n ü]{0,60}") {
-            // Others make a line of a comment that the text ends in.
+            // The other reader returns a final comment without a line break as a line.
             let text = text + "\n";
             let (mut lines, mut row, mut own) = (Lines::new(&text), Row::default(), Vec::new());
             let mut end = 0;
             while lines.next(&mut row) {
                 let fields = (0..row.fields()).map(|number| row.get(number));
                 for field in &row.fields {
-                    // Places go on, and are within the text.
+                    // Spans are ascending and within the text.
                     prop_assert!(field.span.start >= end && field.span.end >= field.span.start);
                     prop_assert!(text.get(field.span.clone()).is_some());
                     end = field.span.end;

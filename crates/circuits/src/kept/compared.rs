@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would change where one list follows another, in words.
+//! Describes the differences between two lists in words.
 
 use super::{Kept, head, line, plan_lines, site_begins, site_of};
 use crate::model::List;
 use std::collections::BTreeMap;
 
-/// So many names of each kind are told.
+/// How many names of each kind are listed.
 const MOST: usize = 6;
 
-/// What each of some things is, by its name.
+/// A text for each object, by name. Objects differ if their texts do.
 type Texts<'l> = BTreeMap<&'l str, String>;
 
-/// A sentence for each kind of thing that differs; none where the lists are the same but for
-/// the order of what is in them. `old` is what is there.
+/// Returns one sentence for each kind of object that differs. It is empty if only the order
+/// differs. `old` is the list in force.
 pub fn compared(old: Option<&Kept>, new: &Kept) -> Vec<String> {
     let none = List::default();
     let had = old.map_or(&none, |old| &old.list);

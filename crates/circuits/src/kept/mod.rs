@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A list as it is kept: one text with the files that it could have been made of, and
-//! a line for each circuit that was changed since.
+//! The stored form of a list: one text with equivalent input files, followed by a line for each
+//! circuit that has changed since.
 //!
-//! The first line says which way the device sends, the rate of the whole in bit/s, and how
-//! many queues it may have, which older texts do not say.
-//! The files follow, each behind a line of `----`: sites, plans, devices. A circuit is
-//! one line, so that one of many is found without reading the others. A line of changes
-//! begins with a checksum; then stand `+` and the circuit's line, or `-` and its
-//! identifier. The last line of a circuit counts.
+//! The first line has the direction, the rate of the link in bit/s, and the largest number of
+//! queues, which older texts lack. The files follow, each after a line of `----`: sites, plans,
+//! devices. A circuit is one line, so that one can be found without parsing the others. A line
+//! of changes begins with a checksum. Then follows `+` and the circuit's line, or `-` and its
+//! identifier. The last change of a circuit counts.
 
 mod compared;
 mod sent;
@@ -32,35 +31,35 @@ use weirgate_document::Severity;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, fnv1a_32};
 
-/// The first word, and the version of the text.
+/// The first word and the version of the format.
 const FORMAT: &str = "circuits 1";
 
-/// What divides files.
+/// The separator of files.
 const DIVIDES: &str = "\n----\n";
 
-/// A list with all that brings it into force on a device.
+/// A list with everything that is needed to apply it to a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Which way the device sends.
+    /// The direction in which the device sends.
     pub direction: Direction,
-    /// The rate of the whole, if there is one.
+    /// The rate of the whole device, if it has a limit.
     pub link: Option<Rate>,
-    /// Queues of the device that may have circuits, at most; `None` for as many as the rate
-    /// needs.
+    /// The largest number of the device's queues that get circuits; `None` for as many as the
+    /// rate needs.
     pub queues: Option<u32>,
     /// The list.
     pub list: List,
 }
 
 impl Kept {
-    /// Writes what [`Kept::read`] reads.
+    /// Writes the list in the form that [`Kept::read`] parses.
     pub fn write(&self) -> String {
         let mut text = head(self.direction, self.link, self.queues);
         files(&self.list, &mut text);
         text
     }
 
-    /// Reads it, with the changes since; says what is wrong.
+    /// Parses a stored list and applies the changes. An error is the problem in words.
     pub fn read(text: &str, changes: &str) -> Result<Self, String> {
         let parts = Parts::of(text)?;
         let mut last: Known<&str, Option<&str>> = Known::default();
@@ -71,7 +70,7 @@ impl Kept {
         let mut devices = String::new();
         if !last.is_empty() {
             let mut lines = parts.devices.lines();
-            // Lines of changes may have columns that were not there when the list was kept.
+            // Changes can have columns that did not exist when the list was stored.
             let (own, now) = (lines.next().unwrap_or_default(), columns());
             devices.push_str(if now.starts_with(own) { &now } else { own });
             let stays = |line: &&str| !identifier(line).is_some_and(|id| last.contains_key(id));
@@ -93,8 +92,8 @@ impl Kept {
         })
     }
 
-    /// A circuit as it was kept, without reading the others, and the plans; `None`
-    /// where it is not there.
+    /// Finds one circuit and the plans without parsing the other circuits. The circuit is `None`
+    /// if it does not exist.
     pub fn circuit(
         text: &str,
         changes: &str,
@@ -130,14 +129,14 @@ impl Kept {
     }
 }
 
-/// The line of a change that makes a circuit what it is here.
+/// Returns the line that adds or changes a circuit.
 pub fn put(one: &One) -> String {
     let mut text = String::new();
     line(&one.circuit, one.site.as_deref().unwrap_or(""), &mut text);
     sealed("+", text.trim_start_matches('\n'))
 }
 
-/// The line of a change that takes a circuit away.
+/// Returns the line that removes a circuit.
 pub fn gone(id: &str) -> String {
     let mut own = String::new();
     quoted(id, &mut own);
@@ -149,8 +148,8 @@ fn sealed(sign: &str, rest: &str) -> String {
     format!("{:08x} {text}\n", fnv1a_32(text.bytes()))
 }
 
-/// The identifier of a line of changes, with its quotes, and the circuit's line where
-/// there still is one.
+/// Verifies a line of changes. Returns the identifier with its quotes, and the circuit's line
+/// unless it is removed.
 fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
     let wrong = || "a change has another checksum than it says".to_owned();
     let (sum, text) = line.split_once(' ').ok_or_else(wrong)?;
@@ -165,14 +164,14 @@ fn checked(line: &str) -> Result<(&str, Option<&str>), String> {
     found.ok_or_else(|| "a change is neither of a circuit nor its end".to_owned())
 }
 
-/// The first line.
+/// Returns the first line.
 fn head(direction: Direction, link: Option<Rate>, queues: Option<u32>) -> String {
     let link = link.map_or(0, Rate::as_bits_per_second);
     let queues = queues.unwrap_or(0);
     format!("{FORMAT} {direction} {link} {queues}")
 }
 
-/// What follows it.
+/// Appends the files that follow the first line.
 fn files(list: &List, text: &mut String) {
     text.push_str(DIVIDES);
     network(list, text);
@@ -188,13 +187,13 @@ fn files(list: &List, text: &mut String) {
     }
 }
 
-/// The site of a circuit; empty for the link.
+/// Returns the name of a circuit's site; empty for the link.
 fn site_of<'l>(list: &'l List, circuit: &Circuit) -> &'l str {
     let site = circuit.parent.and_then(|site| list.sites.get(site));
     site.map_or("", |site| &site.name)
 }
 
-/// The files of a text.
+/// The parts of a stored list.
 struct Parts<'t> {
     direction: Direction,
     link: Option<Rate>,
@@ -234,7 +233,7 @@ impl<'t> Parts<'t> {
     }
 }
 
-/// The list of these files, which are without mistakes.
+/// Parses these files, which contain no errors.
 fn whole(texts: &[&str]) -> Result<List, String> {
     let name = |text| File { name: "kept", text };
     let files: Vec<File<'_>> = texts.iter().copied().map(name).collect();
@@ -246,7 +245,7 @@ fn whole(texts: &[&str]) -> Result<List, String> {
     })
 }
 
-/// The tree of sites, as `network.json` has it.
+/// Writes the tree of sites as `network.json`.
 fn network(list: &List, text: &mut String) {
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); list.sites.len()];
     let mut top = Vec::new();
@@ -278,7 +277,7 @@ fn sites(list: &List, own: &[usize], below: &[Vec<usize>], text: &mut String) {
     text.push('}');
 }
 
-/// A site without what is below it and its end.
+/// Writes the beginning of a site, without its children and its end.
 fn site_begins(site: &Site, text: &mut String) {
     json(&site.name, text);
     if let Some(most) = site.most {
@@ -291,23 +290,23 @@ fn site_begins(site: &Site, text: &mut String) {
     }
 }
 
-/// A name without control characters as JSON (RFC 8259, section 7).
+/// Writes a name, which has no control characters, as a JSON string (RFC 8259, section 7).
 fn json(name: &str, text: &mut String) {
     text.push('"');
     text.push_str(&name.replace('\\', "\\\\").replace('"', "\\\""));
     text.push('"');
 }
 
-/// Kinds of keys in the last columns.
+/// The kinds of keys in the last columns.
 const LAST: [KeyKind; 3] = [KeyKind::Session, KeyKind::Vlan, KeyKind::Mac];
 
-/// The first line of devices. What comes to it stands behind what was there.
+/// Returns the first line of the devices. New columns must be added at its end.
 fn columns() -> String {
     let rates = RATES.join(",");
     format!("Circuit ID,Parent Node,IPv4,IPv6,{rates},Plan,Suspended,PPPoE Session,VLAN,MAC")
 }
 
-/// A circuit's line, with what ends the line before it.
+/// Writes a circuit, preceded by a line break.
 fn line(circuit: &Circuit, site: &str, text: &mut String) {
     text.push('\n');
     quoted(&circuit.id, text);
@@ -328,7 +327,7 @@ fn line(circuit: &Circuit, site: &str, text: &mut String) {
         quoted(plan, text);
     }
     text.push_str(if circuit.suspended { ",yes" } else { "," });
-    // Most circuits have addresses alone.
+    // Fast path: most circuits have only addresses.
     if circuit
         .keys
         .iter()
@@ -345,7 +344,7 @@ fn line(circuit: &Circuit, site: &str, text: &mut String) {
     }
 }
 
-/// A field of several values, with what ends the one before it.
+/// Writes a field with several values, preceded by a comma.
 fn field<'k, T: 'k>(
     values: impl Iterator<Item = &'k T>,
     write: impl Fn(&T, &mut String),
@@ -373,7 +372,7 @@ fn address(prefix: &Prefix, text: &mut String) {
         IpAddr::V6(own) => {
             let groups = own.segments();
             let zeros = groups.iter().rev().take_while(|group| **group == 0);
-            // Prefixes end in zeros, so that no others are left out.
+            // `::` replaces the zeros at the end of a prefix; it never omits other digits.
             let zeros = Some(zeros.count()).filter(|zeros| *zeros > 1);
             for (number, group) in groups.iter().take(8 - zeros.unwrap_or(0)).enumerate() {
                 if number > 0 {
@@ -392,7 +391,7 @@ fn address(prefix: &Prefix, text: &mut String) {
     }
 }
 
-/// The lines of a plan.
+/// Writes the lines of a plan.
 fn plan_lines(plan: &Plan, text: &mut String) {
     plan_line(plan, &plan.terms, None, text);
     for times in &plan.times {
@@ -400,8 +399,8 @@ fn plan_lines(plan: &Plan, text: &mut String) {
     }
 }
 
-/// A line of a plan, with what ends the line before it. Quotas stand in the line without
-/// times.
+/// Writes one line of a plan, preceded by a line break. Only the line without times has the
+/// quotas.
 fn plan_line(plan: &Plan, terms: &Terms, times: Option<&[String; 3]>, text: &mut String) {
     text.push('\n');
     quoted(&plan.name, text);
@@ -432,7 +431,7 @@ fn plan_line(plan: &Plan, terms: &Terms, times: Option<&[String; 3]>, text: &mut
     }
 }
 
-/// The four rates, but for those that are the plan's.
+/// Writes the four rates, except those that come from the plan.
 fn rates(least: Pair, most: Pair, of_plan: [bool; 4], text: &mut String) {
     let own = [least.down, least.up, most.down, most.up];
     for (rate, is_plans) in own.into_iter().zip(of_plan) {
@@ -443,7 +442,7 @@ fn rates(least: Pair, most: Pair, of_plan: [bool; 4], text: &mut String) {
     }
 }
 
-/// A field in quotes (RFC 4180).
+/// Writes a quoted field (RFC 4180).
 fn quoted(field: &str, text: &mut String) {
     text.push('"');
     if field.contains('"') {
@@ -454,7 +453,7 @@ fn quoted(field: &str, text: &mut String) {
     text.push('"');
 }
 
-/// What a line begins with, with its quotes.
+/// Returns the first field of a line, with its quotes.
 fn identifier(line: &str) -> Option<&str> {
     let rest = line.strip_prefix('"')?;
     let mut from = 0;
@@ -468,7 +467,7 @@ fn identifier(line: &str) -> Option<&str> {
     }
 }
 
-/// The site of a line.
+/// Returns the site in a line.
 fn site(line: &str) -> Option<String> {
     let mut row = Row::default();
     Lines::new(line).next(&mut row);

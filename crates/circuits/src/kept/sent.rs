@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A list as it is sent to a box: once, for several of its devices.
+//! The form in which a list is sent to a router: once for several of its devices.
 //!
-//! It is the text that is kept, but with a first line for each device, which begins with
-//! the device's name. `only` stands before them where no other device is to have circuits;
-//! it stands alone where none at all is.
+//! It is the stored form with a first line for each device, which begins with the device's name.
+//! A line `only` precedes them if no other device may have circuits. It stands alone if no
+//! device may have any.
 
 use super::{DIVIDES, Kept, Parts, files, head};
 use crate::model::List;
 use weirgate_units::Direction;
 use weirgate_units::Rate;
 
-/// The most devices of one text: each has the whole list in memory.
+/// The largest number of devices in one text: each holds the whole list in memory.
 const MOST: usize = 16;
 
-/// Says that devices which are not named have no circuits. A line of a device has a space.
+/// Removes circuits from devices that are not named. It cannot be confused with a device's line,
+/// which contains a space.
 const ONLY: &str = "only\n";
 
-/// A device that is to have a list.
+/// A device that receives a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     /// Its name.
     pub device: String,
-    /// Which way it sends.
+    /// The direction in which it sends.
     pub direction: Direction,
-    /// The rate of the whole, if there is one.
+    /// The rate of the whole device, if it has a limit.
     pub link: Option<Rate>,
-    /// Queues of the device that may have circuits, at most.
+    /// The largest number of the device's queues that get circuits.
     pub queues: Option<u32>,
 }
 
-/// Devices of a box that are to have one list.
+/// Devices of a router that receive the same list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
     /// These devices.
     pub ports: Vec<Port>,
-    /// Whether no other device of the box is to have circuits.
+    /// Whether no other device of the router may have circuits.
     pub only: bool,
 }
 
-/// What devices of a box are to have.
+/// The lists for the devices of a router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// Each device's name, and its list.
     pub lists: Vec<(String, Kept)>,
-    /// Whether no other device is to have circuits.
+    /// Whether no other device of the router may have circuits.
     pub only: bool,
 }
 
 impl Ports {
-    /// What [`Ports::read`] reads where no device of a box is to have circuits.
+    /// The text that removes all circuits from a router.
     pub const NONE: &'static str = ONLY;
 
-    /// Writes what [`Ports::read`] reads.
+    /// Writes the form that [`Ports::read`] parses.
     pub fn write(&self, list: &List) -> String {
         let heads = self.ports.iter().map(|port| {
             let head = head(port.direction, port.link, port.queues);
@@ -63,7 +64,7 @@ impl Ports {
         text
     }
 
-    /// What each device is to have; says what is wrong.
+    /// Parses the lists of each device. An error is the problem in words.
     pub fn read(text: &str) -> Result<Sent, String> {
         let rest = text.strip_prefix(ONLY);
         let lists = match rest {
@@ -74,7 +75,7 @@ impl Ports {
         Ok(Sent { lists, only })
     }
 
-    /// Each device's name with its list.
+    /// Returns each device's name with its list.
     fn lists(text: &str) -> Result<Vec<(String, Kept)>, String> {
         let (heads, rest) = text
             .split_once(DIVIDES)
@@ -90,7 +91,7 @@ impl Ports {
             }
             let kept = match all.first() {
                 None => Kept::read(&[head, DIVIDES, rest].concat(), "")?,
-                // The list is the same.
+                // All devices have the same list, so parse it only once.
                 Some((_, first)) => {
                     let text = [head, DIVIDES, DIVIDES, DIVIDES].concat();
                     let own = Parts::of(&text)?;

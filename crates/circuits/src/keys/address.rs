@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses and prefixes of circuits.
+//! IP addresses and prefixes of circuits.
 
 use crate::files::table::trimmed;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address, or all those that begin alike. Prefixes of IPv4 come first, then by the
-/// address; one that others are a part of stands before them.
+/// An IP address or prefix. The order is: IPv4 before IPv6, then by address. A prefix sorts
+/// before the prefixes that it contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    /// Of IPv6, not of IPv4.
+    /// Whether it is an IPv6 prefix.
     six: bool,
-    /// The first address, with its first bit as the highest, in two words: one of 128 bits
-    /// would make every key half as large again.
+    /// The first address, left-aligned in 128 bits. Two words instead of a `u128` avoid its
+    /// alignment, which would make every key half as large again.
     high: u64,
     low: u64,
     length: u8,
 }
 
 impl Prefix {
-    /// The first `length` bits of an address; `None` where it has fewer, or others
-    /// behind them that are not 0.
+    /// Returns the prefix of this length; `None` if the length is too large or host bits are
+    /// set.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let one = Self::of(address, length);
         (length <= one.most() && one.masked() == one).then_some(one)
@@ -47,7 +47,7 @@ impl Prefix {
         u128::from(self.high) << 64 | u128::from(self.low)
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn address(&self) -> IpAddr {
         if self.six {
             Ipv6Addr::from_bits(self.bits()).into()
@@ -56,40 +56,40 @@ impl Prefix {
         }
     }
 
-    /// How many bits of it count.
+    /// Returns the prefix length in bits.
     pub fn length(&self) -> u8 {
         self.length
     }
 
-    /// Whether it is one address.
+    /// Returns whether it is a single address.
     pub fn is_host(&self) -> bool {
         self.length == self.most()
     }
 
-    /// Whether the other, which may be the same, is a part of it.
+    /// Returns whether it contains or equals the other prefix.
     pub fn contains(&self, other: &Self) -> bool {
         self.six == other.six
             && self.length <= other.length
             && (self.bits() ^ other.bits()) & self.mask() == 0
     }
 
-    /// The bits that count.
+    /// Returns the netmask.
     fn mask(self) -> u128 {
         let behind = 128_u32.saturating_sub(self.length.into());
         u128::MAX.checked_shl(behind).unwrap_or(0)
     }
 
-    /// The same without bits behind those that count.
+    /// Returns the prefix with its host bits cleared.
     fn masked(self) -> Self {
         Self::from_bits(self.six, self.bits() & self.mask(), self.length)
     }
 
-    /// Bits of an address of its version.
+    /// Returns the number of bits in an address of this IP version.
     fn most(self) -> u8 {
         if self.six { 128 } else { 32 }
     }
 
-    /// Reads an address or a prefix; says what is wrong and what would be right.
+    /// Parses an address or a prefix. An error is the message and a hint for the correction.
     pub(crate) fn read(text: &str, version: u8) -> Result<Self, (String, String)> {
         let refused = || {
             let example = match version {
@@ -142,13 +142,13 @@ impl Prefix {
     }
 }
 
-/// An address of IPv4 in its usual form, read in half the time that the standard library takes.
+/// Parses an IPv4 address in dotted decimal, twice as fast as the standard library.
 fn octets(text: &str) -> Option<Ipv4Addr> {
     let (mut bits, mut count) = (0_u32, 0);
     let (mut octet, mut is_there) = (0_u32, false);
     for byte in text.bytes() {
         match byte {
-            // A zero before others is not read everywhere as one of base ten.
+            // A leading zero is not accepted: some programs read it as octal.
             b'0'..=b'9' if octet > 0 || !is_there => {
                 octet = octet * 10 + u32::from(byte - b'0');
                 is_there = true;
@@ -167,8 +167,8 @@ fn octets(text: &str) -> Option<Ipv4Addr> {
     (is_there && count == 3).then(|| Ipv4Addr::from_bits(bits << 8 | octet))
 }
 
-/// An address of IPv6 in the form of most prefixes: groups that may end in `::`. The standard
-/// library reads every other form too, in five times as long.
+/// Parses an IPv6 address in the most common form of prefixes: groups that may end in `::`. The
+/// standard library handles every other form too, but takes five times as long.
 fn groups(text: &str) -> Option<Ipv6Addr> {
     let (groups, is_whole) = match text.strip_suffix("::") {
         Some(groups) => (groups, false),

@@ -3,23 +3,23 @@
 
 use std::fmt;
 
-/// Six bytes, as in a frame of Ethernet.
+/// A MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac([u8; 6]);
 
 impl Mac {
-    /// The address of one device; `None` for that of a group, and for zeros.
+    /// Makes the address of one device; returns `None` for a group address and for zeros.
     pub fn new(bytes: [u8; 6]) -> Option<Self> {
         (bytes[0] & 1 == 0 && bytes != [0; 6]).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// Returns the six bytes.
     pub fn bytes(self) -> [u8; 6] {
         self.0
     }
 
-    /// Reads six bytes in hexadecimal, with colons, hyphens or dots between them, or
-    /// nothing; says what is wrong and what would be right.
+    /// Parses six bytes in hexadecimal, with or without colons, hyphens or dots. An error is the
+    /// message and a hint for the correction.
     pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
         let example = || "write one such as `02:00:5e:10:00:01`".to_owned();
         let bytes =
@@ -31,7 +31,7 @@ impl Mac {
     }
 }
 
-/// The bytes of twelve digits, alone or in equal parts.
+/// Parses twelve hexadecimal digits, optionally split into equal groups.
 fn bytes(text: &str) -> Option<[u8; 6]> {
     let (divides, length) = match text.len() {
         17 if text.contains('-') => ('-', 2),

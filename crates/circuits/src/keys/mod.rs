@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tells whose a packet is.
+//! Keys, which identify the circuit of a packet.
 
 mod address;
 mod mac;
@@ -12,37 +12,37 @@ pub use session::Session;
 use std::fmt;
 pub use vlan::Vlan;
 
-/// What tells whose a packet is. The order is that in which a packet is looked up.
+/// A property of packets that identifies their circuit. The variants are in the order of lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// The subscriber's address, or the prefix that it is in.
+    /// The subscriber's IP address, or a prefix that contains it.
     Address(Prefix),
-    /// The session of PPPoE that the packet is in.
+    /// The PPPoE session that carries the packet.
     Session(Session),
-    /// The tags of the frame.
+    /// The VLAN tags of the frame.
     Vlan(Vlan),
-    /// The subscriber's MAC: who a frame goes to, or with `--up` who sends it.
+    /// The subscriber's MAC address: the frame's destination, or its source with `--up`.
     Mac(Mac),
 }
 
-/// A kind of keys.
+/// The kinds of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// Addresses and prefixes of either version of IP.
+    /// IPv4 and IPv6 addresses and prefixes.
     Address,
-    /// Sessions of PPPoE.
+    /// PPPoE sessions.
     Session,
     /// VLANs.
     Vlan,
-    /// MACs.
+    /// MAC addresses.
     Mac,
 }
 
 impl KeyKind {
-    /// All of them, in the order in which a packet is looked up.
+    /// All kinds, in the order of lookup.
     pub const ALL: [Self; 4] = [Self::Address, Self::Session, Self::Vlan, Self::Mac];
 
-    /// What many of them are called.
+    /// Returns the plural noun of the kind, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Address => "addresses",
@@ -52,7 +52,7 @@ impl KeyKind {
         }
     }
 
-    /// Reads one; says what is wrong and what would be right.
+    /// Parses a key. An error is the message and a hint for the correction.
     pub(crate) fn read(self, text: &str) -> Result<Key, (String, String)> {
         match self {
             Self::Address => {
@@ -65,11 +65,11 @@ impl KeyKind {
         }
     }
 
-    /// Reads several, as a field of a file has them.
+    /// Parses the keys of a field.
     ///
     /// # Errors
     ///
-    /// Says of every one what is wrong and what would be right.
+    /// Lists the problem of every malformed key, each with a hint.
     pub fn read_all(self, text: &str) -> Result<Vec<Key>, String> {
         let (mut keys, mut wrong) = (Vec::new(), Vec::new());
         for part in parts(text) {
@@ -86,11 +86,11 @@ impl KeyKind {
     }
 }
 
-/// The keys of a field.
+/// Splits a field into the texts of its keys.
 pub(crate) fn parts(text: &str) -> impl Iterator<Item = &str> {
     let divides = |byte: u8| matches!(byte, b',' | b';' | b' ' | b'\t');
     let mut rest = text;
-    // What divides is ASCII, so that no character is cut.
+    // All separators are ASCII, so slicing never splits a character.
     std::iter::from_fn(move || {
         let start = rest.bytes().position(|byte| !divides(byte))?;
         let own = rest.get(start..)?;
@@ -101,7 +101,7 @@ pub(crate) fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Key {
-    /// Its kind.
+    /// Returns the kind of the key.
     pub fn kind(&self) -> KeyKind {
         match self {
             Self::Address(_) => KeyKind::Address,
@@ -111,7 +111,7 @@ impl Key {
         }
     }
 
-    /// The prefix of more than one address that it is.
+    /// Returns the prefix, if the key is one that covers more than one address.
     pub fn prefix(&self) -> Option<&Prefix> {
         match self {
             Self::Address(prefix) if !prefix.is_host() => Some(prefix),
@@ -119,7 +119,7 @@ impl Key {
         }
     }
 
-    /// Whether it is a prefix of which the other is a part, or the same.
+    /// Returns whether the key is a prefix that contains or equals the other key.
     pub fn contains(&self, other: &Self) -> bool {
         match (self.prefix(), other) {
             (Some(prefix), Self::Address(other)) => prefix.contains(other),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions of PPPoE (RFC 2516).
+//! PPPoE sessions (RFC 2516).
 
 use super::decimal;
 use crate::keys::Mac;
 use std::fmt;
 
-/// The last session: 65,535 is reserved (RFC 2516, section 4).
+/// The last session number: 65,535 is reserved (RFC 2516, section 4).
 const LAST: u16 = 65_534;
 
-/// A session by its number, and perhaps by the subscriber's MAC. The number and the MACs of
-/// both ends make it unique (RFC 2516, section 4): an access concentrator may give one
-/// number to several subscribers.
+/// A session, by number and optionally by the subscriber's MAC address. An access concentrator
+/// may use one number for several subscribers. Only number and MAC addresses together are unique
+/// (RFC 2516, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     id: u16,
@@ -18,24 +18,24 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of this number, of any subscriber where no MAC is given; `None` where the
-    /// number is not from 1 to 65,534.
+    /// Makes a session; without a MAC address it matches any subscriber. Returns `None` unless
+    /// the number is from 1 to 65,534.
     pub fn new(id: u16, mac: Option<Mac>) -> Option<Self> {
         (1..=LAST).contains(&id).then_some(Self { id, mac })
     }
 
-    /// Its number.
+    /// Returns the session number.
     pub fn id(self) -> u16 {
         self.id
     }
 
-    /// The subscriber's MAC; `None` for any.
+    /// Returns the subscriber's MAC address; `None` for any.
     pub fn mac(self) -> Option<Mac> {
         self.mac
     }
 
-    /// Reads `77`, or `77:02:00:5e:10:00:01` with the MAC, as rp-pppoe writes it; says what is
-    /// wrong and what would be right.
+    /// Parses `77`, or `77:02:00:5e:10:00:01` with a MAC address, the notation of rp-pppoe. An
+    /// error is the message and a hint for the correction.
     pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
         let (id, mac) = match text.split_once(':') {
             Some((id, mac)) => (id, Some(Mac::read(mac)?)),

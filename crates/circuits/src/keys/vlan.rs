@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! VLANs by the tags of a frame (IEEE 802.1Q, 802.1ad).
+//! VLANs, by the tags of a frame (IEEE 802.1Q, 802.1ad).
 
 use super::decimal;
 use std::fmt;
 
-/// The last VLAN: 4,095 is reserved.
+/// The last VLAN identifier: 4,095 is reserved.
 const LAST: u16 = 4_094;
 
-/// The VLAN of a frame's outer tag, and perhaps that of the tag within.
+/// The VLAN of a frame's outer tag, and optionally that of the inner tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vlan {
     outer: u16,
@@ -15,25 +15,25 @@ pub struct Vlan {
 }
 
 impl Vlan {
-    /// The VLAN of the outer tag, and that of the inner one; without the latter, whatever is
-    /// within. `None` where one of them is not from 1 to 4,094.
+    /// Makes a VLAN; without `inner` it matches any inner tag. Returns `None` unless each
+    /// identifier is from 1 to 4,094.
     pub fn new(outer: u16, inner: Option<u16>) -> Option<Self> {
         let right = |vlan: &u16| (1..=LAST).contains(vlan);
         (right(&outer) && inner.as_ref().is_none_or(right)).then_some(Self { outer, inner })
     }
 
-    /// The VLAN of the outer tag.
+    /// Returns the VLAN of the outer tag.
     pub fn outer(self) -> u16 {
         self.outer
     }
 
-    /// The VLAN of the inner tag; `None` for any, and for frames without.
+    /// Returns the VLAN of the inner tag; `None` matches any or no inner tag.
     pub fn inner(self) -> Option<u16> {
         self.inner
     }
 
-    /// Reads `100`, or `100.20` of the outer and the inner tag; says what is wrong and what
-    /// would be right.
+    /// Parses `100`, or `100.20` for the outer and the inner tag. An error is the message and a
+    /// hint for the correction.
     pub(crate) fn read(text: &str) -> Result<Self, (String, String)> {
         let own = match text.split_once('.') {
             None => decimal(text).and_then(|outer| Self::new(outer, None)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices of a file of overrides: fields for the columns of `ShapedDevices.csv`.
+//! Devices in a file of overrides: fields that correspond to the columns of `ShapedDevices.csv`.
 
 use super::Overrides;
 use super::fields::{CIRCUIT, DEVICE, MAY_BE_ZERO, Of, Unused, get, is_empty};
@@ -12,7 +12,7 @@ use crate::keys::{Key, KeyKind, parts};
 use jsonc_parser::ast::{Object, Value};
 use std::borrow::Cow;
 
-/// Rates in the order of columns.
+/// The fields of rates, in the order of the columns.
 const RATES: [&str; 4] = [
     "download_min_mbps",
     "upload_min_mbps",
@@ -23,13 +23,13 @@ const RATES: [&str; 4] = [
 const PARENT: &str = "parent_node";
 const MAC: &str = "mac";
 
-/// Addresses and prefixes, and their version.
+/// The fields of addresses, with their IP version.
 const ADDRESSES: [(&str, u8); 2] = [("ipv4", 4), ("ipv6", 6)];
 
-/// How they are written.
+/// The hint about their syntax.
 const PREFIXES: &str = "write `[ [\"100.64.0.1\", 32] ]`";
 
-/// What circuits have no use for, and what is there instead.
+/// Fields that circuits do not use, with a hint what applies instead.
 const NOT_USED: [(&str, &str); 3] = [
     ("parent_node_id", "the site above is that of `parent_node`"),
     ("anchor_node_id", "the site above is that of `parent_node`"),
@@ -38,7 +38,7 @@ const NOT_USED: [(&str, &str); 3] = [
 
 const FOR_PEOPLE: [&str; 3] = ["circuit_name", "device_name", "comment"];
 
-/// Takes a device with its circuit.
+/// Reads a device and its circuit.
 pub(super) fn read(
     json: &Json<'_, '_, '_>,
     fields: &Object<'_>,
@@ -99,7 +99,7 @@ pub(super) fn read(
     into.add_device(device, (own, keys), device_at, mistakes.all);
 }
 
-/// Tells what is there and not used.
+/// Warns about fields that are not used.
 fn tell_unknown(json: &Json<'_, '_, '_>, fields: &Object<'_>, unused: &mut Unused) {
     let known = [CIRCUIT, DEVICE, PARENT, MAC];
     let addresses = ADDRESSES.iter().map(|(name, _)| *name);
@@ -116,7 +116,7 @@ fn tell_unknown(json: &Json<'_, '_, '_>, fields: &Object<'_>, unused: &mut Unuse
     }
 }
 
-/// A prefix: a list of an address, and how many of its bits count.
+/// Reads a prefix: an array of an address and a prefix length.
 fn prefix(json: &Json<'_, '_, '_>, one: &Value<'_>, version: u8) -> Option<(Key, FileSpan)> {
     let text = match one {
         Value::Array(pair) => match &*pair.elements {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fields of devices and adjustments.
+//! Reads the fields of devices and adjustments.
 
 use crate::codes::{JSON, UNUSED};
 use crate::files::json::Json;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use weirgate_document::SourceSpan;
 use weirgate_units::Rate;
 
-/// The fields that identifiers stand in.
+/// The fields that contain identifiers.
 pub(super) const CIRCUIT: &str = "circuit_id";
 pub(super) const DEVICE: &str = "device_id";
 
-/// What an adjustment is of.
+/// The object of an adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Circuit,
@@ -38,20 +38,20 @@ impl Of {
     }
 }
 
-/// Rates by their numbers, with their places.
+/// Rates by their indices, with their spans.
 pub(super) type Rates = Vec<(usize, Rate, FileSpan)>;
 
-/// Which of four rates may be 0.
+/// Which of the four rates may be 0.
 pub(super) const MAY_BE_ZERO: [bool; 4] = [true, true, false, false];
 
-/// A field that is there, and not `null`.
+/// Returns a field that is present and not `null`.
 pub(super) fn get<'o, 'a>(fields: &'o Object<'a>, name: &str) -> Option<&'o ObjectProp<'a>> {
     let mut all = fields.properties.iter();
     let found = all.find(|field| field.name.as_str() == name);
     found.filter(|field| !matches!(field.value, Value::NullKeyword(_)))
 }
 
-/// Whether a value says nothing.
+/// Returns whether a value is empty.
 pub(super) fn is_empty(value: &Value<'_>) -> bool {
     match value {
         Value::Object(of) => of.properties.is_empty(),
@@ -62,7 +62,7 @@ pub(super) fn is_empty(value: &Value<'_>) -> bool {
 }
 
 impl Json<'_, '_, '_> {
-    /// The text of a field that has to be there.
+    /// Returns the text of a required field.
     pub(super) fn text<'o>(&self, fields: &'o Object<'_>, name: &str) -> Option<Cell<'o>> {
         if let Some(field) = get(fields, name) {
             return self.text_of(field);
@@ -72,7 +72,7 @@ impl Json<'_, '_, '_> {
         None
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(super) fn text_of<'o>(&self, field: &'o ObjectProp<'_>) -> Option<Cell<'o>> {
         if let Value::StringLit(text) = &field.value {
             return Some(self.cell(&text.value, &field.value));
@@ -83,14 +83,15 @@ impl Json<'_, '_, '_> {
         None
     }
 
-    /// The identifier of a circuit or a device, which has to be there.
+    /// Returns the identifier in a required field.
     pub(super) fn id<'o>(&self, fields: &'o Object<'_>, of: Of) -> Option<(&'o str, FileSpan)> {
         let cell = self.text(fields, of.field())?;
         let id = identifier(&cell, of.word(), self.mistakes)?;
         Some((id, self.mistakes.at(&cell.span)))
     }
 
-    /// The rates of fields that are there; `zero` says which may be 0. Whether one was wrong.
+    /// Reads the rates that are present; `zero` tells which may be 0. Also returns whether one
+    /// was malformed.
     pub(super) fn rates(
         &self,
         fields: &Object<'_>,
@@ -114,8 +115,7 @@ impl Json<'_, '_, '_> {
     }
 }
 
-/// Of what a file has and nothing is made of: the first place, what is there instead, and how
-/// often it is there.
+/// Unused parts of a file: the first span, a hint, and the number of occurrences of each.
 #[derive(Default)]
 pub(super) struct Unused(BTreeMap<&'static str, (SourceSpan, &'static str, usize)>);
 
@@ -124,7 +124,7 @@ impl Unused {
         self.0.entry(name).or_insert((at, hint, 0)).2 += 1;
     }
 
-    /// One warning for each.
+    /// Reports one warning for each.
     pub(super) fn tell(self, json: &Json<'_, '_, '_>) {
         for (name, (at, hint, many)) in self.0 {
             let message = format!("`{name}` is not used (of these: {many})");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `lqos_overrides.json` of LibreQoS: what is to be changed of devices, circuits and sites,
-//! whatever the other files say.
+//! `lqos_overrides.json` of LibreQoS: changes to devices, circuits and sites, which take
+//! precedence over the other files.
 //!
-//! They are read before the other files. Each line of a device is then changed as it comes,
-//! so that none is kept by itself, and sites are changed at the end. An override of what is not
-//! there is a warning. LibreQoS passes over it, and its scheduler writes some overrides into the
-//! other files, where nothing of a circuit that is removed is left then.
+//! Overrides are read before the other files. They change each line of a device as it is read,
+//! so that no line has to be kept. Sites are changed at the end. An override without a target is
+//! only a warning: LibreQoS ignores it too. Its scheduler copies some overrides into the other
+//! files, so a removed circuit can leave one behind.
 
 mod devices;
 mod fields;
@@ -22,34 +22,34 @@ use crate::hash::Known;
 use fields::{Of, Rates};
 use sites::SiteChange;
 
-/// A change of lines.
+/// A change to the lines of a circuit or a device.
 #[derive(Debug)]
 struct Change {
-    /// What it is of, by its identifier, and where that stands.
+    /// The kind of target, its identifier, and the span of that.
     of: Of,
     id: String,
     at: FileSpan,
     what: What,
-    /// Something is changed by it.
+    /// Whether it has changed anything yet.
     used: bool,
 }
 
 #[derive(Debug)]
 enum What {
-    /// Rates in the place of others, in the order of columns.
+    /// New rates, with their columns.
     Rates(Rates),
-    /// The circuit or the device is left out.
+    /// Removes the circuit or the device.
     Remove,
-    /// Another site above it.
+    /// Moves it below another site.
     Parent(String, FileSpan),
 }
 
-/// A device that is put in the place of one with the same identifier, or beside the others.
+/// A device that replaces one with the same identifier, or is added.
 #[derive(Debug)]
 struct Device {
     id: String,
     at: FileSpan,
-    /// With its keys; `None` once it stands in its place.
+    /// The circuit with its keys; `None` once the device has been placed.
     circuit: Option<(RawCircuit<'static>, Vec<PlacedKey>)>,
 }
 
@@ -57,16 +57,16 @@ struct Device {
 #[derive(Debug, Default)]
 pub(crate) struct Overrides {
     devices: Vec<Device>,
-    /// Their places, by identifier.
+    /// The index of each device by identifier.
     by_device: Known<String, usize>,
     changes: Vec<Change>,
-    /// Their places, by identifiers of circuits and of devices.
+    /// Indices of changes, by the identifier of a circuit and of a device.
     by_id: [Known<String, Vec<usize>>; 2],
     sites: Vec<SiteChange>,
 }
 
 impl Overrides {
-    /// Takes a device. A second one with its identifier is a mistake.
+    /// Adds a device. A second one with the same identifier is an error.
     fn add_device(
         &mut self,
         id: &str,
@@ -89,8 +89,8 @@ impl Overrides {
         });
     }
 
-    /// Takes a change. Of two that change the same, LibreQoS takes the last of one file, and
-    /// which it takes of several depends on their names: a mistake.
+    /// Adds a change. Two changes of the same kind to one target are an error. LibreQoS takes
+    /// the last one in a file, but across files the result depends on the file names.
     fn add_change(&mut self, change: Change, mistakes: &Mistakes<'_>) {
         let places = &mut self.by_id[change.of as usize];
         let places = places.entry(change.id.clone()).or_default();
@@ -118,7 +118,8 @@ impl Overrides {
         self.changes.push(change);
     }
 
-    /// Makes a device's line, with its keys, what it is to be; `false` where it is left out.
+    /// Applies the overrides to the line of a device and its keys; returns `false` if the device
+    /// is removed.
     pub(crate) fn device(
         &mut self,
         id: &str,
@@ -133,8 +134,8 @@ impl Overrides {
         self.change(id, own)
     }
 
-    /// Makes the changes of a device and of its circuit, in their order; `false` where it is
-    /// left out.
+    /// Applies the changes to a device and its circuit in order; returns `false` if the device
+    /// is removed.
     fn change(&mut self, device: &str, own: &mut RawCircuit<'_>) -> bool {
         if self.changes.is_empty() {
             return true;
@@ -165,7 +166,7 @@ impl Overrides {
         stays
     }
 
-    /// Tells what is not in the list.
+    /// Warns about changes whose target does not exist.
     fn tell_absent(&self, mistakes: &Mistakes<'_>) {
         for change in self.changes.iter().filter(|change| !change.used) {
             let message = format!("there is no {} `{}`", change.of.word(), change.id);
@@ -174,10 +175,10 @@ impl Overrides {
     }
 }
 
-/// What to do with an override of what is not there.
+/// The hint for an override without a target.
 const HINT: &str = "nothing is changed by it; leave it out";
 
-/// Adds the devices that are in no other file, and changes sites, when all files are read.
+/// Adds the remaining devices and changes the sites, after all files have been read.
 pub(crate) fn finish(mut overrides: Overrides, mistakes: &Mistakes<'_>, all: &mut Collected<'_>) {
     for device in std::mem::take(&mut overrides.devices) {
         if let Some((mut own, mut keys)) = device.circuit

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a file of overrides: an object with a list of each kind.
+//! Reads a file of overrides: an object with an array for each kind.
 //!
-//! A list of adjustments has objects whose `type` says what else they have. The format is that
-//! of LibreQoS' crate `lqos_overrides`, which writes every list, and passes over fields that it
-//! does not know.
+//! Each object in an array of adjustments has a `type` that determines its other fields. The
+//! format is that of LibreQoS' crate `lqos_overrides`, which writes all arrays and ignores
+//! unknown fields.
 
 use super::fields::{CIRCUIT, DEVICE, MAY_BE_ZERO, Of, Unused, get, is_empty};
 use super::sites::{self, Named, SiteChange};
@@ -15,7 +15,7 @@ use crate::files::table::Cell;
 use jsonc_parser::ast::{Object, Value};
 use weirgate_document::did_you_mean;
 
-/// What a file has; the second is what LibreQoS called the first before.
+/// The sections of a file; the second is the former name of the first.
 const DEVICES: &str = "persistent_devices";
 const DEVICES_BEFORE: &str = "devices_to_append";
 const CIRCUITS: &str = "circuit_adjustments";
@@ -24,7 +24,7 @@ const EXCLUDED: &str = "rtt_excluded_circuits";
 const UISP: &str = "uisp";
 const SECTIONS: [&str; 6] = [DEVICES, DEVICES_BEFORE, CIRCUITS, SITES, EXCLUDED, UISP];
 
-/// Says of an adjustment of which kind it is.
+/// The field that names the kind of an adjustment.
 const TYPE: &str = "type";
 
 const PARENT: &str = "parent_node";
@@ -33,7 +33,7 @@ const SITE_ID: &str = "node_id";
 const NODE: &str = "node_name";
 const VIRTUAL: &str = "virtual";
 
-/// Rates of circuits in the order of columns; of sites down and up.
+/// Fields of rates: of circuits in the order of the columns, of sites down and up.
 const BANDWIDTHS: [&str; 4] = [
     "min_download_bandwidth",
     "min_upload_bandwidth",
@@ -42,19 +42,19 @@ const BANDWIDTHS: [&str; 4] = [
 ];
 const SITE_BANDWIDTHS: [&str; 2] = ["download_bandwidth_mbps", "upload_bandwidth_mbps"];
 
-/// A kind of adjustments.
+/// A kind of adjustment.
 struct Kind {
-    /// Its `type`.
+    /// The value of `type`.
     word: &'static str,
-    /// Its fields beside that; none counts where nothing is made of it.
+    /// Its other fields; they do not matter if the kind is not used.
     fields: &'static [&'static str],
     becomes: Becomes,
 }
 
-/// What becomes of an adjustment.
+/// The effect of an adjustment.
 enum Becomes {
     Change(fn(&Json<'_, '_, '_>, &Object<'_>, &mut Overrides)),
-    /// Nothing, and what is there instead.
+    /// It is ignored; the hint tells what applies instead.
     Nothing(&'static str),
 }
 
@@ -122,7 +122,7 @@ const OF_SITES: &[Kind] = &[
             for (number, rate, _) in json.rates(fields, &SITE_BANDWIDTHS, &[false; 2]).0 {
                 rates[number] = Some(rate);
             }
-            // LibreQoS goes by the identifier alone where there is one.
+            // LibreQoS uses only the identifier if there is one.
             let id = get(fields, SITE_ID).and_then(|id| json.text_of(id));
             let id = id.filter(|id| !id.text.is_empty());
             let by_id = id.is_some();
@@ -155,7 +155,8 @@ const OF_SITES: &[Kind] = &[
     },
 ];
 
-/// Whether an object is that of overrides, and not of sites: those have objects alone.
+/// Returns whether an object is a file of overrides: the fields of a tree of sites are all
+/// objects.
 pub(crate) fn is_overrides(object: &Object<'_>) -> bool {
     let mut fields = object.properties.iter();
     fields.any(|field| {
@@ -165,7 +166,7 @@ pub(crate) fn is_overrides(object: &Object<'_>) -> bool {
     })
 }
 
-/// Reads the object of a file.
+/// Reads the top-level object of a file.
 pub(crate) fn read(json: &Json<'_, '_, '_>, object: &Object<'_>, into: &mut Overrides) {
     json.twice(object);
     let mut unused = Unused::default();
@@ -214,7 +215,7 @@ pub(crate) fn read(json: &Json<'_, '_, '_>, object: &Object<'_>, into: &mut Over
     unused.tell(json);
 }
 
-/// Takes an adjustment of one of these kinds.
+/// Reads an adjustment of one of these kinds.
 fn adjustment(
     kinds: &[Kind],
     json: &Json<'_, '_, '_>,

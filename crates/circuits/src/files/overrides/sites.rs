@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of sites.
+//! Applies overrides to sites.
 
 use super::HINT;
 use crate::codes::{ABSENT, TWICE};
@@ -16,10 +16,10 @@ pub(super) struct SiteChange {
     pub(super) what: What,
 }
 
-/// How a site is named.
+/// How an override names a site.
 #[derive(Debug)]
 pub(super) enum Named {
-    /// By its `id`, and by nothing else where an override has one.
+    /// By its `id`, which takes precedence over a name.
     Id(String),
     /// By its name.
     Name(String),
@@ -27,13 +27,13 @@ pub(super) enum Named {
 
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    /// Down and up, in the place of others.
+    /// New rates, down and up.
     Rates([Option<Rate>; 2]),
-    /// Whether it has no rate of its own.
+    /// Whether the site has no limit.
     Virtual(bool),
 }
 
-/// Changes sites. A site that is changed twice is a mistake, as it is for devices.
+/// Changes sites. Two changes of the same kind to one site are an error, as for devices.
 pub(super) fn change(changes: Vec<SiteChange>, sites: &mut [RawSite], mistakes: &Mistakes<'_>) {
     if changes.is_empty() {
         return;

@@ -166,7 +166,7 @@ fn planned(
             None => mistakes.error(
                 HOURS,
                 &raw.at,
-                format!("the plan `{}` has some hours or days alone", raw.name),
+                format!("the plan `{}` has lines only for certain hours or days", raw.name),
                 "add a line without hours and days, for all other times",
             ),
         }
@@ -359,7 +359,7 @@ fn owned(
             UNREACHED,
             &raw.at,
             format!(
-                "nothing tells which packets are of the circuit `{}`",
+                "no key identifies which packets belong to the circuit `{}`",
                 raw.id
             ),
             "give its addresses or prefixes, MAC, VLAN or PPPoE session",
@@ -398,7 +398,7 @@ fn sold(list: &List, sites: &[RawSite], mistakes: &Mistakes<'_>) {
             SOLD,
             &raw.at,
             message,
-            "when all ask for theirs at once, they share by turns",
+            "when all use their guarantees at once, they share by round robin",
         );
     }
 }

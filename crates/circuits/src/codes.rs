@@ -6,31 +6,31 @@
 pub const CODES: &[(&str, &str)] = &[
     (
         KIND,
-        "A file of circuits is of no kind that is known, or has nothing in it.",
+        "A file of circuits is empty, or its kind is unknown.",
     ),
     (
         FORM,
-        "A line of a CSV file has a quote or a number of fields that does not fit.",
+        "A line of a CSV file has a misplaced quote or too many fields.",
     ),
     (
         COLUMN,
-        "A column of a CSV file is missing, or stands there twice.",
+        "A column of a CSV file is missing or occurs more than once.",
     ),
     (
         NAME,
-        "An identifier of a circuit, site or plan is missing, too long, or has characters that it cannot have.",
+        "An identifier of a circuit, site or plan is missing, too long, or has invalid characters.",
     ),
     (
         ADDRESS,
-        "A text is no address or prefix of this IP version.",
+        "A text is not an address or prefix of this IP version.",
     ),
-    (RATE, "A text is no rate, or one that is out of its range."),
-    (ORDER, "A guaranteed rate is larger than the largest rate."),
+    (RATE, "A text is not a rate, or the rate is out of range."),
+    (ORDER, "A guaranteed rate is larger than the maximum rate."),
     (
         TWICE,
-        "A site, a plan, an override, or what tells whose a packet is stands there twice.",
+        "A site, a plan, an override or a key of packets is duplicated.",
     ),
-    (UNKNOWN, "A site or a plan is named that is not there."),
+    (UNKNOWN, "A site or a plan does not exist."),
     (
         DIFFERS,
         "Two devices of one circuit have different rates, plans or parents.",
@@ -44,38 +44,38 @@ pub const CODES: &[(&str, &str)] = &[
         "The tree has too many levels, there are too many circuits or sites, or a file of JSON is too large.",
     ),
     (SWITCH, "A text is neither `yes` nor `no`."),
-    (KEY, "A text is no MAC address, VLAN or session of PPPoE."),
+    (KEY, "A text is not a MAC address, VLAN or PPPoE session."),
     (
         SIZE,
-        "A text is no burst or quota, or one that is out of its range.",
+        "A text is not a burst or quota, or the value is out of range.",
     ),
     (
         HOURS,
-        "Hours, days, a zone or a quota of a plan are not what they can be.",
+        "The hours, days, zone or quota of a plan are invalid.",
     ),
     (
         NOWHERE,
-        "A site or a circuit of a domain's list is of no router, or of two.",
+        "A site or a circuit of a domain's list belongs to no router, or to two.",
     ),
     (
         UNUSED,
-        "Something is there that circuits do not use (warning).",
+        "A column or field has a value that is not used (warning).",
     ),
     (
         UNREACHED,
-        "A circuit has no address and nothing else that tells its packets (warning).",
+        "A circuit has no address or other key that identifies its packets (warning).",
     ),
     (
         SOLD,
-        "What is guaranteed below a site is more than the site has (warning).",
+        "The guarantees below a site exceed the site's rate (warning).",
     ),
     (
         ABSENT,
-        "An override is of a circuit, a device or a site that is not there (warning).",
+        "An override names a circuit, a device or a site that does not exist (warning).",
     ),
     (
         ELSEWHERE,
-        "What tells whose a packet is stands in the lists of two routers (warning).",
+        "A key of packets occurs in the lists of two routers (warning).",
     ),
 ];
 

@@ -165,12 +165,12 @@ i,1,1,,,,,1,j
         "plans:2:7: error[L015]: `4001` is no `Download Burst MB`",
         "plans:3:8: error[L016]: `25:00-26:00` is not a part of a day",
         "plans:3:20: error[L016]: `tus` is not a day; did you mean `tue`?",
-        "plans:4:1: error[L016]: the plan `c` has some hours or days alone",
+        "plans:4:1: error[L016]: the plan `c` has lines only for certain hours or days",
         "plans:5:10: error[L016]: there is no zone `Europe/Copenhage`; did you mean",
-        "plans:6:12: error[L016]: a plan without a quota has nothing beyond it",
+        "plans:6:12: error[L016]: `Beyond` needs a quota",
         "plans:8:11: error[L015]: `-1` is no `Download Quota GB`; write a number of GB",
         "plans:9:13: error[L016]: the plan `f` has a quota itself",
-        "plans:10:1: error[L016]: a quota is not of some hours alone",
+        "plans:10:1: error[L016]: a quota cannot apply to certain hours only",
         "plans:11:13: error[L009]: there is no plan `j`",
     ];
     for (told, expected) in told.iter().zip(expected) {

@@ -49,7 +49,7 @@ pub(crate) fn read<'t>(
         mistakes.error(
             KIND,
             &row.whole(),
-            "the first line has no columns that are known",
+            "the first line has no known columns",
             hint,
         );
     }

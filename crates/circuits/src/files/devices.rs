@@ -89,7 +89,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
             .filter(|(column, ..)| header.has(*column))
             .collect();
         if columns.is_empty() {
-            let message = "no column says whose packets are a circuit's";
+            let message = "no column identifies the packets of circuits";
             let hint = "add `IPv4`, `IPv6`, `MAC`, `VLAN` or `PPPoE Session`";
             mistakes.error(crate::codes::COLUMN, &(0..0), message, hint);
         }

@@ -125,7 +125,7 @@ impl<'d, 'm, 't> Json<'d, 'm, 't> {
         let hint = did_you_mean(word, fields.iter().copied(), || {
             format!("{of} has {}", fields.join(", "))
         });
-        let message = format!("nothing is made of `{word}`");
+        let message = format!("`{word}` is not used");
         let at = self.span(&field.name);
         self.mistakes.warning(UNUSED, &at, message, hint);
     }

@@ -132,11 +132,11 @@ pub(crate) fn take(
     let has_quota = quota != Pair::default();
     let unused = match (&times, has_quota, beyond.text.is_empty()) {
         (Some(_), true, _) | (Some(_), _, false) => Some((
-            "a quota is not of some hours alone",
+            "a quota cannot apply to certain hours only",
             "give quota and `Beyond` in the line of the plan that has no hours",
         )),
         (None, false, false) => Some((
-            "a plan without a quota has nothing beyond it",
+            "`Beyond` needs a quota",
             "give a quota too, or leave `Beyond` empty",
         )),
         _ => None,

@@ -349,7 +349,7 @@ pub(crate) fn header(row: &Row<'_>, columns: &[Column], mistakes: &FileMistakes<
                 let hint = did_you_mean(cell.text, columns.iter().map(|one| one.name), || {
                     "leave it out, or see the guide for what columns mean".to_owned()
                 });
-                let message = format!("nothing is made of the column `{}`", cell.text);
+                let message = format!("the column `{}` is not used", cell.text);
                 mistakes.warning(crate::codes::UNUSED, &cell.span, message, hint);
             }
             continue;

@@ -106,7 +106,7 @@ impl Overrides {
             .and_then(|at| self.changes.get(*at))
         {
             let message = format!(
-                "the {} `{}` is adjusted twice so, first in {}",
+                "the {} `{}` has this adjustment twice, see {}",
                 change.of.word(),
                 change.id,
                 mistakes.named(&first.at)

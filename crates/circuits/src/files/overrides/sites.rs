@@ -63,7 +63,7 @@ pub(super) fn change(changes: Vec<SiteChange>, sites: &mut [RawSite], mistakes: 
             let kind = (number, matches!(change.what, What::Virtual(_)));
             if let Some(first) = done.get(&kind) {
                 let first = mistakes.named(first);
-                let message = format!("the site `{name}` is adjusted twice so, first in {first}");
+                let message = format!("the site `{name}` has this adjustment twice, see {first}");
                 mistakes.error(TWICE, &change.at, message, "leave out one of them");
                 continue;
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of a qdisc, which distinguishes instances.
+//! The location of a qdisc, which identifies its instance.
 
 use crate::error::BpfError;
 pub use crate::layout::aqm_attach_point as AttachPoint;
@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
 impl AttachPoint {
-    /// The root of a device in the network namespace of this thread.
+    /// Returns the root of a device in the network namespace of this thread.
     pub fn root(ifindex: u32) -> Result<Self, BpfError> {
         Ok(Self {
             netns: own_namespace().map_err(BpfError::Namespace)?,
@@ -18,8 +18,8 @@ impl AttachPoint {
     }
 }
 
-/// A socket belongs to the namespace of the thread that made it, and can say
-/// which that is (`SO_NETNS_COOKIE` of socket(7)).
+/// Returns the cookie of this thread's network namespace. A socket belongs to the namespace of
+/// the thread that made it (`SO_NETNS_COOKIE`, socket(7)).
 pub(crate) fn own_namespace() -> io::Result<u64> {
     let socket = UnixDatagram::unbound()?;
     let mut cookie = 0_u64;

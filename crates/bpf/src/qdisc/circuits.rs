@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits on a device: the engine, the lookup of a packet's leaf, and the change
-//! from one list to the next (`bpf/egress/circuits.bpf.c`).
+//! Circuits on a device: the engine, the lookup of a packet's leaf, and the change from one list
+//! to the next (`bpf/egress/circuits.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{
@@ -36,10 +36,10 @@ use index::Index;
 use programs::Programs;
 use seen::Seen;
 
-/// The programs' file.
+/// The object file of the programs.
 const FILE: &str = "circuits";
 
-/// Its maps beside the rows of the engine.
+/// The maps besides those of the engine.
 const MAPS: [&str; 5] = ["staged", "labels", "addresses", "prefixes", "rules"];
 
 const _: () = assert!(
@@ -47,63 +47,63 @@ const _: () = assert!(
     "one shift in C and here"
 );
 
-/// Pins of programs at the device.
+/// The pins of the programs that are attached to the device.
 const AT_DEVICE: [&str; 2] = ["egress", "marks"];
 
-/// How much there is room for.
+/// The sizes of the maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitsSize {
-    /// Rows of nodes.
+    /// Rows for nodes.
     pub room: Room,
-    /// Addresses and all other keys but prefixes. Both lists are in the tables while one
-    /// follows the other.
+    /// Entries for addresses and other keys except prefixes. During a change of lists, the
+    /// tables hold the keys of both.
     pub addresses: u32,
-    /// Prefixes of more than one address.
+    /// Entries for prefixes of more than one address.
     pub prefixes: u32,
-    /// Circuits that may have packets at a time.
+    /// The largest number of circuits with a backlog.
     pub queues: u32,
-    /// Packets.
+    /// The largest backlog in packets.
     pub packets: u32,
-    /// Their bytes.
+    /// The largest backlog in bytes.
     pub bytes: u64,
 }
 
-/// Occurs where a list is not brought into force. The one before is.
+/// The reason why a list was not applied. The former list stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum CircuitsError {
-    /// It has more nodes than there are rows.
+    /// The list has more nodes than there are rows.
     #[error("{0}, the rows of what has gone and still has packets not counted")]
     Full(#[from] Full),
-    /// A circuit is to be below a site that is not there.
+    /// The site of a circuit does not exist.
     #[error("there is no site `{0}` in the list in force")]
     NoSite(String),
-    /// A key is another circuit's.
+    /// A key belongs to another circuit.
     #[error("`{key}` is of the circuit `{owner}`")]
     Taken {
-        /// Which.
+        /// The key.
         key: Key,
-        /// Whose it is.
+        /// The circuit that has it.
         owner: String,
     },
-    /// The kernel refused.
+    /// A BPF operation failed.
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
 
-/// What bringing a list into force changed.
+/// The number of changes that applying a list made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CircuitsChange {
-    /// Nodes that were not there.
+    /// New nodes.
     pub added: usize,
-    /// Nodes whose configuration has changed.
+    /// Nodes with another configuration.
     pub changed: usize,
-    /// Nodes that were removed.
+    /// Removed nodes.
     pub removed: usize,
-    /// Entries of the tables of keys that were written.
+    /// Written entries of the tables of keys.
     pub written: usize,
 }
 
-/// The circuits of one device, loaded until this is dropped, unless they are pinned.
+/// The circuits of one device. They are unloaded when this is dropped, unless they are pinned.
 #[derive(Debug)]
 pub struct CircuitTree {
     engine: Engine,
@@ -117,19 +117,19 @@ pub struct CircuitTree {
 }
 
 impl CircuitTree {
-    /// What the names of kinds begin with.
+    /// The prefix of the names of qdisc kinds.
     pub const KINDS: &'static str = "weir_c";
 
-    /// The kind of the qdisc of an attach point. Each device has one of its own: kinds are the
-    /// whole machine's, and numbers of devices a namespace's.
+    /// Returns the qdisc kind for an attach point. Each device has its own kind. The name
+    /// includes the namespace, because kinds are global, but device indices are not.
     pub fn kind(point: AttachPoint) -> String {
         let words = [point.netns, u64::from(point.ifindex)];
         let bytes = words.into_iter().flat_map(u64::to_be_bytes);
         format!("{}{:08x}", Self::KINDS, weirgate_units::fnv1a_32(bytes))
     }
 
-    /// Loads the programs for a device, with no circuit: all packets are others'. Needs
-    /// root, and a kernel with `CONFIG_NET_SCH_BPF`.
+    /// Loads the programs for a device without any circuit: all packets go to the default leaf.
+    /// Needs root and a kernel with `CONFIG_NET_SCH_BPF`.
     pub fn load(
         point: AttachPoint,
         direction: Direction,
@@ -181,7 +181,7 @@ impl CircuitTree {
         Ok(tree)
     }
 
-    /// What [`Self::pin`] left in a folder; `None` where it left nothing.
+    /// Opens the circuits that [`Self::pin`] pinned in a folder; `None` if there are none.
     pub(crate) fn pinned(point: AttachPoint, folder: &Path) -> Result<Option<Self>, BpfError> {
         if !load::is_pinned(folder) {
             return Ok(None);
@@ -192,7 +192,8 @@ impl CircuitTree {
         Self::of(engine, Programs::pinned(folder)?, maps?, None).map(Some)
     }
 
-    /// With these maps, in their order; `room` is that of maps that nothing says it of.
+    /// Combines the parts; `maps` are in the order of [`MAPS`]. `room` is needed for new maps,
+    /// which do not contain it yet.
     fn of(
         engine: Engine,
         programs: Programs,
@@ -221,7 +222,7 @@ impl CircuitTree {
         })
     }
 
-    /// Puts the programs that find leaves, and that make marks, on the device.
+    /// Attaches the programs that find leaves and that apply ECN marks to the device.
     pub fn attach(&self, point: AttachPoint) -> Result<[Attached; 2], BpfError> {
         Ok([
             self.programs.attach(point.ifindex)?,
@@ -229,14 +230,13 @@ impl CircuitTree {
         ])
     }
 
-    /// Whether the programs that were pinned in this folder are on their device:
-    /// nobody has taken one off, and the device is still the same.
+    /// Returns whether the pinned programs are still attached to their device.
     pub(crate) fn is_attached(point: AttachPoint, folder: &Path) -> bool {
         let on = |name: &str| tcx::is_on(&folder.join(name), point.ifindex);
         AT_DEVICE.into_iter().all(on)
     }
 
-    /// Puts those programs on the device once more.
+    /// Attaches these programs to the device again.
     pub(crate) fn attach_again(&self, point: AttachPoint, folder: &Path) -> Result<(), BpfError> {
         for name in AT_DEVICE {
             load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
@@ -247,8 +247,8 @@ impl CircuitTree {
         Ok(())
     }
 
-    /// Keeps all of it beyond this process, with what is on the device: pins in
-    /// `folder`, which must be in a BPF file system and exist.
+    /// Pins everything in `folder`, which must exist in a BPF file system, so that it outlives
+    /// this process.
     pub(crate) fn pin(&mut self, folder: &Path, attached: &[Attached; 2]) -> Result<(), BpfError> {
         for (program, name) in attached.iter().zip(AT_DEVICE) {
             program.pin(&folder.join(name))?;
@@ -264,7 +264,7 @@ impl CircuitTree {
         self.engine.pin(folder, &mut maps)
     }
 
-    /// Removes what that made, and what a process that died had made of it.
+    /// Removes these pins, also if a process died before it had made all of them.
     pub(crate) fn unpin(folder: &Path) -> Result<(), BpfError> {
         for name in AT_DEVICE {
             load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
@@ -274,24 +274,23 @@ impl CircuitTree {
         load::unpin(folder, &names)
     }
 
-    /// Whether what is pinned in a folder is this, and not what another process has put in its
-    /// place.
+    /// Returns whether the pins in a folder are those of this tree, and not of one that replaced
+    /// it.
     pub(crate) fn is_pinned_in(&self, folder: &Path) -> Result<bool, BpfError> {
         if !load::is_pinned(folder) {
             return Ok(false);
         }
-        // The kernel gives no other map the number of one that this process has.
+        // While this process holds the map, the kernel gives its identifier to no other map.
         let pinned = maps::id(&maps::pinned(folder, MAPS[4])?);
         Ok(pinned.is_some() && pinned == self.rules.id())
     }
 
-    /// Releases the kind of qdisc. The kernel then removes it with its pins, whoever has the maps.
-    /// It cannot be pinned afterwards.
+    /// Releases the qdisc kind, which then ends with its pins. It cannot be pinned afterwards.
     pub fn let_go(&mut self) {
         self.engine.let_go();
     }
 
-    /// Which way the packets go whose subscribers are looked up.
+    /// Returns the direction of the packets whose subscribers are looked up.
     pub fn direction(&self) -> Result<Direction, BpfError> {
         Self::direction_of(&self.rules)
     }
@@ -303,13 +302,13 @@ impl CircuitTree {
         })
     }
 
-    /// Queues of the device that have circuits, each with an engine of its own.
+    /// Returns how many queues of the device have circuits, each with its own engine.
     pub fn queues(&self) -> Result<u32, BpfError> {
         Ok(self.room()?.queues)
     }
 
-    /// Every node that is there, by the numbers of rows. The link, and others, are one each
-    /// of all queues.
+    /// Iterates over all live nodes in the order of their rows. The root and the default leaf
+    /// represent those of all queues.
     pub fn nodes(&self) -> Result<impl Iterator<Item = CircuitsNode> + '_, BpfError> {
         let room = self.room()?;
         let inner = [Room::LINK].into_iter().chain(room.sites());
@@ -318,7 +317,7 @@ impl CircuitTree {
         Ok(inner.chain(leaves).filter_map(move |id| seen.node(id)))
     }
 
-    /// A node that is there, by the number of its row.
+    /// Returns the node in a row, if it is live.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
         self.seen(self.room().ok()?).node(id)
     }
@@ -331,19 +330,20 @@ impl CircuitTree {
         }
     }
 
-    /// What the row of a circuit has sent, in bytes; `None` where it is not this one's.
+    /// Returns the bytes on the wire that a circuit has sent; `None` if it does not have this
+    /// row.
     pub fn sent_bytes(&self, row: u32, id: &str) -> Option<u64> {
         self.engine.config(row).filter(|config| config.live != 0)?;
         let is_own = self.label(row)?.0 == Label::Circuit(id.to_owned());
         Some(self.engine.counts(row)?.sent_wire_bytes).filter(|_| is_own)
     }
 
-    /// A number that no other tree of this boot has.
+    /// Returns a number that is unique among the trees since the last boot.
     pub fn number(&self) -> Result<u32, BpfError> {
         self.rules.number()
     }
 
-    /// Whose packets are whose: the row of each key that is in force.
+    /// Returns the table in force: the row of each key.
     pub fn table(&self) -> Result<Table, BpfError> {
         let active = (self.rules.first()?.generation & 1) as usize;
         let stored = self.stored()?.into_iter();
@@ -357,7 +357,7 @@ impl CircuitTree {
         Ok(room_of(&self.rules.first()?))
     }
 
-    /// Whose a row is, and of which queue.
+    /// Returns the label and the queue of a row.
     fn label(&self, id: u32) -> Option<(Label, u32)> {
         seen::label(&self.labels, id)
     }

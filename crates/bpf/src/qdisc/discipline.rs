@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A discipline in the kernel.
+//! Disciplines as kinds of BPF qdisc.
 
 use crate::error::BpfError;
 use crate::layout::{aqm_hosted_head, aqm_settings_head};
@@ -13,23 +13,23 @@ use libbpf_rs::{Link, MapHandle};
 use std::path::Path;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings};
 
-/// The kind of qdisc of a discipline.
+/// The qdisc kind of a discipline.
 pub type Qdisc = Kind<Discipline>;
 
-/// How a qdisc at one attach point is to work.
+/// The configuration of the qdisc at an attach point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// Its parameters.
+    /// The parameters of the discipline.
     pub settings: Settings,
-    /// The link; what is 0 is taken from the device.
+    /// The link; fields that are 0 are taken from the device.
     pub link: LinkFacts,
-    /// The rate to which it shapes, in bytes a second on the wire; 0 where the device itself
-    /// accepts no more than it can send.
+    /// The rate of the shaper in bytes a second on the wire. 0 means no shaping: the device
+    /// itself exerts back-pressure.
     pub gate_bytes_s: u64,
 }
 
 impl Qdisc {
-    /// Loads a discipline and registers its kind. Needs root, and a kernel with
+    /// Loads a discipline and registers its qdisc kind. Needs root and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(discipline: Discipline) -> Result<Self, BpfError> {
         let (name, kind) = (discipline.name(), kind_name(discipline));
@@ -40,7 +40,7 @@ impl Qdisc {
         Self::of(discipline, maps, link)
     }
 
-    /// One that a process pinned in `folder`.
+    /// Opens the kind that a process pinned in `folder`.
     pub fn pinned(discipline: Discipline, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = open(folder, &maps())?;
         Self::of(discipline, maps, link)
@@ -58,15 +58,14 @@ impl Qdisc {
         )
     }
 
-    /// Which discipline it is.
+    /// Returns the discipline.
     pub fn discipline(&self) -> Discipline {
         self.host
     }
 
-    /// Begins to record what happens at an attach point, into a ring of `bytes`, a
-    /// power of two and a multiple of the page size. Takes effect with the next
-    /// packet that comes there; `None` where there is no such qdisc. A recorder replaces an
-    /// existing one.
+    /// Starts recording at an attach point into a ring buffer of `bytes`, which must be a power
+    /// of two and a multiple of the page size. Recording starts with the next packet and
+    /// replaces an earlier recorder. Returns `None` if the attach point has no such qdisc.
     pub fn record(&self, point: AttachPoint, bytes: u32) -> Result<Option<Recorder<'_>>, BpfError> {
         let number = self.number(point)?;
         let record = |number| self.recorder(number, number, bytes);
@@ -120,7 +119,7 @@ impl Hosted for Tailed<aqm_hosted_head> {
     }
 }
 
-/// All maps, in the order in which they are loaded and opened.
+/// Returns all maps, in the order in which they are loaded and opened.
 pub(crate) fn maps() -> Vec<&'static str> {
     kind::maps([])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine in the kernel (`bpf/qdisc/engine.bpf.c`): a tree of nodes, whose rows
-//! are mapped into this process.
+//! The engine in the kernel (`bpf/qdisc/engine.bpf.c`): a tree of nodes whose rows are mapped
+//! into this process.
 
 mod arena;
 mod mapped;
@@ -28,13 +28,13 @@ use std::path::Path;
 use weirgate_aqm::{EngineSize, Link as LinkFacts, NodeCounts, NodeRow};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
-/// The program's name.
+/// The name of the program.
 const NAME: &str = "engine";
 
-/// Its maps, in the order in which they are asked for.
+/// The maps of the engine, in the order of loading.
 const MAPS: [&str; 4] = [arena::NAME, "settings", "asks", "recorders"];
 
-/// The same, and those of marks.
+/// Returns these maps and those for ECN marks.
 fn maps() -> Vec<&'static str> {
     MAPS.into_iter().chain(marks::MAPS).collect()
 }
@@ -42,30 +42,30 @@ fn maps() -> Vec<&'static str> {
 /// The settings of the qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineSetup {
-    /// What packets cost on the wire, and the largest of them. The rate is that of
-    /// the root's ceiling.
+    /// The overhead and framing on the wire, and the largest packet. The rate is the ceiling of
+    /// the root.
     pub link: LinkFacts,
-    /// The number of the root.
+    /// The row of the root.
     pub root: u32,
-    /// The leaf of packets that name none; 0 drops them.
+    /// The default leaf, for packets without a valid leaf; 0 drops them.
     pub other: u32,
-    /// What of a packet's headers makes its host, as the bits of a discipline's
-    /// `flows`; 0: all packets of a leaf are of one.
+    /// The header fields that identify a packet's host, as bits of a discipline's `flows`. 0
+    /// means that all packets of a leaf have the same host.
     pub host_parts: u32,
 }
 
-/// The configuration of all leaves.
+/// Settings for all leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leaves {
-    /// CoDel's target where a leaf has none of its own, and its interval.
+    /// CoDel's interval, and its target for leaves that have none of their own.
     pub(crate) target_ns: u64,
     pub(crate) interval_ns: u64,
-    /// What `skb->priority` is for row 0: more by a row's number for that row.
+    /// The value of `skb->priority` for row 0; that of other rows is larger by their number.
     pub(crate) first: u32,
 }
 
 impl Default for Leaves {
-    /// The target and interval of RFC 8289, and rows by their own numbers.
+    /// Returns the target and interval of RFC 8289, and rows numbered by `skb->priority` itself.
     fn default() -> Self {
         Self {
             target_ns: 5_000_000,
@@ -75,41 +75,41 @@ impl Default for Leaves {
     }
 }
 
-/// The engine as a kind of qdisc, registered until this is dropped. One device may
-/// have it as its root.
+/// The engine as a qdisc kind, registered until this is dropped. One device may have it as its
+/// root.
 #[derive(Debug)]
 pub struct Engine {
     nodes: Nodes,
-    /// The last row of the user's; hosts have those behind it.
+    /// The last row for configured nodes; the leaves of hosts follow.
     last: u32,
-    /// The last row of lists.
+    /// The last row for lists of children.
     last_fork: u32,
     asks: Mapped<engine_asks>,
     recorders: Map<u32, i32>,
     marks: Marks,
     settings: Map<u32, engine_settings>,
-    /// The kind, registered as long as somebody has this or its pin.
+    /// Keeps the kind registered, as its pin does.
     link: Option<Link>,
 }
 
 impl Engine {
-    /// The kind's name for netlink.
+    /// The name of the kind for netlink.
     pub const KIND: &'static str = "weir_engine";
 
-    /// Loads it, with room for so much. Needs root, and a kernel with
+    /// Loads the engine with rows for this size. Needs root and a kernel with
     /// `CONFIG_NET_SCH_BPF`.
     pub fn load(size: EngineSize) -> Result<Self, BpfError> {
         Self::load_as(Self::KIND, size, 1)
     }
 
-    /// The same as a kind of another name, of at most 15 bytes: several of them may
-    /// be loaded. With several queues each of them may have it, below mq, and they share
-    /// the rate of the root. Each then has a root and a leaf for others of its own, so many
-    /// rows behind those of the setup; there are no hosts, and nodes are only changed by
-    /// stores.
+    /// Loads the engine as a kind of another name, of at most 15 bytes, so that several can be
+    /// loaded. With several queues, each of them can have it as a child of mq, and they share
+    /// the rate of the root. Each queue then has its own root and default leaf, in the rows that
+    /// follow those of the setup. There are no leaves of hosts, and nodes are changed only by
+    /// stores to their rows.
     pub(crate) fn load_as(kind: &str, size: EngineSize, queues: u32) -> Result<Self, BpfError> {
         let (rows, at) = Arena::make(size)?;
-        // With row 0, which is none.
+        // One more than `size.slots`: row 0 is not used.
         let entries = [
             ("packets", size.slots + 1),
             ("instances", (queues - 1).max(1)),
@@ -121,7 +121,7 @@ impl Engine {
         engine.last = size.nodes;
         engine.nodes.has(size.nodes + size.hosts);
         engine.last_fork = size.inner;
-        // How much there is room for stands with the settings.
+        // Store the sizes with the settings.
         engine.settings.set_first(&engine_settings {
             rule: engine_rule {
                 limit_bytes: size.limit_bytes,
@@ -140,7 +140,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// What [`Self::pin`] left in a folder.
+    /// Opens the engine that [`Self::pin`] pinned in a folder.
     pub(crate) fn pinned(kind: &str, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = load::open(folder, &maps())?;
         let mut engine = Self::of(kind, maps, link)?;
@@ -171,8 +171,8 @@ impl Engine {
         })
     }
 
-    /// Keeps it beyond this process, with maps of others: pins in a folder of a BPF
-    /// file system.
+    /// Pins the engine and further maps in a folder of a BPF file system, so that they outlive
+    /// this process.
     pub(crate) fn pin(&mut self, folder: &Path, more: &mut Vec<Named<'_>>) -> Result<(), BpfError> {
         let mut own = vec![
             (MAPS[0], self.nodes.handle()),
@@ -186,32 +186,32 @@ impl Engine {
         load::pin(folder, &mut all, link)
     }
 
-    /// Lets go of the kind, which ends with its pin then.
+    /// Releases the kind, which then ends with its pin.
     pub(crate) fn let_go(&mut self) {
         self.link = None;
     }
 
-    /// The names of those pins, but for that of the link.
+    /// Returns the names of these pins, except that of the link.
     pub(crate) fn pins() -> Vec<&'static str> {
         maps()
     }
 
-    /// Its rows, to be read.
+    /// Returns the rows for reading.
     pub(crate) fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
-    /// The map of its rows, by its name.
+    /// Returns the name and descriptor of the map of rows.
     pub(crate) fn rows(&self) -> (&'static str, BorrowedFd<'_>) {
         (arena::NAME, self.nodes.descriptor())
     }
 
-    /// Says what holds for the whole. It takes effect with the next packet.
+    /// Changes the settings of the qdisc, from the next packet on.
     pub fn set(&self, setup: &EngineSetup) -> Result<(), BpfError> {
         self.say(setup, &Leaves::default())
     }
 
-    /// The same, and what holds for all leaves.
+    /// Changes the settings of the qdisc and of all leaves.
     pub(crate) fn say(&self, setup: &EngineSetup, leaves: &Leaves) -> Result<(), BpfError> {
         for id in [setup.root, setup.other] {
             if id > self.last {
@@ -240,7 +240,7 @@ impl Engine {
         })
     }
 
-    /// Has the program take these over with the next packet.
+    /// Makes the program read these settings at the next packet.
     fn follow(&self, settings: engine_settings) -> Result<(), BpfError> {
         self.settings.set_first(&engine_settings {
             changes: settings.changes.wrapping_add(1),
@@ -250,7 +250,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The configuration of the whole, and of all leaves.
+    /// Returns the settings of the qdisc and of all leaves.
     pub(crate) fn setup(&self) -> Result<(EngineSetup, Leaves), BpfError> {
         let settings = self.settings.first()?;
         let rule = &settings.rule;
@@ -268,9 +268,9 @@ impl Engine {
         Ok((setup, leaves))
     }
 
-    /// Says what a node is, by stores: what it has queued and had stays. It is in
-    /// force when the program next looks at the node. `false` where there is no such
-    /// row, or no row that it names.
+    /// Writes the configuration of a node into its row. Backlog and counters stay. It applies
+    /// when the program next visits the node. Returns `false` if the row, or a row that it
+    /// refers to, does not exist.
     pub fn put(&self, id: u32, row: &NodeRow) -> bool {
         let Some(node) = self.own(id).filter(|_| self.has_rows_of(row)) else {
             return false;
@@ -283,27 +283,26 @@ impl Engine {
         true
     }
 
-    /// Asks the program to say this of a node: all of it at once, with the next packet
-    /// that comes or may go. `false` where there is no such row or none that it names,
-    /// or as many changes wait as there is room for.
+    /// Asks the program to replace the configuration of a node at its next run, all fields at
+    /// once. Returns `false` if the row, or a row that it refers to, does not exist, or if the
+    /// queue of requests is full.
     pub fn change(&self, id: u32, row: &NodeRow) -> bool {
         self.has_rows_of(row) && self.ask(id, Some(&config(row)))
     }
 
-    /// Whether there are the rows that this one names. The program asks no more: in the
-    /// arena a number beyond the rows of a kind is a row of another kind.
+    /// Returns whether the rows exist that this one refers to. The program does not check that:
+    /// beyond the last row of one kind, the arena contains rows of another kind.
     pub(crate) fn has_rows_of(&self, row: &NodeRow) -> bool {
         row.parent <= self.last && row.rule.cap <= self.last && row.fork <= self.last_fork
     }
 
-    /// Asks the program to look at a node whose configuration a store has written, as
-    /// [`Self::change`] does.
+    /// Asks the program to visit a node whose configuration was changed by a store.
     pub(crate) fn look(&self, id: u32) -> bool {
         self.ask(id, None)
     }
 
-    /// Ends a node: what a leaf has queued is dropped where it stands. `false` where
-    /// there is no such row.
+    /// Removes a node. The backlog of a leaf is dropped where it is. Returns `false` if the row
+    /// does not exist.
     pub(crate) fn end(&self, id: u32) -> bool {
         let Some(node) = self.own(id) else {
             return false;
@@ -321,8 +320,8 @@ impl Engine {
             return false;
         };
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the ring is in the mapping. The program reads a slot only once
-        // `asked` is beyond it, and this process alone writes there.
+        // SAFETY: the ring is in the mapping. The program reads a slot only once `asked` is
+        // beyond it, and only this process writes there.
         unsafe {
             let asked = (&raw const (*asks).asked).read_volatile();
             let done = (&raw const (*asks).done).read_volatile();
@@ -342,47 +341,49 @@ impl Engine {
         true
     }
 
-    /// What a node has had and has; `None` where there is no such row.
+    /// Returns the counters and backlog of a node; `None` if the row does not exist.
     pub fn counts(&self, id: u32) -> Option<NodeCounts> {
         self.nodes.counts(id)
     }
 
-    /// The configuration of a node; `None` where there is no such row.
+    /// Returns the configuration of a node; `None` if the row does not exist.
     pub(crate) fn config(&self, id: u32) -> Option<engine_config> {
         self.nodes.config(id)
     }
 
-    /// Whether there is a node in a row, and whether nothing of one is queued or waits.
+    /// Returns whether a row has a live node, and whether the row could be reused: no backlog
+    /// and no pending event.
     pub(crate) fn standing(&self, id: u32) -> Option<(bool, bool)> {
         self.nodes.standing(id)
     }
 
-    /// A node's row in the bytes that it has in memory; `None` where there is none.
+    /// Returns the bytes of a node's row; `None` if it does not exist.
     pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
         Some(self.nodes.read(id)?.as_bytes().to_vec())
     }
 
-    /// Has a program at egress of the device make the marks that leaves decide on, for
-    /// as long as the answer is there. Without it they drop.
+    /// Attaches a program at egress of the device that applies the ECN marks which leaves decide
+    /// on. It stays as long as the returned value exists. Without it, leaves drop instead.
     pub fn mark(&self, point: AttachPoint) -> Result<Attached, BpfError> {
         let marker = self.marks.attach(point)?;
         self.again()?;
         Ok(marker)
     }
 
-    /// Ends that, with the next packet.
+    /// Stops marking, from the next packet on.
     pub(crate) fn unmark(&self, point: AttachPoint) -> Result<(), BpfError> {
         self.marks.forget(point)?;
         self.again()
     }
 
-    /// What became of its marks.
+    /// Returns the maps with the counts of marks.
     pub fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    /// Has a program at egress of the device tell whose host each packet is, for as long
-    /// as the answer is there. `arriving` is whether its packets come from the link.
+    /// Attaches a program at egress of the device that determines the host of each packet. It
+    /// stays as long as the returned value exists. `arriving` tells whether the packets come
+    /// from the link.
     pub(crate) fn tell_hosts(
         &self,
         point: AttachPoint,
@@ -400,20 +401,19 @@ impl Engine {
         self.follow(settings)
     }
 
-    /// Ends that, with the next packet.
+    /// Stops using that program, from the next packet on.
     pub(crate) fn tell_no_hosts(&self) -> Result<(), BpfError> {
         self.hosts_by(0, false)
     }
 
-    /// Whether that looks at what comes from the link; `None` where it is not asked for.
+    /// Returns the value of `arriving` of that program; `None` if it is not used.
     pub(crate) fn hosts_reported(&self) -> Result<Option<bool>, BpfError> {
         let settings = self.settings.first()?;
         Ok((settings.host_stamp != 0).then_some(settings.rule.arriving != 0))
     }
 
-    /// Records what the qdisc is given and decides, by a ring of so many bytes. It begins
-    /// with the next packet; an engine whose rows the reader does not know cannot be
-    /// followed.
+    /// Records the inputs and decisions of the qdisc, from the next packet on, into a ring
+    /// buffer of `bytes`. The reader must know the state of the rows at that time.
     pub fn record(&self, bytes: u32) -> Result<EngineRecorder<'_>, BpfError> {
         let ring = make(bytes).map_err(self.recorders.failed("made"))?;
         self.recorders.put(&0, &ring.as_fd().as_raw_fd())?;
@@ -422,12 +422,12 @@ impl Engine {
         Ok(recorder)
     }
 
-    /// Has the program take over the configuration of the whole.
+    /// Makes the program read the settings again.
     fn again(&self) -> Result<(), BpfError> {
         self.follow(self.settings.first()?)
     }
 
-    /// A row, if it is the user's, and not a host's.
+    /// Returns a row, unless it is a leaf of a host.
     fn own(&self, id: u32) -> Option<*mut engine_node> {
         self.nodes.row(id).filter(|_| id <= self.last)
     }
@@ -451,8 +451,8 @@ pub(crate) fn config(row: &NodeRow) -> engine_config {
     }
 }
 
-/// Recording is on while this is there. [`weirgate_aqm::EngineMirror`] takes the
-/// records.
+/// An active recording, which ends when this is dropped. [`weirgate_aqm::EngineMirror`] reads
+/// the records.
 #[derive(Debug)]
 pub struct EngineRecorder<'e> {
     engine: &'e Engine,
@@ -460,8 +460,8 @@ pub struct EngineRecorder<'e> {
 }
 
 impl EngineRecorder<'_> {
-    /// Gives every record to `take` as it comes, until that or `more` says false;
-    /// `more` is asked several times a second. A signal ends it too.
+    /// Passes every record to `take` until it returns false, `more` returns false, or a signal
+    /// arrives. `more` is called several times a second.
     pub fn follow(
         &self,
         mut take: impl FnMut(&[u8]) -> bool,
@@ -474,7 +474,7 @@ impl EngineRecorder<'_> {
 
 impl Drop for EngineRecorder<'_> {
     fn drop(&mut self) {
-        // Where the maps are gone there is nothing to end.
+        // Ignore: if the maps are gone, nothing is left to end.
         let _ = self.engine.recorders.remove(&0);
         let _ = self.engine.again();
     }

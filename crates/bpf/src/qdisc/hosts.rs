@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds a packet's inside host: a program at egress of a device, which runs before the qdisc and
-//! asks connection tracking (`bpf/egress/hosts.bpf.c`).
+//! Determines the inside host of a packet: a program at egress of the device, which runs before
+//! the qdisc, looks it up in connection tracking (`bpf/egress/hosts.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::hosts_of;
@@ -13,12 +13,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::os::fd::AsFd;
 use zerocopy::IntoBytes as _;
 
-/// Its file, and the program in it.
+/// The object file and the program in it.
 const FILE: &str = "hosts";
 const PROGRAM: &str = "hosts_egress";
 
-/// Puts the program on the device of an attach point, which is in the network namespace of this
-/// thread. With it comes the stamp by which the qdisc knows its words.
+/// Attaches the program to the device of an attach point, which must be in the network namespace
+/// of this thread. Also returns the stamp by which the qdisc recognises values of the program.
 pub(crate) fn attach(point: AttachPoint, arriving: bool) -> Result<(Attached, u32), BpfError> {
     let random = RandomState::new().build_hasher().finish();
     let (stamp, key) = (random as u32 | 1, (random >> 32) as u32);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shared code of all kinds of BPF qdisc.
+//! Code shared by all kinds of BPF qdisc.
 
 use crate::error::BpfError;
 use crate::maps::{Map, Named, Value};
@@ -12,66 +12,66 @@ use libbpf_rs::{Link, MapHandle};
 use std::fmt::Debug;
 use std::path::Path;
 
-/// Names of maps, in programs and as pins.
+/// The names of maps, in programs and as pins.
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const INSTANCES: &str = "instances";
 pub(crate) const CHANGES: &str = "changes";
 pub(crate) const RECORDERS: &str = "recorders";
 
-/// A kind of qdisc that this process put into the kernel. When it is dropped unpinned, the kind is
-/// removed once no device has such a qdisc.
+/// A qdisc kind that this process registered. If it is dropped without being pinned, the kernel
+/// removes the kind once no device uses it.
 #[derive(Debug)]
 pub struct Kind<H: Host> {
     name: String,
     pub(crate) host: H,
     settings: Map<AttachPoint, H::Settings>,
     instances: Map<u32, H::Hosted>,
-    /// How often the settings of an instance have changed.
+    /// The number of changes of each instance's settings.
     changes: Map<u32, u32>,
-    /// Descriptors of rings.
+    /// Descriptors of ring buffers.
     recorders: Map<u32, i32>,
     marks: Marks,
     link: Link,
 }
 
-/// What kinds of qdisc differ in.
+/// The differences between kinds of qdisc.
 pub trait Host: Debug {
-    /// How a qdisc is to work.
+    /// The configuration of a qdisc.
     type Setup;
-    /// The same as the map has it.
+    /// The configuration in the form of the map.
     type Settings: Value + Debug;
-    /// A qdisc as it was when it was read.
+    /// A copy of a qdisc's state.
     type Instance;
-    /// The same as the map has it.
+    /// That state in the form of the map.
     type Hosted: Hosted + Debug;
 
-    /// What the map is to have, in place of what was set before.
+    /// Converts a configuration to the form of the map, based on the former value.
     ///
     /// # Errors
     ///
-    /// Occurs where the kind cannot work so.
+    /// Returns an error if the kind cannot implement the configuration.
     fn encode(
         &self,
         setup: &Self::Setup,
         before: Option<&Self::Settings>,
     ) -> Result<Self::Settings, BpfError>;
 
-    /// What the map has, read; `None` where [`Host::encode`] could not have made it.
+    /// Converts a value of the map. Returns `None` if [`Host::encode`] cannot have produced it.
     fn decode(&self, settings: &Self::Settings) -> Option<Self::Setup>;
 
-    /// The qdisc of this number.
+    /// Returns a copy of the qdisc with this number.
     ///
     /// # Errors
     ///
-    /// Occurs where a map cannot be read.
+    /// Returns an error if a map cannot be read.
     fn instance(&self, number: u32, hosted: Self::Hosted) -> Result<Self::Instance, BpfError>;
 
-    /// Whether an instance is of this kind: kinds may share their maps.
+    /// Returns whether an instance belongs to this kind: kinds may share maps.
     fn is_own(&self, _: &Self::Hosted) -> bool {
         true
     }
 
-    /// The maps that only this kind has.
+    /// Returns the maps that only this kind has.
     fn maps(&mut self) -> Vec<Named<'_>> {
         Vec::new()
     }
@@ -79,12 +79,12 @@ pub trait Host: Debug {
 
 /// An instance in a map.
 pub trait Hosted: Value {
-    /// Where it is; `None` where no qdisc uses it.
+    /// Returns the attach point; `None` if no qdisc uses the instance.
     fn point(&self) -> Option<AttachPoint>;
 }
 
-/// The names of all maps of a kind that has these of its own, in the order in which
-/// they are loaded and opened.
+/// Returns the names of all maps of a kind, with `own` first, in the order in which they are
+/// loaded and opened.
 pub(crate) fn maps(own: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
     let common = [SETTINGS, INSTANCES, CHANGES, RECORDERS];
     let own = own.into_iter();
@@ -92,8 +92,8 @@ pub(crate) fn maps(own: impl IntoIterator<Item = &'static str>) -> Vec<&'static 
 }
 
 impl<H: Host> Kind<H> {
-    /// The kind of this name. `tails` is how many bytes settings and instances have
-    /// beyond the least.
+    /// Makes the kind of this name from its parts. `tails` are the additional bytes of settings
+    /// and instances beyond their fixed part.
     pub(crate) fn assemble(
         name: &str,
         host: H,
@@ -113,8 +113,8 @@ impl<H: Host> Kind<H> {
         })
     }
 
-    /// Keeps the kind beyond this process: pins in `folder`, which must be in
-    /// a BPF file system and exist.
+    /// Pins the kind in `folder`, which must exist in a BPF file system, so that it outlives
+    /// this process.
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
         let mut maps = self.host.maps();
         maps.extend([
@@ -127,65 +127,63 @@ impl<H: Host> Kind<H> {
         pin(folder, &mut maps, &mut self.link)
     }
 
-    /// The kind's name for netlink and tc.
+    /// Returns the name of the kind for netlink and tc.
     pub fn kind(&self) -> &str {
         &self.name
     }
 
-    /// States how the qdisc at an attach point is to work: the one that is there, from
-    /// its next packet on, or one still to come. No packet is lost, but those of a
-    /// class that goes or gets another discipline.
+    /// Configures the qdisc at an attach point: an existing one from its next packet on, or a
+    /// future one. Only packets of a class that is removed or gets another discipline are lost.
     pub fn set(&self, point: AttachPoint, setup: &H::Setup) -> Result<(), BpfError> {
         self.prepare(point, setup)?;
         self.raise_at(point)
     }
 
-    /// The same of a qdisc still to come, where another stands: that one goes on as it is.
+    /// Configures a future qdisc without disturbing the one that it replaces.
     pub fn prepare(&self, point: AttachPoint, setup: &H::Setup) -> Result<(), BpfError> {
         let before = self.settings.get(&point)?;
         let settings = self.host.encode(setup, before.as_ref())?;
         self.settings.put(&point, &settings)
     }
 
-    /// What was set for an attach point; `None` where nothing was.
+    /// Returns the configuration for an attach point, if there is one.
     pub fn setup(&self, point: AttachPoint) -> Result<Option<H::Setup>, BpfError> {
         let settings = self.settings.get(&point)?;
         Ok(settings.and_then(|settings| self.host.decode(&settings)))
     }
 
-    /// Every attach point for which something was set.
+    /// Returns all attach points that are configured.
     pub fn points(&self) -> Vec<AttachPoint> {
         self.settings.keys().collect()
     }
 
-    /// Back to defaults and what the device says; nothing to do where nothing
-    /// was set.
+    /// Removes the configuration of an attach point, if any, so that defaults and the device's
+    /// properties apply.
     pub fn unset(&self, point: AttachPoint) -> Result<(), BpfError> {
         self.settings.remove(&point)
     }
 
-    /// Lets the qdisc at an attach point mark packets, which needs a program at egress
-    /// of its device; the device is in the network namespace of this thread.
-    /// Dropping the returned value ends marks. Without marks, disciplines learn that nothing can be
-    /// marked.
+    /// Lets the qdisc at an attach point mark packets, by a program at egress of its device. The
+    /// device must be in the network namespace of this thread. Dropping the returned value ends
+    /// marking; without it, disciplines are told that no packet can be marked.
     pub fn mark(&self, point: AttachPoint) -> Result<Attached, BpfError> {
         let marker = self.marks.attach(point)?;
         self.raise_at(point)?;
         Ok(marker)
     }
 
-    /// The qdisc at an attach point marks no longer.
+    /// Stops marking at an attach point.
     pub fn unmark(&self, point: AttachPoint) -> Result<(), BpfError> {
         self.marks.forget(point)?;
         self.raise_at(point)
     }
 
-    /// What became of marks.
+    /// Returns the maps with the counts of marks.
     pub fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    /// Every qdisc of this kind that is on a device now.
+    /// Returns every qdisc of this kind that is on a device now.
     pub fn instances(&self) -> Result<Vec<H::Instance>, BpfError> {
         let own = self.numbered()?.into_iter();
         let own = own.filter(|(_, hosted)| self.host.is_own(hosted));
@@ -193,31 +191,30 @@ impl<H: Host> Kind<H> {
         own.map(read).collect()
     }
 
-    /// The one at an attach point.
+    /// Returns the qdisc at an attach point.
     pub fn instance(&self, point: AttachPoint) -> Result<Option<H::Instance>, BpfError> {
         let found = self.at(point)?.into_iter().next();
         let read = |(number, hosted)| self.host.instance(number, hosted);
         found.map(read).transpose()
     }
 
-    /// Whether a device has such a qdisc, or is meant to.
+    /// Returns whether a device has or is configured to have a qdisc that uses these maps.
     pub fn is_used(&self) -> Result<bool, BpfError> {
         Ok(!self.points().is_empty() || !self.numbered()?.is_empty())
     }
 
-    /// Whether a device has a qdisc of this very kind.
+    /// Returns whether a device has a qdisc of exactly this kind.
     pub(crate) fn is_of_a_device(&self) -> Result<bool, BpfError> {
         let mut used = self.numbered()?.into_iter();
         Ok(used.any(|(_, hosted)| self.host.is_own(&hosted)))
     }
 
-    /// The number of the qdisc at an attach point.
+    /// Returns the number of the qdisc at an attach point.
     pub(crate) fn number(&self, point: AttachPoint) -> Result<Option<u32>, BpfError> {
         Ok(self.at(point)?.first().map(|(number, _)| *number))
     }
 
-    /// Begins to record the qdisc of a number into a ring of `bytes`, which has a
-    /// number of its own.
+    /// Starts recording qdisc `number` into a ring buffer of `bytes`, stored at index `ring`.
     pub(crate) fn recorder(
         &self,
         number: u32,
@@ -233,7 +230,7 @@ impl<H: Host> Kind<H> {
         Recorder::begin(source, bytes)
     }
 
-    /// Those that are in use, by number.
+    /// Returns the instances in use with their numbers.
     fn numbered(&self) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
         let mut all = Vec::new();
         for number in 0..self.instances.capacity() {
@@ -244,21 +241,21 @@ impl<H: Host> Kind<H> {
         Ok(all)
     }
 
-    /// Those at an attach point: while one takes another's place, there are two.
+    /// Returns the instances at an attach point. There are two while one replaces the other.
     fn at(&self, point: AttachPoint) -> Result<Vec<(u32, H::Hosted)>, BpfError> {
         let mut all = self.numbered()?;
         all.retain(|(_, hosted)| hosted.point() == Some(point));
         Ok(all)
     }
 
-    /// Tells the qdisc at an attach point, if there is one, that its settings are new.
+    /// Notifies the qdisc at an attach point, if any, of new settings.
     fn raise_at(&self, point: AttachPoint) -> Result<(), BpfError> {
         let mut all = self.at(point)?.into_iter();
         all.try_for_each(|(number, _)| raise(&self.changes, number))
     }
 }
 
-/// Tells an instance that its settings are new.
+/// Notifies an instance of new settings.
 pub(crate) fn raise(changes: &Map<u32, u32>, number: u32) -> Result<(), BpfError> {
     let count = changes.get_or_zero(&number)?;
     changes.put(&number, &count.wrapping_add(1))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wire settings and parameters of a discipline, converted between a state and the kit.
+//! Converts the wire settings and parameters of a discipline to and from a state.
 
 use weirgate_aqm::{Discipline, Link, Row, Settings, SettingsError};
 use weirgate_state::{CakeFraming, KitSetting, KitWire};
@@ -7,7 +7,7 @@ use weirgate_state::{CakeFraming, KitSetting, KitWire};
 /// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
 const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
 
-/// What packets cost on a wire.
+/// Converts the overhead and framing of a state.
 pub(crate) fn link_of(wire: KitWire) -> Link {
     let framing = FRAMINGS.iter().position(|one| *one == wire.framing);
     Link {
@@ -18,7 +18,7 @@ pub(crate) fn link_of(wire: KitWire) -> Link {
     }
 }
 
-/// The wire of a link; `None` where the framing has no such number.
+/// Converts a link to a state's wire settings; `None` if the framing is unknown.
 pub(crate) fn wire_of(link: &Link) -> Option<KitWire> {
     Some(KitWire {
         overhead: link.overhead_bytes,
@@ -27,11 +27,11 @@ pub(crate) fn wire_of(link: &Link) -> Option<KitWire> {
     })
 }
 
-/// A discipline's parameters of which a state states some.
+/// Converts the parameters that a state sets; the others have their defaults.
 ///
 /// # Errors
 ///
-/// Occurs where it has no such parameter, or none of this value.
+/// Returns an error if a parameter is unknown or a value is out of range.
 pub(crate) fn settings(
     discipline: Discipline,
     stated: &[KitSetting],
@@ -41,7 +41,7 @@ pub(crate) fn settings(
     stated.iter().try_fold(settings, with)
 }
 
-/// All parameters in force, those with their defaults among them.
+/// Returns all parameters in force, including defaults.
 pub(crate) fn settings_of(settings: &Settings) -> Vec<KitSetting> {
     let setting = |(row, value): (Row, u64)| KitSetting {
         name: row.name.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Loads programs that make a kind of qdisc, and pins them with their maps.
+//! Loads programs that implement a qdisc kind, and pins them with their maps.
 
 use crate::error::BpfError;
 use crate::maps;
@@ -11,14 +11,13 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The pin of what registers the kind.
+/// The pin of the link that registers the kind.
 const LINK: &str = "link";
 
-/// The map that libbpf makes of the program's operations.
+/// The map that libbpf makes for the program's operations.
 pub(crate) const OPS: &str = "qdisc";
 
-/// Loads a program and registers its kind of qdisc; its maps in the order of
-/// `names`.
+/// Loads a program and registers its qdisc kind. Returns its maps in the order of `names`.
 pub(crate) fn load(
     name: &'static str,
     kind: &str,
@@ -28,11 +27,11 @@ pub(crate) fn load(
     load_object(name, &object, kind, names)
 }
 
-/// Maps that another program has, which are used in place of those of this name.
+/// Maps of another program, which replace those of the same name.
 pub(crate) type Shared = Vec<(&'static str, MapHandle)>;
 
-/// An object registered as `kind` in place of `own`, which the program calls itself, with
-/// maps that others have.
+/// Loads an object with shared maps, and registers it as `kind` instead of `own`, the name in
+/// the program.
 pub(crate) fn load_sharing(
     name: &'static str,
     object: &[u8],
@@ -43,7 +42,7 @@ pub(crate) fn load_sharing(
     load_with(name, object, kinds, names, (&[], shared))
 }
 
-/// A program of this library, with maps of so many entries as `entries` has too.
+/// Loads a program of this library with the given sizes of maps.
 pub(crate) fn load_sized(
     name: &'static str,
     kinds: (&str, &str),
@@ -55,8 +54,8 @@ pub(crate) fn load_sized(
     load_with(name, &object, kinds, names, (entries, shared))
 }
 
-/// As [`load`], of a program that need not be part of this library; libbpf reads
-/// 64-bit words, at which the object must begin.
+/// Loads an object as [`load`] does; it need not be part of this library. It must be aligned to
+/// 8 bytes, because libbpf reads 64-bit words.
 pub(crate) fn load_object(
     name: &'static str,
     object: &[u8],
@@ -108,8 +107,8 @@ fn load_with(
     })
 }
 
-/// Writes another name over that of the operations (`id` of the kernel's `Qdisc_ops`,
-/// 16 bytes with a zero). `None` where the name is not there, or the other is too long.
+/// Replaces the name in the operations (`id` of the kernel's `Qdisc_ops`, 16 bytes with the
+/// terminating zero). Returns `None` if the old name is missing or the new one is too long.
 fn rename(operations: Option<&mut [u8]>, own: &str, kind: &str) -> Option<()> {
     let operations = operations?;
     let at = operations
@@ -122,7 +121,7 @@ fn rename(operations: Option<&mut [u8]>, own: &str, kind: &str) -> Option<()> {
     (!rest.is_empty()).then_some(())
 }
 
-/// What [`pin`] left in a folder.
+/// Opens what [`pin`] pinned in a folder.
 pub(crate) fn open(
     folder: &Path,
     names: &[&'static str],
@@ -159,7 +158,7 @@ pub(crate) fn pin(
     link.pin(&path).map_err(|source| failed(&path, source))
 }
 
-/// Pins whatever a descriptor is of.
+/// Pins the object of a descriptor.
 #[expect(unsafe_code, reason = "libbpf-rs pins its own objects only")]
 pub(crate) fn pin_descriptor(descriptor: BorrowedFd<'_>, path: &Path) -> Result<(), BpfError> {
     let failed = |source| BpfError::Pin {
@@ -169,8 +168,8 @@ pub(crate) fn pin_descriptor(descriptor: BorrowedFd<'_>, path: &Path) -> Result<
     };
     let text = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| failed(std::io::Error::from(error).into()))?;
-    // SAFETY: the descriptor is open, and the path ends in zero and lives until the
-    // call returns.
+    // SAFETY: the descriptor is open; the path is terminated by zero and lives until the call
+    // returns.
     let status = unsafe { libbpf_sys::bpf_obj_pin(descriptor.as_raw_fd(), text.as_ptr()) };
     if status < 0 {
         return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
@@ -178,8 +177,8 @@ pub(crate) fn pin_descriptor(descriptor: BorrowedFd<'_>, path: &Path) -> Result<
     Ok(())
 }
 
-/// Removes what [`pin`] made, the link first: without it the kind is gone once
-/// no device uses it.
+/// Removes what [`pin`] made, the link first: without the link, the kind is removed once no
+/// device uses it.
 pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
     for name in [LINK].iter().chain(names) {
         remove(&folder.join(name), |path| std::fs::remove_file(path))?;
@@ -187,7 +186,7 @@ pub(crate) fn unpin(folder: &Path, names: &[&str]) -> Result<(), BpfError> {
     remove(folder, |path| std::fs::remove_dir(path))
 }
 
-/// Removes a pin or a folder, if it is there.
+/// Removes a pin or a folder if it exists.
 pub(crate) fn remove(
     path: &Path,
     how: impl Fn(&Path) -> std::io::Result<()>,
@@ -202,12 +201,12 @@ pub(crate) fn remove(
     }
 }
 
-/// Whether [`pin`] finished in a folder: it makes the link's pin last.
+/// Returns whether [`pin`] completed in a folder: it makes the link's pin last.
 pub(crate) fn is_pinned(folder: &Path) -> bool {
     last_pin(folder).exists()
 }
 
-/// The pin that is made last.
+/// Returns the path of the pin that is made last.
 pub(crate) fn last_pin(folder: &Path) -> PathBuf {
     folder.join(LINK)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ECN marks of qdiscs made of programs: a program at egress of a device, which
-//! runs before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
+//! ECN marks of BPF qdiscs: a program at egress of the device applies them, because it runs
+//! before the qdisc and may write to packets (`bpf/egress/marks.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{marks_count, marks_flow, marks_pending, marks_total};
@@ -13,7 +13,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::AsFd;
 
-/// Its file, and the program in it.
+/// The object file and the program in it.
 const FILE: &str = "marks";
 const PROGRAM: &str = "marks_egress";
 
@@ -24,7 +24,7 @@ const TOTALS: &str = "marks_totals";
 
 pub(crate) const MAPS: [&str; 3] = [PENDING, PLACES, TOTALS];
 
-/// A kind of qdisc's maps for marks.
+/// The maps for marks of one qdisc kind.
 #[derive(Debug)]
 pub struct Marks {
     kind: String,
@@ -33,14 +33,14 @@ pub struct Marks {
     totals: Map<u32, marks_total>,
 }
 
-/// What became of the marks of an attach point.
+/// Counts of the marks at an attach point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MarkCount {
-    /// Marks that were put on packets.
+    /// Marks that were written to packets.
     pub made: u64,
     /// Marks that flows have yet to get.
     pub pending: u64,
-    /// Marks whose flow sent nothing more within ten seconds, and then did.
+    /// Marks that expired: the flow sent nothing for ten seconds, and then continued.
     pub lapsed: u64,
 }
 
@@ -57,7 +57,7 @@ impl Marks {
         })
     }
 
-    /// Its maps by name, to pin.
+    /// Returns the maps with their names, to pin them.
     pub(crate) fn named(&mut self) -> [Named<'_>; 3] {
         [
             self.pending.handle(),
@@ -66,15 +66,15 @@ impl Marks {
         ]
     }
 
-    /// Puts the program on the device of an attach point, which is in the network
-    /// namespace of this thread, and lets the qdisc there know. It takes effect
-    /// with the next change of the qdisc's settings.
+    /// Attaches the program to the device of an attach point, which must be in the network
+    /// namespace of this thread, and informs the qdisc. It takes effect with the next change of
+    /// the qdisc's settings.
     pub(crate) fn attach(&self, point: AttachPoint) -> Result<Attached, BpfError> {
         let random = RandomState::new().build_hasher().finish();
         let stamp = (random as u32) & !3 | 4;
         let marker = self.load(point.ifindex, stamp)?;
         let mut total = self.totals.first()?;
-        // One for all devices of the kind: it stays.
+        // All devices of the kind share one key, so keep an existing one.
         if total.key == 0 {
             total.key = random >> 32 | 1 << 63;
             self.totals.set_first(&total)?;
@@ -88,12 +88,12 @@ impl Marks {
         Ok(marker)
     }
 
-    /// From its next change on the qdisc of an attach point marks nothing any more.
+    /// Makes the qdisc at an attach point stop marking with its next change of settings.
     pub(crate) fn forget(&self, point: AttachPoint) -> Result<(), BpfError> {
         self.points.remove(&key(point))
     }
 
-    /// What became of the marks of an attach point; `None` where it makes none.
+    /// Returns the counts of marks at an attach point; `None` if it makes none.
     pub fn count(&self, point: AttachPoint) -> Result<Option<MarkCount>, BpfError> {
         let Some(count) = self.points.get(&key(point))? else {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Marks {
         }))
     }
 
-    /// Loads the program with the qdisc's maps, and puts it on a device.
+    /// Loads the program with the qdisc's maps, and attaches it to a device.
     fn load(&self, ifindex: u32, stamp: u32) -> Result<Attached, BpfError> {
         let program = programs::named(FILE).ok_or(BpfError::NoProgram(FILE))?;
         let shared = [
@@ -144,7 +144,7 @@ impl Marks {
     }
 }
 
-/// The attach point of the whole device.
+/// Returns the attach point of the whole device.
 fn key(point: AttachPoint) -> AttachPoint {
     AttachPoint { queue: 0, ..point }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines, the shaper and the engine as kinds of qdisc: their maps, pins and ECN marks.
+//! Qdisc kinds made of BPF programs: disciplines, the shaper and the engine, with their maps,
+//! pins and ECN marks.
 
 pub(crate) mod attach_point;
 pub(crate) mod circuits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of the packets and decisions of a discipline in the kernel, for `weirgate_aqm::Mirror`.
+//! Records the packets and decisions of a discipline in the kernel for `weirgate_aqm::Mirror`.
 
 use crate::error::BpfError;
 use crate::maps::Map;
@@ -9,23 +9,23 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The longest time between two looks at whether to go on.
+/// The longest time between two calls of `more`.
 const TURN: Duration = Duration::from_millis(200);
 
-/// Recording is on while this is there.
+/// An active recording, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Recorder<'q> {
     source: Source<'q>,
     ring: MapHandle,
 }
 
-/// What is recorded.
+/// The source of records.
 #[derive(Debug)]
 pub(crate) struct Source<'q> {
-    /// Its maps of rings and of counts of changes.
+    /// The maps of rings and of change counters.
     pub(crate) recorders: &'q Map<u32, i32>,
     pub(crate) changes: &'q Map<u32, u32>,
-    /// The places in these: of a shaper, each class has a ring.
+    /// The indices in these maps. Each class of a shaper has its own ring.
     pub(crate) ring: u32,
     pub(crate) number: u32,
 }
@@ -40,13 +40,13 @@ impl<'q> Recorder<'q> {
         Ok(recorder)
     }
 
-    /// Asks for the whole state, which comes with the next packet that arrives.
+    /// Requests a record of the whole state, which the program writes at the next arrival.
     pub fn checkpoint(&self) -> Result<(), BpfError> {
         raise(self.source.changes, self.source.number)
     }
 
-    /// Gives every record to `take` as it comes, until that or `more` says
-    /// false; `more` is asked several times a second. A signal ends it too.
+    /// Passes every record to `take` until it returns false, `more` returns false, or a signal
+    /// arrives. `more` is called several times a second.
     pub fn follow(
         &self,
         mut take: impl FnMut(&[u8]) -> bool,
@@ -57,7 +57,7 @@ impl<'q> Recorder<'q> {
     }
 }
 
-/// A ring of so many bytes, to be put into a map of them.
+/// Makes a ring buffer of this size.
 pub(crate) fn make(bytes: u32) -> libbpf_rs::Result<MapHandle> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -66,8 +66,7 @@ pub(crate) fn make(bytes: u32) -> libbpf_rs::Result<MapHandle> {
     MapHandle::create(MapType::RingBuf, Some("recorder"), 0, 0, bytes, &options)
 }
 
-/// Gives every record of a ring to `take` as it comes, until that or `more` says
-/// false.
+/// Passes every record of a ring to `take` until it or `more` returns false.
 pub(crate) fn follow(
     ring: &MapHandle,
     take: &mut dyn FnMut(&[u8]) -> bool,
@@ -93,7 +92,7 @@ pub(crate) fn follow(
 
 impl Drop for Recorder<'_> {
     fn drop(&mut self) {
-        // The map may be gone with its qdisc; then there is nothing to end.
+        // Ignore: the map may be gone with its qdisc, and then nothing is left to end.
         let _ = self.source.recorders.remove(&self.source.ring);
         let _ = self.checkpoint();
     }

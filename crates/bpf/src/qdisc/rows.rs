@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A policy's tree on a device: the engine, with rows that a state numbers.
 //!
-//! A row has the minor number of its node, and so has the row of its children's lists.
-//! So a node keeps its row, its queue and its counters for as long as it has its name,
-//! whatever comes and goes around it.
+//! A node's row has the minor number of the node's handle, as does the row of its lists of
+//! children. A node therefore keeps its row, queue and counters as long as its name, regardless
+//! of changes around it.
 
 use crate::error::BpfError;
 use crate::layout::engine_config;
@@ -20,14 +20,14 @@ use weirgate_state::{HostAddress, Origin, Rows, RowsNode, RowsRole};
 use weirgate_units::{Arrange as _, Handle, Inserted as _, Rate, Span};
 use zerocopy::IntoBytes as _;
 
-/// The pin of the program that makes marks.
+/// The pin of the program that applies ECN marks.
 const MARKER: &str = "marks";
 
-/// The pin of the program that tells whose host a packet is.
+/// The pin of the program that determines a packet's host.
 const TELLER: &str = "hosts";
 
-/// How much there is room for. Rows are as many as there are numbers; what has packets
-/// at a time, and packets, are for links of 10 Gbit/s.
+/// The sizes of the maps: a row for each possible number, and leaves and packets for links of 10
+/// Gbit/s.
 const SIZE: EngineSize = EngineSize {
     nodes: Rows::LAST as u32,
     inner: Rows::LAST as u32,
@@ -37,35 +37,35 @@ const SIZE: EngineSize = EngineSize {
     hosts: 8_192,
 };
 
-/// What of a packet's headers makes its host in a leaf: all that makes its flow, so
-/// that each flow has as much as another (`AQM_CONNECTION`, aqm/include/aqm.h).
+/// The header fields that identify a host: those that identify a flow, so that each flow gets
+/// the same rate (`AQM_CONNECTION`, aqm/include/aqm.h).
 const BY_FLOW: u32 = 31;
 
-/// The tree of one device, loaded until this is dropped, unless it is pinned.
+/// The tree of one device. It is unloaded when this is dropped, unless it is pinned.
 #[derive(Debug)]
 pub struct RowTree {
     engine: Engine,
 }
 
-/// A node of a tree, and what it has had and has.
+/// A node of a tree with its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowCounts {
-    /// Its number.
+    /// The handle.
     pub id: Handle,
-    /// What it has before others of its parent get any excess, on the wire.
+    /// The guaranteed rate on the wire, which precedes any sharing of the parent's excess.
     pub guarantee: Rate,
-    /// What it never exceeds: its own ceiling, or the gate's rate.
+    /// The maximum rate: its own ceiling, or the rate of the link.
     pub ceiling: Rate,
-    /// What it has had and has.
+    /// Its counters and backlog.
     pub counts: NodeCounts,
 }
 
 impl RowTree {
-    /// What the names of the kinds begin with.
+    /// The prefix of the names of qdisc kinds.
     pub const KIND: &'static str = "weir_r";
 
-    /// The kind of the qdisc of an attach point. Each device has one of its own: kinds are the
-    /// whole machine's, and numbers of devices a namespace's.
+    /// Returns the qdisc kind for an attach point. Each device has its own kind. The name
+    /// includes the namespace, because kinds are global, but device indices are not.
     #[must_use]
     pub fn kind(point: AttachPoint) -> String {
         let words = [point.netns, u64::from(point.ifindex)];
@@ -73,27 +73,27 @@ impl RowTree {
         format!("{}{:08x}", Self::KIND, weirgate_units::fnv1a_32(bytes))
     }
 
-    /// Loads it for a device. It has no rows.
+    /// Loads an empty tree for a device.
     pub(crate) fn load(point: AttachPoint) -> Result<Self, BpfError> {
         let engine = Engine::load_as(&Self::kind(point), SIZE, 1)?;
         Ok(Self { engine })
     }
 
-    /// The tree of an attach point, where it is pinned, to look at.
+    /// Opens the tree of an attach point for reading, if it is pinned.
     ///
     /// # Errors
     ///
-    /// Occurs where its pins cannot be opened.
+    /// Returns an error if its pins cannot be opened.
     pub fn at(point: AttachPoint) -> Result<Option<Self>, BpfError> {
         Self::pinned(point, &Self::folder(Path::new(Store::ROWS_FOLDER), point))
     }
 
-    /// Where the tree of an attach point is pinned, below the folder of all.
+    /// Returns the folder for the pins of an attach point, below the common folder `all`.
     pub(crate) fn folder(all: &Path, point: AttachPoint) -> PathBuf {
         all.join(format!("{}-{}", point.netns, point.ifindex))
     }
 
-    /// What [`Self::pin`] left in a folder; `None` where it left nothing.
+    /// Opens the tree that [`Self::pin`] pinned in a folder; `None` if there is none.
     pub(crate) fn pinned(point: AttachPoint, folder: &Path) -> Result<Option<Self>, BpfError> {
         if !load::is_pinned(folder) {
             return Ok(None);
@@ -102,13 +102,13 @@ impl RowTree {
         Ok(Some(Self { engine }))
     }
 
-    /// Keeps it beyond this process: pins in `folder`, which must be in a BPF file
-    /// system and exist.
+    /// Pins the tree in `folder`, which must exist in a BPF file system, so that it outlives
+    /// this process.
     pub(crate) fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
         self.engine.pin(folder, &mut Vec::new())
     }
 
-    /// Removes what that made, and what a process that died had made of it.
+    /// Removes these pins, also if a process died before it had made all of them.
     pub(crate) fn unpin(folder: &Path) -> Result<(), BpfError> {
         for program in [MARKER, TELLER] {
             load::remove(&folder.join(program), |path| std::fs::remove_file(path))?;
@@ -116,8 +116,8 @@ impl RowTree {
         load::unpin(folder, &Engine::pins())
     }
 
-    /// Has marks made at its attach point, which is in the network namespace of this thread,
-    /// beyond this process; or no more.
+    /// Starts or stops ECN marks at its attach point, beyond the lifetime of this process. The
+    /// attach point must be in the network namespace of this thread.
     pub(crate) fn mark(
         &self,
         point: AttachPoint,
@@ -136,8 +136,7 @@ impl RowTree {
         self.engine.unmark(point)
     }
 
-    /// Has hosts distinguished at its attach point, as [`Self::mark`] has marks made, by this address
-    /// of packets; or no more.
+    /// Starts or stops telling hosts apart at its attach point, by this address of packets.
     pub(crate) fn tell_hosts(
         &self,
         point: AttachPoint,
@@ -158,7 +157,7 @@ impl RowTree {
         pinned.or_else(|error| self.engine.tell_no_hosts().and(Err(error)))
     }
 
-    /// By which address hosts are distinguished at its attach point; `None` where they are not.
+    /// Returns the address by which hosts are told apart; `None` if they are not.
     pub(crate) fn hosts(
         &self,
         point: AttachPoint,
@@ -175,18 +174,19 @@ impl RowTree {
         }))
     }
 
-    /// Whether marks are made at its attach point.
+    /// Returns whether ECN marks are applied at its attach point.
     pub(crate) fn marks(&self, point: AttachPoint, folder: &Path) -> Result<bool, BpfError> {
         let counted = self.engine.marks().count(point)?.is_some();
         Ok(counted && tcx::is_on(&folder.join(MARKER), point.ifindex))
     }
 
-    /// Sets the tree. Queued packets stay, except in removed leaves. Nodes are added before others
-    /// are removed, and parents before their children, so that a packet always finds a path.
+    /// Configures the tree. Packets stay queued, except in removed leaves. Nodes are added
+    /// before others are removed, and parents before children, so that a packet always finds a
+    /// path to the root.
     ///
     /// # Errors
     ///
-    /// Occurs where a map cannot be written, or a node has a number that is no row's.
+    /// Returns an error if a map cannot be written, or if a node has an invalid number.
     pub fn set(&self, rows: &Rows) -> Result<(), BpfError> {
         let gate = rows.gate.as_bytes_per_second();
         let mut wanted = vec![(u32::from(Rows::LINK), link(gate))];
@@ -234,15 +234,15 @@ impl RowTree {
                 self.engine.end(id);
             }
         }
-        // One that is not asked for is found when a packet of it goes.
+        // A change without a request is found when the node next sends a packet.
         for id in changed {
             self.engine.look(id);
         }
         Ok(())
     }
 
-    /// The configuration of the tree; `None` where no plan could have made it. `marks` is
-    /// whether marks are made, and `hosts` how hosts are distinguished.
+    /// Returns the configuration of the tree; `None` if no plan could have produced it. `marks`
+    /// and `hosts` are added to it.
     pub(crate) fn rows(
         &self,
         marks: bool,
@@ -271,12 +271,12 @@ impl RowTree {
         }))
     }
 
-    /// The rate of its gate, and what each node of the tree has had; `None` where no plan
-    /// could have made it.
+    /// Returns the rate of the link and the counters of each node; `None` if no plan could have
+    /// produced the tree.
     ///
     /// # Errors
     ///
-    /// Occurs where a map cannot be read.
+    /// Returns an error if a map cannot be read.
     pub fn counts(&self) -> Result<Option<(Rate, Vec<RowCounts>)>, BpfError> {
         let Some(rows) = self.rows(false, None)? else {
             return Ok(None);
@@ -284,7 +284,7 @@ impl RowTree {
         let nodes = rows.nodes.iter().filter(|node| node.role != RowsRole::Cap);
         let counts = nodes.filter_map(|node| {
             let mut counts = self.engine.counts(row(node.id))?;
-            // What hosts have queued beside it, its parent counts.
+            // Its parent counts the backlog of the hosts' leaves.
             let beside = node.parent.filter(|_| node.hosts);
             if let Some(beside) = beside.and_then(|id| self.engine.counts(row(id))) {
                 counts.packets += beside.packets;
@@ -305,7 +305,7 @@ fn row(id: Handle) -> u32 {
     u32::from(id.minor)
 }
 
-/// Levels above a node.
+/// Returns the number of levels above a node.
 fn levels(parents: &BTreeMap<Handle, Option<Handle>>, parent: Option<Handle>) -> usize {
     let above = |id: &Handle| parents.get(id).copied().flatten();
     std::iter::successors(parent, above)
@@ -421,7 +421,7 @@ mod tests {
         let parents = BTreeMap::from([(id(16), None), (id(17), Some(id(16)))]);
         assert_eq!(levels(&parents, None), 0);
         assert_eq!(levels(&parents, Some(id(17))), 2);
-        // What no plan makes does not go on for ever.
+        // A cycle, which no plan makes, does not loop for ever.
         let circle = BTreeMap::from([(id(16), Some(id(16)))]);
         assert_eq!(levels(&circle, Some(id(16))), Rows::LEVELS);
     }

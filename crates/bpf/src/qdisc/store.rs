@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of qdisc that outlive the process that loaded them: pins below one
-//! folder of the BPF file system, a folder for each kind.
+//! Qdisc kinds that outlive the process that loaded them. Each has a folder of pins in the BPF
+//! file system.
 
 use crate::error::BpfError;
 use crate::maps;
@@ -22,37 +22,37 @@ use weirgate_aqm::Discipline;
 use weirgate_state::{Kit, Rows};
 use weirgate_units::Arrange as _;
 
-/// Where distributions mount the BPF file system.
+/// The usual mount point of the BPF file system.
 const FILE_SYSTEM: &str = "/sys/fs/bpf";
 
-/// The kit's folder there.
+/// The name of weirgate's folder there.
 const FOLDER: &str = "weirgate";
 
 /// `BPF_FS_MAGIC` (linux/magic.h).
 const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 
-/// The folder of circuits' folders; no discipline has this name.
+/// The folder with one folder for each device's circuits; no discipline has this name.
 const CIRCUITS: &str = "circuits";
 
-/// The folder of the folders of policies' trees; no discipline has this name.
+/// The folder with one folder for each tree of a policy; no discipline has this name.
 const ROWS: &str = "rows";
 
-/// What the names of kinds begin with.
+/// The prefix of the names of qdisc kinds.
 const KIND: &str = "weir_";
 
-/// What the names of pins of programs that make marks begin with.
+/// The prefix of the pins of programs that apply ECN marks.
 const MARKER: &str = "marks-";
 
-/// The kit's pins, which one process uses at a time.
+/// All pins, locked for exclusive use.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// Locked while it is open; the kernel unlocks it with the process.
+    /// Holds the lock; the kernel releases it if the process dies.
     _lock: File,
 }
 
 impl Store {
-    /// Whether any shaper is loaded, as far as this process may see.
+    /// Returns whether any shaper is loaded, if this process may read the pins.
     pub fn has_shapers() -> bool {
         let entries = fs::read_dir(Path::new(FILE_SYSTEM).join(FOLDER));
         let mut names = entries
@@ -63,22 +63,22 @@ impl Store {
         names.any(|name| Kit::is_kind(&format!("{KIND}{}", name.to_string_lossy())))
     }
 
-    /// The shaper of this kind, for one who only looks; `None` where it is not loaded, or
-    /// this process may not look.
+    /// Opens the shaper of this kind without the lock, for reading. Returns `None` if it is not
+    /// loaded, or if this process lacks the permission.
     pub fn shaper_unlocked(kind: &str) -> Option<Shaper> {
         Shaper::pinned(of_kind(kind).ok()?, &Self::shaper_folder(kind)).ok()
     }
 
-    /// Where the pins of a shaper of this kind are, if it is loaded.
+    /// Returns the folder for the pins of a shaper of this kind.
     pub fn shaper_folder(kind: &str) -> PathBuf {
         [FILE_SYSTEM, FOLDER, folder_of(kind)].iter().collect()
     }
 
-    /// Where the pins of policies' trees are, if there are any.
+    /// The folder for the pins of the trees of policies.
     pub const ROWS_FOLDER: &'static str = "/sys/fs/bpf/weirgate/rows";
 
-    /// Opens the pins, and waits for another process that does. Needs root;
-    /// mounts the BPF file system where it is not.
+    /// Locks the pins, waiting for other processes. Mounts the BPF file system if necessary.
+    /// Needs root.
     pub fn open() -> Result<Self, BpfError> {
         let root = Path::new(FILE_SYSTEM);
         let failed = |path: &Path, doing| {
@@ -107,18 +107,18 @@ impl Store {
         })
     }
 
-    /// Where all pins are.
+    /// Returns the folder of all pins.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The discipline's kind, where it is pinned.
+    /// Returns the qdisc kind of a discipline, if it is pinned.
     pub fn qdisc(&self, discipline: Discipline) -> Result<Option<Qdisc>, BpfError> {
         let pinned = |folder: &Path| Qdisc::pinned(discipline, folder);
         self.pinned(discipline.name(), pinned)
     }
 
-    /// The same, loaded and pinned where it is not yet.
+    /// Returns the qdisc kind of a discipline; loads and pins it if necessary.
     pub fn qdisc_or_load(&self, discipline: Discipline) -> Result<Qdisc, BpfError> {
         match self.qdisc(discipline)? {
             Some(qdisc) => Ok(qdisc),
@@ -128,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Names of all kinds that are pinned, disciplines of the kit or not.
+    /// Returns the names of all pinned disciplines, including those of users.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -140,22 +140,21 @@ impl Store {
         names
     }
 
-    /// Ends a discipline's kind; the kernel removes it when no device uses it.
+    /// Removes the pins of a discipline; the kernel unloads it when no device uses it any more.
     pub fn remove_qdisc(&self, discipline: Discipline) -> Result<(), BpfError> {
         self.remove(discipline.name(), &qdisc::maps())
     }
 
-    /// The shaper of this kind, where it is pinned: with the kit's disciplines alone, or
-    /// with one beside them.
+    /// Returns the shaper of this kind, with or without a user's discipline, if it is pinned.
     pub fn shaper(&self, kind: &str) -> Result<Option<Shaper>, BpfError> {
         self.pinned(folder_of(kind), |folder| {
             Shaper::pinned(of_kind(kind)?, folder)
         })
     }
 
-    /// That with this discipline beside those of the kit, loaded and pinned where it is
-    /// not yet. It shares its maps with those that are, so that it can take over the queue
-    /// of one whose place it takes.
+    /// Returns the shaper with a user's discipline; loads and pins it if necessary. It shares
+    /// the maps of the pinned shapers, so that it can take over the backlog of one that it
+    /// replaces.
     pub fn shaper_or_load(&self, own: Option<Discipline>) -> Result<Shaper, BpfError> {
         let kind = shaper::kind_of(own);
         if let Some(shaper) = self.shaper(&kind)? {
@@ -168,7 +167,7 @@ impl Store {
         })
     }
 
-    /// Kinds of the shaper that are pinned.
+    /// Returns the kinds of shapers that are pinned.
     pub fn shapers(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut kinds: Vec<String> = entries
@@ -180,12 +179,12 @@ impl Store {
         kinds
     }
 
-    /// Maps that another program of the shaper has: what all have, and the queues of the
-    /// own discipline, where it has one of another version that is laid out alike.
+    /// Returns maps of pinned shapers that a new one can share: the common maps, and the queues
+    /// of another version of the user's discipline with the same layout.
     fn shared_maps(&self, own: Option<Discipline>) -> Result<Shared, BpfError> {
         let mut shared = Shared::new();
         for kind in self.shapers() {
-            // One whose discipline is gone has the others all the same.
+            // If the file of the discipline is missing, the common maps are still usable.
             let other = of_kind(&kind).unwrap_or(None);
             let alike = other
                 .filter(|other| own.is_some_and(|own| own.leaf_number() == other.leaf_number()));
@@ -200,12 +199,13 @@ impl Store {
         Ok(shared)
     }
 
-    /// Forgets the settings of attach points of a network namespace that have no shaper, and
-    /// ends the kinds that no device uses.
+    /// Removes the settings of attach points without a shaper in a network namespace, and the
+    /// pins of kinds that no device uses.
     pub fn tidy_shapers(&self, netns: u64) -> Result<(), BpfError> {
         for kind in self.shapers() {
             let Ok(Some(shaper)) = self.shaper(&kind) else {
-                // Its discipline's file is gone. Whoever has it still may use it.
+                // The file of its discipline is missing. A device may still use the kind, so
+                // keep it.
                 continue;
             };
             let mut elsewhere = false;
@@ -227,23 +227,23 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the kind of a shaper; the kernel removes it when no device uses it.
+    /// Removes the pins of a shaper; the kernel unloads it when no device uses it any more.
     pub fn remove_shaper(&self, shaper: &Shaper) -> Result<(), BpfError> {
         self.remove(folder_of(shaper.kind()), &shaper::maps(shaper.own()))
     }
 
-    /// The circuits of a device, where they are pinned.
+    /// Returns the circuits of a device, if they are pinned.
     pub fn circuits(&self, point: AttachPoint) -> Result<Option<CircuitTree>, BpfError> {
         CircuitTree::pinned(point, &Self::circuits_folder(point))
     }
 
-    /// Whether these circuits, which were opened earlier, are still those of the device.
+    /// Returns whether circuits that were opened earlier are still those of the device.
     pub fn are_circuits(&self, point: AttachPoint, tree: &CircuitTree) -> Result<bool, BpfError> {
         tree.is_pinned_in(&Self::circuits_folder(point))
     }
 
-    /// Puts the programs of circuits on their device, and pins all of it; or nothing is
-    /// left of either.
+    /// Attaches the programs of circuits to their device and pins everything. If that fails,
+    /// nothing stays attached or pinned.
     pub fn keep_circuits(
         &self,
         point: AttachPoint,
@@ -257,24 +257,24 @@ impl Store {
             source,
         })?;
         tree.pin(&folder, &attached).inspect_err(|_| {
-            // The refusal is the error to report.
+            // Report the first error only.
             let _ = CircuitTree::unpin(&folder);
         })
     }
 
-    /// Whether the programs of a device's circuits are on it.
+    /// Returns whether the programs of a device's circuits are attached to it.
     pub fn circuits_are_on(&self, point: AttachPoint) -> bool {
         CircuitTree::is_attached(point, &Self::circuits_folder(point))
     }
 
-    /// Puts them on it once more.
+    /// Attaches the programs of a device's circuits again.
     pub fn put_circuits_on(&self, point: AttachPoint, tree: &CircuitTree) -> Result<(), BpfError> {
         tree.attach_again(point, &Self::circuits_folder(point))
     }
 
-    /// Numbers of devices in the network namespace of this thread that have pins of
-    /// circuits, whether they are there or not.
-    /// None where this process may not look.
+    /// Returns the attach points with pinned circuits in the network namespace of this thread,
+    /// even if the device no longer exists. The result is empty if this process may not read the
+    /// pins.
     pub fn circuits_points() -> Result<Vec<AttachPoint>, BpfError> {
         let own = AttachPoint::root(0)?.netns;
         let folder: PathBuf = [FILE_SYSTEM, FOLDER, CIRCUITS].iter().collect();
@@ -292,23 +292,23 @@ impl Store {
         Ok(names.filter_map(point).collect())
     }
 
-    /// Ends the circuits of a device that no longer has their qdisc.
+    /// Removes the circuits of a device that no longer has their qdisc.
     pub fn remove_circuits(&self, point: AttachPoint) -> Result<(), BpfError> {
         CircuitTree::unpin(&Self::circuits_folder(point))
     }
 
-    /// Where a device's circuits are pinned.
+    /// Returns the folder for the pins of a device's circuits.
     pub(crate) fn circuits_folder(point: AttachPoint) -> PathBuf {
         let device = format!("{}-{}", point.netns, point.ifindex);
         [FILE_SYSTEM, FOLDER, CIRCUITS, &device].iter().collect()
     }
 
-    /// The tree of a device, where it is pinned.
+    /// Returns the tree of a device, if it is pinned.
     pub fn rows(&self, point: AttachPoint) -> Result<Option<RowTree>, BpfError> {
         RowTree::pinned(point, &self.rows_folder(point))
     }
 
-    /// The configuration of the tree of a device; `None` where it has none.
+    /// Returns the configuration of a device's tree; `None` if it has none.
     pub fn configured_rows(&self, point: AttachPoint) -> Result<Option<Rows>, BpfError> {
         let Some(tree) = self.rows(point)? else {
             return Ok(None);
@@ -317,14 +317,14 @@ impl Store {
         tree.rows(tree.marks(point, &folder)?, tree.hosts(point, &folder)?)
     }
 
-    /// Configures the tree of a device, whose attach point is in the network namespace
-    /// of this thread; it is loaded and pinned where it is not yet.
+    /// Configures the tree of a device; loads and pins it if necessary. The attach point must be
+    /// in the network namespace of this thread.
     pub fn set_rows(&self, point: AttachPoint, rows: &Rows) -> Result<(), BpfError> {
         let folder = self.rows_folder(point);
         let tree = if let Some(tree) = self.rows(point)? {
             tree
         } else {
-            // A process that died may have left some pins.
+            // A dead process may have left some pins.
             RowTree::unpin(&folder)?;
             let mut tree = RowTree::load(point)?;
             fs::create_dir_all(&folder).map_err(|source| BpfError::File {
@@ -333,7 +333,7 @@ impl Store {
                 source,
             })?;
             tree.pin(&folder).inspect_err(|_| {
-                // The refusal is the error to report.
+                // Report the first error only.
                 let _ = RowTree::unpin(&folder);
             })?;
             tree
@@ -343,15 +343,15 @@ impl Store {
         tree.set(rows)
     }
 
-    /// Ends the tree of a device that no longer has its qdisc.
+    /// Removes the tree of a device that no longer has its qdisc.
     pub fn remove_rows(&self, point: AttachPoint) -> Result<(), BpfError> {
         RowTree::unpin(&self.rows_folder(point))?;
-        // The folder of all goes with the last.
+        // Ignore the error: the common folder is removed only once it is empty.
         let _ = fs::remove_dir(self.folder.join(ROWS));
         Ok(())
     }
 
-    /// Devices of a network namespace that have a tree, by their numbers.
+    /// Returns the attach points with a tree in a network namespace.
     pub fn rows_of(&self, netns: u64) -> Vec<AttachPoint> {
         let entries = fs::read_dir(self.folder.join(ROWS)).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
@@ -367,14 +367,14 @@ impl Store {
         own.collect()
     }
 
-    /// Where a device's tree is pinned.
+    /// Returns the folder for the pins of a device's tree.
     fn rows_folder(&self, point: AttachPoint) -> PathBuf {
         RowTree::folder(&self.folder.join(ROWS), point)
     }
 
-    /// Lets the qdisc of a kind that is pinned mark packets at an attach point, which is
-    /// in the network namespace of this thread, beyond this process; anew where
-    /// it could.
+    /// Lets the qdisc of a pinned kind mark packets at an attach point, beyond the lifetime of
+    /// this process. An existing marking program is replaced. The attach point must be in the
+    /// network namespace of this thread.
     pub fn mark<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<(), BpfError> {
         let path = self.marker(kind, point);
         remove(&path)?;
@@ -382,20 +382,20 @@ impl Store {
         marked.or_else(|error| kind.unmark(point).and(Err(error)))
     }
 
-    /// Whether marks are made at an attach point: the qdisc there counts on a program,
-    /// and nobody has taken that from its device.
+    /// Returns whether ECN marks are applied at an attach point: the qdisc relies on a program,
+    /// and that is still attached.
     pub fn marks<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<bool, BpfError> {
         let counted = kind.marks().count(point)?.is_some();
         Ok(counted && tcx::is_on(&self.marker(kind, point), point.ifindex))
     }
 
-    /// Ends that.
+    /// Stops marking at an attach point.
     pub fn unmark<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> Result<(), BpfError> {
         remove(&self.marker(kind, point))?;
         kind.unmark(point)
     }
 
-    /// Where the program that makes marks at an attach point is pinned.
+    /// Returns the path for the pin of the marking program of an attach point.
     fn marker<H: Host>(&self, kind: &Kind<H>, point: AttachPoint) -> PathBuf {
         let name = format!("{MARKER}{}-{}", point.netns, point.ifindex);
         self.folder.join(folder_of(kind.kind())).join(name)
@@ -410,14 +410,14 @@ impl Store {
         is_pinned(&folder).then(|| open(&folder)).transpose()
     }
 
-    /// Loads a kind and pins it: all of it, or nothing is left of its folder.
+    /// Loads a kind and pins it. If that fails, its folder is removed.
     fn pin<H: Host>(
         &self,
         name: &str,
         maps: &[&str],
         load: impl FnOnce() -> Result<Kind<H>, BpfError>,
     ) -> Result<Kind<H>, BpfError> {
-        // A process that died may have left some pins.
+        // A dead process may have left some pins.
         self.remove(name, maps)?;
         let mut kind = load()?;
         let folder = self.folder.join(name);
@@ -427,7 +427,7 @@ impl Store {
             source,
         })?;
         kind.pin(&folder).inspect_err(|_| {
-            // The refusal is the error to report.
+            // Report the first error only.
             let _ = unpin(&folder, maps);
         })?;
         Ok(kind)
@@ -440,13 +440,12 @@ impl Store {
     }
 }
 
-/// The folder of a kind of qdisc.
+/// Returns the name of the folder of a qdisc kind.
 fn folder_of(kind: &str) -> &str {
     kind.strip_prefix(KIND).unwrap_or(kind)
 }
 
-/// Removes the pins of programs that make marks, also those whose devices are
-/// gone.
+/// Removes the pins of marking programs, including those of devices that no longer exist.
 fn unmark_all(folder: &Path) -> Result<(), BpfError> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(MARKER) {
@@ -456,12 +455,12 @@ fn unmark_all(folder: &Path) -> Result<(), BpfError> {
     Ok(())
 }
 
-/// Removes a pin, if it is there.
+/// Removes a pin if it exists.
 fn remove(path: &Path) -> Result<(), BpfError> {
     remove_with(path, |path| fs::remove_file(path))
 }
 
-/// Whether a BPF file system is mounted there.
+/// Returns whether a path is in a BPF file system.
 fn is_mounted(path: &Path) -> io::Result<bool> {
     let file = File::open(path)?;
     Ok(rustix::fs::fstatfs(&file)?.f_type == MAGIC)
@@ -471,7 +470,7 @@ fn mount(path: &Path) -> io::Result<()> {
     let target = CString::new(path.as_os_str().as_bytes())?;
     let kind = c"bpf";
     #[expect(unsafe_code, reason = "std has no mount")]
-    // SAFETY: three strings that end in zero and live until the call returns.
+    // SAFETY: the three strings are terminated by zero and live until the call returns.
     let status = unsafe {
         libc::mount(
             kind.as_ptr(),

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An index of the nodes' rows, for callers that change many circuits one by one: built once, then
-//! updated.
+//! An index of the rows, for callers that change many circuits one by one. It is built once and
+//! then updated.
 //!
-//! Labels and rows in the kernel are the truth. What is in force changes by commits alone, so
-//! that an index is right until another process commits. What it says of rows that are in
-//! force by nobody is looked up again, because a process that was ended may have written
-//! there.
+//! The labels and rows in the kernel are authoritative. Only a commit changes what is in force,
+//! so the index is correct until another process commits. It does not track rows that are not in
+//! force, because an interrupted process may have written there; these are checked before use.
 
 use crate::layout::{circuits_label, engine_config};
 use std::hash::Hasher as _;
 use weirgate_circuits::rows::Room;
 use weirgate_circuits::{Known, Mixed};
 
-/// Rows by what they are called, and what is free.
+/// Rows by label, and the free rows.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// By the hash of a label and its queue: of two rows that one which is there.
+    /// Rows by the hash of label and queue. If two rows have one label, the live one is listed.
     rows: Known<u64, u32>,
-    /// Of each queue, rows of circuits that somebody had.
+    /// For each queue, rows of circuits that were used before and are free now.
     pub(super) free: Vec<Vec<u32>>,
-    /// The first row of circuits that nobody had.
+    /// The first circuit row that was never used.
     pub(super) fresh: u32,
-    /// What is guaranteed right below each node with children, in bytes a second.
+    /// The sum of the guarantees directly below each inner node, in bytes a second.
     pub(super) below: Vec<u64>,
 }
 
@@ -33,7 +32,7 @@ fn hash(text: &[u8; 64], queue: u32) -> u64 {
 }
 
 impl Index {
-    /// Nothing is known yet of rows of which there are so many.
+    /// Makes an empty index.
     pub(super) fn new(room: Room) -> Self {
         Self {
             rows: Known::default(),
@@ -43,7 +42,7 @@ impl Index {
         }
     }
 
-    /// Learns of a row what it is called, and of a circuit's what it has.
+    /// Records the label of a row and, for a circuit, its guarantee.
     pub(super) fn learn(
         &mut self,
         (id, label): (u32, &circuits_label),
@@ -64,7 +63,7 @@ impl Index {
         }
     }
 
-    /// The row that was last known by this label.
+    /// Returns the last known row with this label.
     pub(super) fn row(&self, text: &[u8; 64], queue: u32) -> Option<u32> {
         self.rows.get(&hash(text, queue)).copied()
     }
@@ -75,7 +74,8 @@ impl Index {
         }
     }
 
-    /// Adds what a circuit is guaranteed, or takes it away where `sign` is negative.
+    /// Adds the guarantee of a live circuit to its parent's sum; subtracts it if `sign` is
+    /// negative.
     fn guarantee(&mut self, config: &engine_config, sign: i64) {
         if config.live == 0 {
             return;
@@ -88,7 +88,7 @@ impl Index {
         }
     }
 
-    /// Keeps it up with a change of a circuit's row, which has this label now.
+    /// Updates the index after a change of a circuit's row, whose label is now `label`.
     pub(super) fn follow(
         &mut self,
         (id, label): (u32, &circuits_label),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys in the form of the maps, and the comparison of rows.
+//! Converts keys to and from the form of the maps, and compares rows.
 
 use crate::layout::{
     CIRCUITS_IPV4, CIRCUITS_IPV6, CIRCUITS_MAC, CIRCUITS_PART, CIRCUITS_SESSION, CIRCUITS_VLAN,
@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_circuits::{Key, Mac, Prefix, Session, Vlan};
 use zerocopy::IntoBytes;
 
-/// Bits before an address: those of its kind.
+/// Bits before the address in a key of the trie: the field `kind`.
 const BEFORE: u32 = 32;
 
-/// What the table of prefixes has for a prefix; of every other key its `key` is what the
-/// other table has.
+/// Returns the key of the trie of prefixes. For all other keys, its field `key` is the key of
+/// the hash table.
 pub(super) fn of(key: &Key) -> circuits_prefix {
     let mut own = circuits_key {
         kind: CIRCUITS_IPV4,
@@ -54,21 +54,21 @@ pub(super) fn of(key: &Key) -> circuits_prefix {
     }
 }
 
-/// Bytes as in a packet, and zeros behind them.
+/// Copies bytes in network order and leaves zeros after them.
 fn fill(words: &mut [u32], bytes: &[u8]) {
     for (to, from) in words.as_mut_bytes().iter_mut().zip(bytes) {
         *to = *from;
     }
 }
 
-/// What a key of the table of all but prefixes is.
+/// Converts a key of the hash table.
 pub(super) fn whole(key: &circuits_key) -> Option<Key> {
     let mac = |words: &[u32]| Mac::new(*words.as_bytes().first_chunk::<6>()?);
     let number = |word: u32| u16::try_from(word).ok();
     let [first, second, ..] = key.value;
     match key.kind {
         CIRCUITS_SESSION => {
-            // Zeros are of no device.
+            // A MAC address of zeros means any device.
             let session = Session::new(number(first)?, mac(&key.value[1..]))?;
             Some(Key::Session(session))
         }
@@ -87,7 +87,7 @@ pub(super) fn whole(key: &circuits_key) -> Option<Key> {
     }
 }
 
-/// What a key of the table of prefixes is.
+/// Converts a key of the trie of prefixes.
 pub(super) fn prefix(key: &circuits_prefix) -> Option<Key> {
     let bytes = key.key.value.as_bytes();
     let address = match key.key.kind {
@@ -99,7 +99,7 @@ pub(super) fn prefix(key: &circuits_prefix) -> Option<Key> {
     Prefix::new(address, length).map(Key::Address)
 }
 
-/// The bits of `circuits_rule.kinds` that have these keys looked up.
+/// Returns the bits of `circuits_rule.kinds` that make the program look up these keys.
 pub(super) fn kinds<'k>(keys: impl Iterator<Item = &'k Key>) -> u32 {
     keys.fold(0, |kinds, key| {
         let leaves_open = match key {
@@ -117,7 +117,7 @@ pub(super) fn kinds<'k>(keys: impl Iterator<Item = &'k Key>) -> u32 {
     })
 }
 
-/// Whether the configuration is the same.
+/// Returns whether two configurations are equal.
 pub(super) fn is_same(one: &engine_config, other: &engine_config) -> bool {
     one.as_bytes() == other.as_bytes()
 }
@@ -152,7 +152,7 @@ mod tests {
                 }
             }
         }
-        // Bytes are as in a packet, behind the kind.
+        // The value is in network order.
         let there = of(&key(KeyKind::Address, "1.2.3.4"));
         assert_eq!(there.key.value[0].as_bytes(), [1, 2, 3, 4]);
         assert_eq!((there.bits, there.key.kind), (64, 4));
@@ -178,7 +178,7 @@ mod tests {
             of(KeyKind::Vlan, "100.20"),
             of(KeyKind::Mac, "02:00:5e:10:00:01"),
         ];
-        // Each has one of its own.
+        // Each kind has its own bit.
         assert!(bits.iter().all(|bit| bit.is_power_of_two()));
         assert_eq!(bits.iter().fold(0, |all, bit| all | bit).count_ones(), 9);
         assert_eq!(of(KeyKind::Vlan, "100 100.20 7"), bits[6] | bits[7]);

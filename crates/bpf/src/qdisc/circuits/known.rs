@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rows of circuits found by an index, which is checked against what the rows have.
+//! Finds the rows of circuits by the index, and verifies the result against the rows.
 
 use super::CircuitTree;
 use super::index::Index;
 use crate::error::BpfError;
 use weirgate_circuits::rows::Room;
 
-/// What an index says of a label.
+/// The result of a search for a label.
 pub(super) enum Found {
-    /// Its row, and whether it is there.
+    /// The circuit's row, and whether it is live.
     Row(u32, bool),
-    /// A row that nobody has.
+    /// A free row.
     Free(u32),
-    /// All rows have to be looked at: labels share a hash, or none is free.
+    /// The index does not know: two labels have the same hash, or no row is free. All rows must
+    /// be searched.
     Unknown,
 }
 
 impl CircuitTree {
-    /// Finds rows by an index from now on. It is right until another process changes
-    /// anything ([`Self::changes`]).
+    /// Builds the index, which is used until another process changes anything
+    /// ([`Self::changes`]).
     pub fn remember(&mut self) -> Result<(), BpfError> {
         let room = self.room()?;
         let mut index = Index::new(room);
@@ -30,7 +31,7 @@ impl CircuitTree {
             match (label.text == [0; 64], is_circuit) {
                 (false, _) => index.learn((id, &label), &config, is_circuit),
                 (true, false) => {}
-                // Rows that were never used are the last.
+                // Rows that were never used are at the end.
                 (true, true) => {
                     index.fresh = id;
                     break;
@@ -41,7 +42,7 @@ impl CircuitTree {
         Ok(())
     }
 
-    /// The row of a site by the index.
+    /// Returns the row and queue of a site, by the index.
     pub(super) fn known_site(&self, text: &[u8; 64], room: Room) -> Option<(u32, u32)> {
         let index = self.index.as_ref()?;
         let own = (0..room.queues).find_map(|queue| {
@@ -53,8 +54,8 @@ impl CircuitTree {
         own.filter(|(id, _)| room.sites().contains(id))
     }
 
-    /// The row of a circuit by the index; of one that is not there, its own former one where
-    /// that is free, or else any that is.
+    /// Returns the row of a circuit, by the index. For a new circuit it is its former row if
+    /// that is free, or another free row.
     pub(super) fn known_row(&mut self, text: &[u8; 64], room: Room, queue: u32) -> Found {
         let Some(mut index) = self.index.take() else {
             return Found::Unknown;
@@ -85,7 +86,7 @@ impl CircuitTree {
         while let Some(id) = free.get(place).copied() {
             match standing(id) {
                 Some((label, (false, true))) if label.queue == queue => return Found::Free(id),
-                // It still has packets.
+                // It still has packets, so it cannot be reused yet.
                 Some((label, (false, false))) if label.queue == queue => place += 1,
                 _ => {
                     free.swap_remove(place);
@@ -96,7 +97,7 @@ impl CircuitTree {
             let id = index.fresh;
             match standing(id) {
                 Some((label, (false, true))) if label.text == [0; 64] => return Found::Free(id),
-                // A process that was ended has written there.
+                // An interrupted process has written here.
                 _ => index.fresh += 1,
             }
         }

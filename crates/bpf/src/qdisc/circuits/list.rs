@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replaces one list by the next: stages it beside the list in force, and commits it.
+//! Replaces the list in force: stages the next list beside it, and commits all at once.
 
 use super::seen::raw;
 use super::{CircuitTree, CircuitsChange, CircuitsError, keys};
@@ -14,7 +14,8 @@ use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
 use zerocopy::IntoBytes as _;
 
-/// The number of changes while one is made: it is odd until that is kept, as in a seqlock.
+/// Returns the counter of changes during a change: odd, like that of a seqlock, until the list
+/// is stored.
 pub(super) fn begun(changes: u32) -> u32 {
     changes | 1
 }
@@ -23,13 +24,13 @@ fn is_begun(changes: u32) -> bool {
     changes & 1 == 1
 }
 
-/// What both tables have: the leaf of each key in either generation.
+/// The contents of both tables: the leaf of each key in either generation.
 type Stored = Known<Key, [u32; 2]>;
 
 impl CircuitTree {
-    /// Applies a list, all at once or not at all: if this process ends meanwhile, the former list
-    /// stays. `link` is the rate of the whole, if there is one. Only packets of removed circuits
-    /// are lost. The stored list may be another one until [`Self::settle`].
+    /// Applies a list atomically: if this process dies, the former list stays in force. `link`
+    /// is the rate of the whole device, if it has a limit. Only packets of removed circuits are
+    /// lost. The stored list may differ from the list in force until [`Self::settle`].
     pub fn reconcile(
         &mut self,
         list: &List,
@@ -46,7 +47,7 @@ impl CircuitTree {
         let mut stored = Stored::default();
         rule.next = rule.generation;
         if !is_known {
-            // Until all is done both tables may have anything, whatever ends this process.
+            // If this process dies before the end, the tables may contain anything; note that.
             rule.table = 0;
             self.rules.set_first(&rule)?;
             stored = self.stored()?;
@@ -59,7 +60,7 @@ impl CircuitTree {
                 rule.kinds[(rule.next & 1) as usize] = keys::kinds(listed(list));
             }
         }
-        // What a process wrote that was ended is there, and nothing of it in force.
+        // An interrupted process may have staged rows that are not in force; commit those too.
         if rule.next != rule.generation || change != CircuitsChange::default() {
             rule.open = begun(rule.open);
             rule.count = 0;
@@ -69,7 +70,7 @@ impl CircuitTree {
         if is_known {
             return Ok(change);
         }
-        // What neither list has is left by a process that was ended.
+        // Remove keys of neither list, which an interrupted process left.
         if rule.next != rule.generation || stored.len() > listed(list).count() {
             let listed: HashSet<&Key, BuildHasherDefault<Mixed>> = listed(list).collect();
             for key in stored.keys().filter(|key| !listed.contains(key)) {
@@ -81,8 +82,9 @@ impl CircuitTree {
         Ok(change)
     }
 
-    /// What of a list is not in force: nodes that bringing it into force would change, and keys
-    /// that are another's or nobody's. Both tables are read, whatever is noted of them.
+    /// Compares a list with the kernel: counts the nodes that applying it would change, and the
+    /// keys that another circuit or none has. It always reads both tables, and does not rely on
+    /// their recorded checksum.
     pub fn differs(
         &self,
         list: &List,
@@ -105,7 +107,7 @@ impl CircuitTree {
         Ok(change)
     }
 
-    /// What is kept is what is in force.
+    /// Records that the stored list is the one in force.
     pub fn settle(&self) -> Result<(), BpfError> {
         let rule = self.rules.first()?;
         if is_begun(rule.open) {
@@ -115,8 +117,7 @@ impl CircuitTree {
         Ok(())
     }
 
-    /// Notes from when until when, in seconds since 1970, plans give what was brought into
-    /// force.
+    /// Records the period, in Unix seconds, during which the terms of the plans stay the same.
     pub fn set_holds(&self, holds: &Range<u64>) -> Result<(), BpfError> {
         let rule = self.rules.first()?;
         let holds_s = [holds.start, holds.end];
@@ -126,31 +127,31 @@ impl CircuitTree {
         self.rules.set_first(&circuits_rule { holds_s, ..rule })
     }
 
-    /// The same, as it was noted.
+    /// Returns the recorded period.
     pub fn holds(&self) -> Result<Range<u64>, BpfError> {
         let [from, until] = self.rules.first()?.holds_s;
         Ok(from..until)
     }
 
-    /// Whether a command was ended before what it brought into force was kept.
+    /// Returns whether a command was interrupted before it stored the list.
     pub fn is_open(&self) -> Result<bool, BpfError> {
         Ok(is_begun(self.changes()?))
     }
 
-    /// A number that differs after each change of the list in force.
+    /// Returns a number that differs after each change of the list in force.
     pub fn changes(&self) -> Result<u32, BpfError> {
         Ok(self.rules.first()?.open)
     }
 
-    /// What all rows have been.
+    /// Returns the state of all rows that were ever used.
     fn all_held(&self, room: Room) -> Vec<Held> {
-        // Rows that no circuit ever had are the last.
+        // Rows that no circuit ever had are at the end.
         let others = (1..*room.circuits().start()).filter_map(|id| self.held(id));
         let circuits = room.circuits().map_while(|id| self.held(id));
         others.chain(circuits).collect()
     }
 
-    /// What a row has been; `None` where it was never used.
+    /// Returns the state of a row; `None` if it was never used.
     fn held(&self, id: u32) -> Option<Held> {
         let own = raw(&self.labels, id)?;
         let label = Some(LabelText(own.text)).filter(|label| !label.is_empty())?;
@@ -164,8 +165,8 @@ impl CircuitTree {
         })
     }
 
-    /// Compares the configuration of every row, and with `write` writes it where the program
-    /// finds it. One that nobody ever had, and that nobody gets, has none.
+    /// Counts the changes of configuration and, with `write`, stages them for the commit
+    /// program. Rows that were never used and are not needed are skipped.
     fn stage(&self, room: Room, nodes: &[rows::Row], held: &[Held], write: bool) -> CircuitsChange {
         let mut change = CircuitsChange::default();
         let mut stays = vec![false; room.nodes() as usize + 1];
@@ -193,14 +194,14 @@ impl CircuitTree {
             };
             change.removed += usize::from(is.live != 0);
             if write {
-                // What it has queued is dropped where it stood.
+                // The backlog of a removed leaf is dropped.
                 self.stage_one(one.id as usize, engine_config { live: 0, ..is });
             }
         }
         change
     }
 
-    /// Writes the configuration of a row.
+    /// Stages the configuration of a row.
     pub(super) fn stage_one(&self, id: usize, config: engine_config) {
         if let Some(slot) = self.staged.at(id) {
             #[expect(unsafe_code, reason = "the memory is the kernel's too")]
@@ -211,7 +212,7 @@ impl CircuitTree {
         }
     }
 
-    /// Says whose a row is.
+    /// Writes the label and the queue of a row.
     pub(super) fn put_label(&self, id: usize, label: &LabelText, queue: u32) {
         let own = circuits_label {
             text: label.0,
@@ -226,7 +227,7 @@ impl CircuitTree {
         }
     }
 
-    /// What both tables have, of both generations.
+    /// Reads both tables, with both generations.
     pub(super) fn stored(&self) -> Result<Stored, BpfError> {
         let all = self.addresses.entries()?.into_iter();
         let all = all.filter_map(|(key, value)| Some((keys::whole(&key)?, value.leaf)));
@@ -256,13 +257,13 @@ impl CircuitTree {
     }
 }
 
-/// All keys of a list.
+/// Iterates over all keys of a list.
 fn listed(list: &List) -> impl Iterator<Item = &Key> {
     list.circuits.iter().flat_map(|one| &one.keys)
 }
 
-/// A number that says what both tables have for a list whose circuits have these words, and
-/// nothing else; never 0. To read them takes the kernel longer than all else.
+/// Returns a checksum of the tables for a list whose circuits have these words; it is never 0.
+/// Comparing it avoids reading the tables, which takes longer than everything else.
 fn sum(list: &List, circuits: &[u32]) -> u64 {
     let mut table = Vec::new();
     for (circuit, word) in list.circuits.iter().zip(circuits) {
@@ -276,7 +277,7 @@ fn sum(list: &List, circuits: &[u32]) -> u64 {
     sum.finish().max(1)
 }
 
-/// Whether the table of a list is in force, and nothing else.
+/// Returns whether the table in force contains exactly the keys of a list.
 fn is_in_force(stored: &Stored, active: usize, list: &List, circuits: &[u32]) -> bool {
     let in_force = stored.values().filter(|leaves| leaves[active] > 0).count();
     let mut own = list.circuits.iter().zip(circuits);
@@ -287,7 +288,7 @@ fn is_in_force(stored: &Stored, active: usize, list: &List, circuits: &[u32]) ->
         })
 }
 
-/// The entries that have to be written for another table to follow.
+/// Returns the entries to write so that both the old and the new table can be looked up.
 fn entries(stored: &Stored, active: usize, new: &Table) -> Vec<(Key, [u32; 2])> {
     let leaf = |(key, leaves): (&Key, &[u32; 2])| (*key, leaves[active]);
     let mut old: Table = stored

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Adds, removes or changes one circuit, while all others stay unchanged.
+//! Adds, removes or changes a single circuit without touching the others.
 
 use super::known::Found;
 use super::list::begun;
@@ -14,14 +14,14 @@ use weirgate_circuits::{Key, One, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
 
-/// The levels of nodes below the link.
+/// The largest number of levels below the link.
 const LEVELS: usize = 7;
 
 impl CircuitTree {
-    /// Adds, removes or changes a circuit: a new one has no `old`, a removed one no `new`. Rows and
-    /// entries of others are not read, except the guarantees of sites. Until [`Self::settle`] the
-    /// whole list has to be brought into force if this process ends: entries are written one by
-    /// one.
+    /// Adds, removes or changes one circuit: a new one has no `old`, a removed one no `new`.
+    /// Does not read the rows and keys of other circuits, except to sum the guarantees of sites.
+    /// The entries of keys are written one by one. If this process dies before [`Self::settle`],
+    /// the whole list must therefore be applied again.
     pub fn put_one(
         &mut self,
         old: Option<&One>,
@@ -34,7 +34,8 @@ impl CircuitTree {
         let room = self.room()?;
         let (parent, queue) = self.above(named, room)?;
         let label = LabelText::circuit(&named.circuit.id);
-        // A row stays of its queue. What stands in the way is found before the old one goes.
+        // A row never changes its queue. Moving a circuit to another queue therefore removes and
+        // adds it; check for conflicts before the removal.
         if let (Some(gone), Some(comes)) = (old, new)
             && let own = self.above(gone, room)?.1
             && own != queue
@@ -86,10 +87,12 @@ impl CircuitTree {
         if had != has {
             rule.table = 0;
         }
-        // Kinds that nobody has any more are looked up until the next list.
+        // Kinds of keys that no circuit has any more are looked up until the next list is
+        // applied.
         rule.kinds[(rule.generation & 1) as usize] |= keys::kinds(gains.iter());
         self.rules.set_first(&rule)?;
-        // Nobody's packets go to a row that may be another's later.
+        // Remove old keys first, so that no packet is sent to a row that another circuit may
+        // get.
         for key in had.iter().filter(|one| !has.contains(one)) {
             self.forget(key)?;
             change.written += 1;
@@ -115,14 +118,14 @@ impl CircuitTree {
                 index.follow((row, &label), &is, &wanted);
             }
         }
-        // An entry that a command left that was ended is written over.
+        // Overwrite entries that an interrupted command may have left.
         let entries: Vec<(Key, [u32; 2])> = gains.iter().map(|one| (*one, [word; 2])).collect();
         change.written += entries.len();
         self.write(&entries)?;
         Ok(change)
     }
 
-    /// The row that is right above a circuit, and of which queue both are.
+    /// Returns the row of a circuit's parent, and the queue of both.
     fn above(&self, one: &One, room: Room) -> Result<(u32, u32), CircuitsError> {
         let Some(site) = &one.site else {
             let queue = queues::of_circuit(&one.circuit.id, room.queues);
@@ -141,8 +144,8 @@ impl CircuitTree {
         own.ok_or_else(|| CircuitsError::NoSite(site.clone()))
     }
 
-    /// The row of a circuit, and whether it is there; of one that is not, a row of its
-    /// queue that nobody has, its own former one where it is free.
+    /// Returns the row of a circuit and whether the circuit exists. For a new circuit the row is
+    /// its former one if that is free, or another free row of the queue.
     fn row_of(
         &mut self,
         label: &LabelText,
@@ -177,7 +180,7 @@ impl CircuitTree {
             if !live && at_rest && (free.is_none() || is_own) {
                 free = Some(id);
             }
-            // Rows that were never used are the last.
+            // Rows that were never used are at the end.
             if never_used {
                 break;
             }
@@ -189,15 +192,15 @@ impl CircuitTree {
         Ok((free, false))
     }
 
-    /// Whether nobody has a key, or the circuit of this row has it.
+    /// Checks that a key has no owner, or that the circuit in this row owns it.
     fn is_free(&self, key: &Key, row: u32) -> Result<(), CircuitsError> {
         let active = (self.rules.first()?.generation & 1) as usize;
         let own = keys::of(key);
         let leaves = if key.prefix().is_none() {
             self.addresses.get(&own.key)?
         } else {
-            // A trie answers with a shorter prefix where it lacks this one, which then
-            // cannot be written over. One that is there has the same as before.
+            // The lookup in a trie returns a shorter prefix if this one is missing; replacing an
+            // existing entry then fails. An existing entry is replaced by an equal one.
             match self.prefixes.get(&own)? {
                 Some(found) if self.prefixes.replace(&own, &found)? => Some(found),
                 _ => None,
@@ -213,8 +216,9 @@ impl CircuitTree {
         }
     }
 
-    /// Stages what is guaranteed to the sites above a circuit, before and after, where
-    /// it is this from now on; their rows.
+    /// Stages new guarantees for all sites above a circuit, above both its old and its new
+    /// parent. `own` is the circuit's row with its old and new configuration. Returns the rows
+    /// of these sites.
     fn guarantees(
         &self,
         above: [u32; 2],
@@ -255,8 +259,8 @@ impl CircuitTree {
         sites
     }
 
-    /// What is guaranteed right below each node with children, where a row that was this is that
-    /// from now on.
+    /// Returns the sum of the guarantees directly below each inner node, with the new
+    /// configuration of row `row` in place of the old one.
     fn guaranteed(
         &self,
         (row, is, wanted): (u32, &engine_config, &engine_config),
@@ -286,7 +290,7 @@ impl CircuitTree {
         below
     }
 
-    /// A circuit that is there.
+    /// Returns the row of a circuit with its counters; `None` if it does not exist.
     pub fn circuit(&mut self, one: &One) -> Result<Option<CircuitsNode>, CircuitsError> {
         let room = self.room()?;
         let (_, queue) = self.above(one, room)?;
@@ -300,14 +304,14 @@ impl CircuitTree {
             .and_then(|(id, _)| self.node(id)))
     }
 
-    /// A site and those above it, without the link.
+    /// Iterates over a site and its ancestors, without the link.
     fn path(&self, id: u32, room: Room) -> impl Iterator<Item = u32> {
         let site = move |id: u32| room.sites().contains(&id).then_some(id);
         let above = move |id: &u32| site(self.engine.config(*id)?.parent);
         std::iter::successors(site(id), above).take(LEVELS)
     }
 
-    /// Has the kernel bring these rows into force.
+    /// Applies the staged configuration of these rows only.
     fn commit_picked(&self, rule: circuits_rule, rows: &[u32]) -> Result<(), BpfError> {
         let mut picked = [0; CIRCUITS_PICKED as usize];
         for (to, from) in picked.iter_mut().zip(rows) {
@@ -322,7 +326,7 @@ impl CircuitTree {
         self.programs.commit()
     }
 
-    /// A row's label, as it stands there.
+    /// Returns the label of a row in its raw form.
     pub(super) fn label_bytes(&self, id: u32) -> Option<circuits_label> {
         raw(&self.labels, id)
     }

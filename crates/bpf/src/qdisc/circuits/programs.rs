@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of circuits. They are loaded once and pinned beside their maps, so that a command
-//! that changes one circuit loads nothing.
+//! The BPF programs of circuits. They are loaded once and pinned with their maps, so that
+//! changing one circuit loads no program.
 
 use super::{FILE, MAPS};
 use crate::error::BpfError;
@@ -12,23 +12,23 @@ use libbpf_rs::{ErrorExt, MapCore as _, MapHandle, Object, ObjectBuilder, Progra
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Their names in the file, and as pins.
+/// The names of the programs in the object file, and of their pins.
 const EGRESS: &str = "circuits_egress";
 const COMMIT: &str = "circuits_commit";
 
-/// Both.
+/// Descriptors of both programs.
 #[derive(Debug)]
 pub(super) struct Programs {
-    /// Finds the leaf of a packet.
+    /// The program at egress, which finds the leaf of a packet.
     egress: OwnedFd,
-    /// Brings into force what is staged.
+    /// The program that puts the staged rows into force.
     commit: OwnedFd,
     _with: WithPrograms,
 }
 
 impl Programs {
-    /// Loads them with this map of rows, and other maps of so many entries; those in
-    /// the order of their names.
+    /// Loads the programs with this map of rows, and with the given sizes of the other maps.
+    /// Returns these maps in the order of their names.
     pub(super) fn load(
         rows: (&str, BorrowedFd<'_>),
         entries: &[(&str, u32)],
@@ -64,7 +64,7 @@ impl Programs {
         })
     }
 
-    /// What [`Self::pin`] left in a folder.
+    /// Opens the programs that [`Self::pin`] pinned in a folder.
     pub(super) fn pinned(folder: &Path) -> Result<Self, BpfError> {
         let with = WithPrograms::of(FILE)?;
         let open = |name: &str| {
@@ -82,7 +82,7 @@ impl Programs {
         })
     }
 
-    /// Keeps them beyond this process: pins in a folder of a BPF file system.
+    /// Pins the programs in a folder of a BPF file system, so that they outlive this process.
     pub(super) fn pin(&self, folder: &Path) -> Result<(), BpfError> {
         for (program, name) in [(&self.egress, EGRESS), (&self.commit, COMMIT)] {
             load::pin_descriptor(program.as_fd(), &folder.join(name))?;
@@ -90,7 +90,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Removes those pins.
+    /// Removes the pins.
     pub(super) fn unpin(folder: &Path) -> Result<(), BpfError> {
         for name in [EGRESS, COMMIT] {
             load::remove(&folder.join(name), |path| std::fs::remove_file(path))?;
@@ -98,7 +98,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Puts the one that finds leaves on a device.
+    /// Attaches the program that finds leaves to a device.
     pub(super) fn attach(&self, ifindex: u32) -> Result<Attached, BpfError> {
         let attached = Attached::to(self.egress.as_fd(), ifindex, End::Egress);
         attached.map_err(|source| BpfError::Program {
@@ -108,7 +108,7 @@ impl Programs {
         })
     }
 
-    /// Has the kernel bring into force what is staged.
+    /// Runs the commit program, which puts the staged rows into force.
     pub(super) fn commit(&self) -> Result<(), BpfError> {
         let failed = |source| BpfError::Program {
             name: COMMIT,
@@ -120,7 +120,7 @@ impl Programs {
             ..libbpf_sys::bpf_test_run_opts::default()
         };
         #[expect(unsafe_code, reason = "libbpf-rs runs no program that was pinned")]
-        // SAFETY: the descriptor is open, and the options are without pointers.
+        // SAFETY: the descriptor is open, and the options contain no pointers.
         let status = unsafe {
             libbpf_sys::bpf_prog_test_run_opts(self.commit.as_raw_fd(), &raw mut options)
         };

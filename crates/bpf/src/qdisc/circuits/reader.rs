@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The circuits of a device for readers, without locks: a reader never waits and never makes others
-//! wait.
+//! Read access to the circuits of a device without locks: a reader neither waits nor delays
+//! others.
 
 use super::seen::{CircuitsRow, Seen, raw};
 use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, room_of};
@@ -19,8 +19,8 @@ use weirgate_circuits::Direction;
 use weirgate_circuits::Key;
 use weirgate_circuits::rows::{LabelText, Room, row_of};
 
-/// The maps of a device's circuits. They keep neither the programs nor the kind of qdisc in the
-/// kernel, so that a list can be applied again while somebody reads.
+/// The maps of a device's circuits. They keep neither the programs nor the qdisc kind alive, so
+/// that a list can be replaced while they are open.
 #[derive(Debug)]
 pub struct CircuitReader {
     nodes: Nodes,
@@ -30,13 +30,13 @@ pub struct CircuitReader {
     rules: Map<u32, circuits_rule>,
     room: Room,
     folder: PathBuf,
-    /// The number of the pin in the BPF file system, which no other has.
+    /// The inode of the last pin, which identifies this set of maps.
     pin: Option<u64>,
 }
 
 impl CircuitReader {
-    /// What is pinned of a device; `None` where nothing is, as far as this process may
-    /// see. Needs root.
+    /// Opens the pinned maps of a device. Returns `None` if there are none, or if this process
+    /// lacks the permission. Needs root.
     pub fn open(point: AttachPoint) -> Result<Option<Self>, BpfError> {
         let folder = Store::circuits_folder(point);
         if !load::is_pinned(&folder) {
@@ -59,34 +59,34 @@ impl CircuitReader {
         }))
     }
 
-    /// Whether these are the maps that are pinned now.
+    /// Returns whether these maps are still the pinned ones.
     pub fn is_current(&self) -> bool {
         self.pin.is_some() && number(&self.folder) == self.pin
     }
 
-    /// How many rows there are.
+    /// Returns the numbers of rows.
     pub fn room(&self) -> Room {
         self.room
     }
 
-    /// Which way the packets go whose subscribers are looked up.
+    /// Returns the direction of the packets whose subscribers are looked up.
     pub fn direction(&self) -> Result<Direction, BpfError> {
         CircuitTree::direction_of(&self.rules)
     }
 
-    /// A node that is there, by the number of its row. The link, and others, are one each
+    /// Returns the node in a row, if it is live. The root and the default leaf represent those
     /// of all queues.
     pub fn row(&self, id: u32) -> Option<CircuitsRow> {
         self.seen().row(id)
     }
 
-    /// The same, and what it is called.
+    /// Returns the node in a row with its label.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
         self.seen().node(id)
     }
 
-    /// Whether the name of a row, without the letter of its kind, has this part, whatever
-    /// the case of ASCII's letters.
+    /// Returns whether the name of a row contains `part`, ignoring the case of ASCII letters.
+    /// The letter of the kind is not part of the name.
     pub fn is_called(&self, id: u32, part: &str) -> bool {
         let label = raw(&self.labels, id).map(|label| LabelText(label.text));
         let name = label.as_ref().and_then(|label| label.bytes().get(1..));
@@ -97,8 +97,8 @@ impl CircuitReader {
         })
     }
 
-    /// The row of the circuit whose packets have this key; of an address, also where a
-    /// prefix of the circuit's has it.
+    /// Returns the row of the circuit that owns a key. An address also matches a prefix that
+    /// contains it.
     pub fn owner(&self, key: &Key) -> Result<Option<u32>, BpfError> {
         let own = keys::of(key);
         let whole = match key.prefix() {
@@ -106,7 +106,7 @@ impl CircuitReader {
             Some(_) => None,
         };
         let found = match (whole, key) {
-            // A prefix is found by the longest that it is a part of.
+            // The trie returns the longest prefix that contains the key.
             (None, Key::Address(_)) => self.prefixes.get(&own)?,
             (whole, _) => whole,
         };
@@ -124,7 +124,7 @@ impl CircuitReader {
     }
 }
 
-/// The number of the pin that is made last.
+/// Returns the inode of the pin that is made last.
 fn number(folder: &std::path::Path) -> Option<u64> {
     let pin = std::fs::metadata(load::last_pin(folder));
     pin.ok().map(|pin| pin.ino())

@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes in the memory that is shared with the kernel.
+//! Reads nodes in the memory that is shared with the kernel.
 
 use crate::layout::circuits_label;
 use crate::qdisc::engine::{Mapped, Nodes};
 use weirgate_aqm::NodeCounts;
 use weirgate_circuits::rows::{Label, LabelText, Room};
 
-/// A node, as it is in the kernel.
+/// A node with its label, configuration and counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CircuitsNode {
-    /// The number of its row.
+    /// The row number.
     pub id: u32,
-    /// What it is.
+    /// The label.
     pub label: Label,
-    /// The queue of the device that has it, from 0 on; of the link and of others the first.
+    /// The device's queue that contains it, counted from 0; for the link and the default leaf,
+    /// the first.
     pub queue: u32,
-    /// The row of the node above it; 0 for the link.
+    /// The row of its parent; 0 for the link.
     pub parent: u32,
-    /// What it never exceeds, in bytes a second; 0 for nothing.
+    /// Its maximum rate in bytes a second; 0 for no limit.
     pub ceiling_bytes_s: u64,
-    /// What it is guaranteed; 0 for nothing.
+    /// Its guaranteed rate in bytes a second; 0 for none.
     pub guarantee_bytes_s: u64,
-    /// What it has had and has.
+    /// Its counters and backlog.
     pub counts: NodeCounts,
 }
 
-/// A node without its label, which takes another look into memory.
+/// A node without its label, which is in another map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitsRow {
-    /// The row of the node above it; 0 for the link.
+    /// The row of its parent; 0 for the link.
     pub parent: u32,
-    /// What it never exceeds, in bytes a second; 0 for nothing.
+    /// Its maximum rate in bytes a second; 0 for no limit.
     pub ceiling_bytes_s: u64,
-    /// What it is guaranteed; 0 for nothing.
+    /// Its guaranteed rate in bytes a second; 0 for none.
     pub guarantee_bytes_s: u64,
-    /// What it has had and has.
+    /// Its counters and backlog.
     pub counts: NodeCounts,
 }
 
-/// Where nodes and their labels are read.
+/// The memory with the nodes and their labels.
 #[derive(Clone, Copy)]
 pub(super) struct Seen<'m> {
     pub(super) nodes: &'m Nodes,
@@ -47,8 +48,8 @@ pub(super) struct Seen<'m> {
 }
 
 impl Seen<'_> {
-    /// A node that is there, by the number of its row. The rows of the link, and those of
-    /// others, count as one each.
+    /// Returns a live node. The first root and the first default leaf include the counters of
+    /// all queues.
     pub(super) fn row(self, id: u32) -> Option<CircuitsRow> {
         let (parent, ceiling_bytes_s, guarantee_bytes_s) = self.nodes.rule(id)?;
         let mut counts = self.nodes.counts(id)?;
@@ -66,7 +67,7 @@ impl Seen<'_> {
         })
     }
 
-    /// The same, and what it is called.
+    /// Returns a live node with its label.
     pub(super) fn node(self, id: u32) -> Option<CircuitsNode> {
         let row = self.row(id)?;
         let (label, queue) = label(self.labels, id)?;
@@ -82,7 +83,7 @@ impl Seen<'_> {
     }
 }
 
-/// What both have.
+/// Adds the counters of two nodes.
 fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
     NodeCounts {
         sent_packets: one.sent_packets + other.sent_packets,
@@ -94,13 +95,13 @@ fn sum(one: NodeCounts, other: NodeCounts) -> NodeCounts {
     }
 }
 
-/// Whose a row is, and of which queue.
+/// Returns the label and the queue of a row.
 pub(super) fn label(labels: &Mapped<circuits_label>, id: u32) -> Option<(Label, u32)> {
     let label = raw(labels, id)?;
     Some((LabelText(label.text).read()?, label.queue))
 }
 
-/// What is written of a row.
+/// Returns the label of a row in its raw form.
 pub(super) fn raw(labels: &Mapped<circuits_label>, id: u32) -> Option<circuits_label> {
     let label = labels.at(id as usize)?;
     #[expect(unsafe_code, reason = "the memory is the kernel's too")]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arena of an engine's rows (`bpf/qdisc/engine_rows.h`) in this process's memory.
+//! The arena of an engine's rows (`bpf/qdisc/engine_rows.h`), mapped into this process.
 //!
-//! The kernel has an arena at one address in all processes: the map says which. So the
-//! address is chosen where none of the machine's arenas is, below everything that Linux
-//! maps by itself. Within a process everyone has the same mapping.
+//! The kernel requires an arena to have the same address in all processes, and the map records
+//! it. This code therefore chooses an address that no arena of this machine uses, below all
+//! addresses that Linux chooses by itself. All users within a process share one mapping.
 
 use super::Engine;
 use crate::error::BpfError;
@@ -19,24 +19,24 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use weirgate_aqm::EngineSize;
 
-/// The map's name.
+/// The name of the map.
 pub(super) const NAME: &str = "rows";
 
-/// What an arena may have, and so the distance of addresses.
+/// The largest arena in bytes, and the distance between candidate addresses.
 const MOST: usize = 4 << 30;
 
-/// Where the rows of a kind may begin: at a line of the cache.
+/// The alignment of each kind of row: a cache line.
 const ALIGNED: usize = 64;
 
-/// The first address of all, and how many there are. A process of 39 bits has the first
-/// forty.
+/// The first candidate address and the number of candidates. A process with 39-bit addresses can
+/// use the first forty.
 const FIRST: u64 = 64 << 30;
 const PLACES: u64 = 4_096;
 
-/// The mappings of this process, by the numbers of their maps.
+/// The mappings of this process, by the identifiers of their maps.
 static MAPPED: Mutex<BTreeMap<u32, Weak<Memory>>> = Mutex::new(BTreeMap::new());
 
-/// The rows of an engine.
+/// The map and the mapping of an arena.
 #[derive(Debug)]
 pub(super) struct Arena {
     memory: ManuallyDrop<Arc<Memory>>,
@@ -44,7 +44,7 @@ pub(super) struct Arena {
     _with: WithPrograms,
 }
 
-/// A mapping of a whole arena: a process that locks its memory has all of it, so an
+/// A mapping of a whole arena. A process that locks its memory makes all of it resident, so an
 /// arena is no larger than its rows need.
 #[derive(Debug)]
 struct Memory {
@@ -53,16 +53,16 @@ struct Memory {
 }
 
 #[expect(unsafe_code, reason = "an address is no value of one thread")]
-// SAFETY: what is behind the address is changed by the kernel's programs at any time
-// anyway, and is read and written as such.
+// SAFETY: BPF programs change this memory at any time anyway, so it is only accessed by volatile
+// or atomic operations.
 unsafe impl Send for Memory {}
 #[expect(unsafe_code, reason = "an address is no value of one thread")]
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Arena {
-    /// Makes an arena with room for so many rows. Also where those of forks, queues,
-    /// slots and hosts begin: `engine.at` (`aqm/host/engine.h`).
+    /// Makes an arena for rows of this size. Also returns the offsets of the rows of forks,
+    /// queues, slots and hosts: `engine.at` (`aqm/host/engine.h`).
     pub(super) fn make(size: EngineSize) -> Result<(Self, [u32; 4]), BpfError> {
         let kinds = [
             rows(size.inner) * size_of::<engine_fork>(),
@@ -75,7 +75,7 @@ impl Arena {
         let at = kinds.map(|bytes| {
             let begin = end.next_multiple_of(ALIGNED);
             end = begin + bytes;
-            // What is beyond an arena is refused below.
+            // An offset beyond the largest arena is an error below.
             begin as u32
         });
         let made = if end > MOST {
@@ -89,7 +89,7 @@ impl Arena {
         Ok((arena, at))
     }
 
-    /// This arena.
+    /// Opens an existing arena.
     pub(super) fn open(map: Option<MapHandle>) -> Result<Self, BpfError> {
         let map = map.ok_or(BpfError::NoProgram(NAME))?;
         let memory = Memory::of(&map).map_err(failed(Engine::KIND, NAME, "mapped"))?;
@@ -104,11 +104,11 @@ impl Arena {
         })
     }
 
-    /// Has the kernel put pages everywhere.
+    /// Makes the kernel allocate all pages.
     fn populate(&self) -> Result<(), BpfError> {
         let Memory { address, bytes } = **self.memory;
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
-        // SAFETY: the memory is this mapping's, whatever is in it.
+        // SAFETY: the memory is this mapping's, whatever it contains.
         let status =
             unsafe { libc::madvise(address.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
         if status != 0 {
@@ -118,60 +118,61 @@ impl Arena {
         Ok(())
     }
 
-    /// The map, to pin it.
+    /// Returns the map, to pin it.
     pub(super) fn handle(&mut self) -> &mut MapHandle {
         &mut self.map
     }
 
-    /// Its descriptor.
+    /// Returns the descriptor of the map.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
 
-    /// The map for another program.
+    /// Returns another handle of the map, for another program.
     pub(super) fn map(&self) -> Result<MapHandle, BpfError> {
         MapHandle::try_from(&self.map).map_err(failed(Engine::KIND, NAME, "opened"))
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.memory.bytes
     }
 
-    /// A node's row, by its number.
+    /// Returns a node's row by its number.
     pub(super) fn node(&self, row: u32) -> *mut engine_node {
         let nodes: *mut engine_node = self.memory.address.as_ptr().cast();
         nodes.wrapping_add(row as usize)
     }
 }
 
-/// With row 0, which is none.
+/// Returns the number of rows including row 0, which is not used.
 fn rows(count: u32) -> usize {
     count as usize + 1
 }
 
-/// Bytes of a page.
+/// Returns the page size in bytes.
 fn page() -> usize {
     #[expect(unsafe_code, reason = "the size of a page is the machine's")]
-    // SAFETY: it asks for a number.
+    // SAFETY: the call only returns a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(page).unwrap_or(4_096)
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Whoever maps the arena next finds the old mapping whole, or gone.
+        // Hold the lock, so that a concurrent [`Memory::of`] finds the old mapping whole or not
+        // at all.
         let _mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
         #[expect(unsafe_code, reason = "the mapping goes while others wait")]
-        // SAFETY: it is dropped here alone, and not used after.
+        // SAFETY: it is dropped only here, and not used afterwards.
         unsafe {
             ManuallyDrop::drop(&mut self.memory);
         }
     }
 }
 
-/// An arena of so many bytes and its mapping, at an address where there is neither one
-/// nor anything else of this process.
+/// Makes an arena of this size and maps it, at an address that neither another arena nor this
+/// process uses.
 fn made(bytes: usize) -> Result<(MapHandle, Arc<Memory>), Error> {
     let pages = bytes.div_ceil(page());
     for place in 0..PLACES {
@@ -187,7 +188,8 @@ fn made(bytes: usize) -> Result<(MapHandle, Arc<Memory>), Error> {
         };
         let map = MapHandle::create(MapType::Arena, Some(NAME), 0, 0, pages as u32, &options)?;
         let own = map.info()?.info.id;
-        // Of two that were made there at the same time, the second gives way.
+        // If two processes made an arena at the same address, the one with the higher identifier
+        // tries again.
         if arenas().any(|(id, other)| other == address && id < own) {
             continue;
         }
@@ -199,7 +201,7 @@ fn made(bytes: usize) -> Result<(MapHandle, Arc<Memory>), Error> {
     Err(Error::from_raw_os_error(libc::ENOSPC))
 }
 
-/// The number and the address of each of the machine's arenas.
+/// Iterates over the arenas of this machine: the identifier and address of each.
 fn arenas() -> impl Iterator<Item = (u32, u64)> {
     MapInfoIter::default()
         .filter(|info| info.ty == MapType::Arena)
@@ -210,7 +212,7 @@ fn arenas() -> impl Iterator<Item = (u32, u64)> {
 }
 
 impl Memory {
-    /// The mapping of an arena, which this process may have already.
+    /// Maps an arena, or returns the mapping that this process already has.
     fn of(map: &MapHandle) -> Result<Arc<Self>, Error> {
         let info = map.info()?.info;
         let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,7 +221,7 @@ impl Memory {
         }
         let bytes = map.max_entries() as usize * page();
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
-        // SAFETY: a mapping that replaces none takes no memory that is in use.
+        // SAFETY: a mapping that replaces no other one takes no memory in use.
         let address = unsafe {
             libc::mmap(
                 info.map_extra as *mut libc::c_void,
@@ -242,7 +244,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "libbpf-rs unmaps no memory")]
-        // SAFETY: the mapping is this value's own, and nothing refers to it.
+        // SAFETY: the mapping belongs to this value, and nothing refers to it.
         let _ = unsafe { libc::munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A map of the engine in this process's memory.
+//! Maps a BPF array of the engine into this process.
 
 use super::Engine;
 use crate::error::BpfError;
@@ -9,7 +9,7 @@ use libbpf_rs::MapHandle;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-/// Its rows, which the program changes at any time.
+/// The rows of a map, which the program may change at any time.
 #[derive(Debug)]
 pub(crate) struct Mapped<T> {
     rows: NonNull<T>,
@@ -19,12 +19,12 @@ pub(crate) struct Mapped<T> {
 }
 
 #[expect(unsafe_code, reason = "an address is no value of one thread")]
-// SAFETY: what is behind the address is changed by the kernel's programs at any time
-// anyway, and is read and written as such.
+// SAFETY: BPF programs change this memory at any time anyway, so it is only accessed by volatile
+// or atomic operations.
 unsafe impl<T: Send> Send for Mapped<T> {}
 
 impl<T> Mapped<T> {
-    /// Maps so many rows of the map of this name.
+    /// Maps `count` rows of the map with this name.
     pub(crate) fn new(
         name: &'static str,
         map: Option<MapHandle>,
@@ -33,7 +33,7 @@ impl<T> Mapped<T> {
         let with = WithPrograms::of(name)?;
         let map = map.ok_or(BpfError::NoProgram(name))?;
         #[expect(unsafe_code, reason = "libbpf-rs maps no memory")]
-        // SAFETY: a new mapping takes no memory that is in use.
+        // SAFETY: a new mapping takes no memory in use.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -57,12 +57,12 @@ impl<T> Mapped<T> {
         })
     }
 
-    /// The map, to pin it.
+    /// Returns the map, to pin it.
     pub(crate) fn handle(&mut self) -> &mut MapHandle {
         &mut self.map
     }
 
-    /// A row, by its number.
+    /// Returns a row by its number.
     pub(crate) fn at(&self, row: usize) -> Option<*mut T> {
         (row < self.count).then(|| self.rows.as_ptr().wrapping_add(row))
     }
@@ -72,7 +72,7 @@ impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
         let bytes = self.count * size_of::<T>();
         #[expect(unsafe_code, reason = "libbpf-rs unmaps no memory")]
-        // SAFETY: the mapping is this value's own, and nothing refers to it.
+        // SAFETY: the mapping belongs to this value, and nothing refers to it.
         let _ = unsafe { libc::munmap(self.rows.as_ptr().cast(), bytes) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows of nodes in this process's memory, read while the program changes them.
+//! Reads the rows of nodes in shared memory, while the program changes them.
 
 use super::Engine;
 use super::arena::{self, Arena};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weirgate_aqm::NodeCounts;
 
-/// The rows of an engine's nodes. None of them keeps the kind of qdisc in the kernel.
+/// The rows of an engine's nodes. They do not keep the qdisc kind alive.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     arena: Arena,
@@ -20,8 +20,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Those of this arena, of which nothing is read until [`Self::has`] says how many
-    /// there are.
+    /// Opens the rows of an arena. [`Self::has`] must set their number before any is read.
     pub(super) fn open(map: Option<MapHandle>) -> Result<Self, BpfError> {
         Ok(Self {
             arena: Arena::open(map)?,
@@ -29,8 +28,8 @@ impl Nodes {
         })
     }
 
-    /// So many rows of what [`Engine::pin`] left in a folder. An arena of another version
-    /// may be too small for them, and is refused.
+    /// Opens `count` rows that [`Engine::pin`] pinned in a folder. An arena that is too small,
+    /// as one of another version may be, is an error.
     pub(crate) fn pinned(folder: &Path, count: u32) -> Result<Self, BpfError> {
         let mut nodes = Self::open(Some(maps::pinned(folder, arena::NAME)?))?;
         let expected = (count as usize + 1) * size_of::<engine_node>();
@@ -47,49 +46,50 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Says how many rows there are, the first of which is row 1.
+    /// Sets the number of rows, which start with row 1.
     pub(super) fn has(&mut self, count: u32) {
         self.count = count;
     }
 
-    /// The map, to pin it.
+    /// Returns the map, to pin it.
     pub(super) fn handle(&mut self) -> &mut MapHandle {
         self.arena.handle()
     }
 
-    /// Its descriptor.
+    /// Returns the descriptor of the map.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.arena.descriptor()
     }
 
-    /// A row, which the program changes at any time. Row 0 is none.
+    /// Returns a row, which the program may change at any time. Row 0 is not a node.
     pub(super) fn row(&self, id: u32) -> Option<*mut engine_node> {
         (id > 0 && id <= self.count).then(|| self.arena.node(id))
     }
 
-    /// Tells the program that settings were written, or something was asked: it looks only
-    /// then (`engine_bell`). Row 0 counts that.
+    /// Notifies the program of new settings or a request: it checks only if the counter in row 0
+    /// has changed (`engine_bell`).
     pub(super) fn ring(&self) {
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: row 0 is in the mapping, and its words are aligned. Whoever writes there
-        // does so by this.
+        // SAFETY: row 0 is in the mapping, and its words are aligned. All writers use atomic
+        // operations.
         let bell = unsafe { AtomicU32::from_ptr(&raw mut (*self.arena.node(0)).state) };
         bell.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// All of a row.
+    /// Returns a copy of a row.
     pub(super) fn read(&self, id: u32) -> Option<engine_node> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a row.
+        // SAFETY: the row is in the mapping, and any bytes are a valid row.
         Some(unsafe { row.read_volatile() })
     }
 
-    /// Whether there is a node in a row, and whether nothing of one is queued or waits.
+    /// Returns whether a row has a live node, and whether the row could be reused: no backlog
+    /// and no pending event.
     pub(super) fn standing(&self, id: u32) -> Option<(bool, bool)> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are numbers.
+        // SAFETY: the row is in the mapping, and any bytes are valid integers.
         let (live, state, packets) = unsafe {
             (
                 (&raw const (*row).config.live).read_volatile(),
@@ -100,11 +100,11 @@ impl Nodes {
         Some((live != 0, state == ENGINE_IDLE && packets == 0))
     }
 
-    /// What a node has had and has.
+    /// Returns the counters and backlog of a node.
     pub(crate) fn counts(&self, id: u32) -> Option<NodeCounts> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are numbers.
+        // SAFETY: the row is in the mapping, and any bytes are valid integers.
         Some(unsafe {
             NodeCounts {
                 sent_packets: (&raw const (*row).sent_packets).read_volatile(),
@@ -117,12 +117,12 @@ impl Nodes {
         })
     }
 
-    /// Of the configuration of a node, where there is one: the row above it, its ceiling and
-    /// its guarantee. Who goes through a million rows reads no more of them.
+    /// Returns the parent, ceiling and guarantee of a live node. This reads little memory, for
+    /// loops over a million rows.
     pub(crate) fn rule(&self, id: u32) -> Option<(u32, u64, u64)> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are numbers.
+        // SAFETY: the row is in the mapping, and any bytes are valid integers.
         unsafe {
             let config = &raw const (*row).config;
             if (&raw const (*config).live).read_volatile() == 0 {
@@ -136,11 +136,11 @@ impl Nodes {
         }
     }
 
-    /// The configuration of a node.
+    /// Returns the configuration of a node.
     pub(crate) fn config(&self, id: u32) -> Option<engine_config> {
         let row = self.row(id)?;
         #[expect(unsafe_code, reason = "the memory is the kernel's too")]
-        // SAFETY: the row is in the mapping, and any bytes are a configuration.
+        // SAFETY: the row is in the mapping, and any bytes are a valid configuration.
         Some(unsafe { (&raw const (*row).config).read_volatile() })
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shaper as a state has it.
+//! Converts the shaper's configuration to and from a state.
 
 use super::{Class, Classes};
 use crate::error::BpfError;
@@ -12,11 +12,11 @@ use weirgate_units::{Handle, Rate, Span};
 const _: () = assert!(super::CLASSES == Kit::CLASSES);
 
 impl Classes {
-    /// Those of a state, with this discipline beside those of the kit.
+    /// Converts the classes of a state; `own` is a discipline in addition to those of the kit.
     ///
     /// # Errors
     ///
-    /// Occurs where the kit lacks a discipline, or one has no such parameter.
+    /// Returns an error if a discipline or a parameter is unknown.
     pub fn of_kit(kit: &Kit, own: Option<Discipline>) -> Result<Self, BpfError> {
         let classes = kit.classes.iter().map(|one| class(one, own));
         let classes: Result<Vec<Class>, BpfError> = classes.collect();
@@ -30,13 +30,14 @@ impl Classes {
             },
             gate_bytes_s: gate,
             classes: classes?,
-            // Beyond the last where it is none of them, which is refused.
+            // A class that does not exist gets an index beyond the last, which is an error
+            // later.
             other: other.unwrap_or(kit.classes.len()),
         })
     }
 
-    /// What a state has of it, with this discipline beside those of the kit; `None` where
-    /// no plan could have made it. `marks` is whether ECN marks are made.
+    /// Converts the classes to a state. Returns `None` if no plan could have produced them.
+    /// `marks` tells whether ECN marks are applied.
     pub fn kit(&self, marks: bool, own: Option<Discipline>) -> Option<Kit> {
         let numbered = self.classes.iter().filter(|class| class.rule.classid != 0);
         let mut classes: Vec<KitClass> = numbered.map(kit_class).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shaper with classes: one gate of the link's rate, and any discipline of
-//! the kit as the queue of each class (`bpf/qdisc/shaper.bpf.c`).
+//! The shaper with classes: one rate limit for the link, and a discipline of the kit as the
+//! queue of each class (`bpf/qdisc/shaper.bpf.c`).
 
 mod kit;
 pub(crate) mod own;
@@ -22,73 +22,73 @@ use std::sync::{LazyLock, Mutex};
 use weirgate_aqm::{Discipline, Link as LinkFacts, SLOT_BYTES, Settings, ShaperRule};
 use weirgate_state::{Kit, KitProgram};
 
-/// The program's file.
+/// The object file of the program.
 const FILE: &str = "shaper";
 
-/// The map of the packets that wait, of all classes.
+/// The map of the queued packets of all classes.
 const PACKETS: &str = "packets";
 
-/// What it has of each: its slot, and the kernel's pointer (`struct kept`).
+/// The size of its values: a slot and the kernel's pointer (`struct kept`).
 const PACKET_BYTES: usize = SLOT_BYTES + size_of::<u64>();
 
-/// The most classes of a shaper.
+/// The largest number of classes of a shaper.
 pub const CLASSES: usize = SHAPER_CLASSES as usize;
 
-/// A class of traffic.
+/// A traffic class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// Its place behind the gate. Packets whose `skb->priority` is its `classid` are
-    /// its own.
+    /// Its rates and priority. A packet belongs to the class if its `skb->priority` equals
+    /// `classid`.
     pub rule: ShaperRule,
-    /// Its queue.
+    /// The discipline of its queue, with parameters.
     pub settings: Settings,
 }
 
-/// How a shaper is to work.
+/// The configuration of a shaper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classes {
-    /// The link; what is 0 is taken from the device.
+    /// The link; fields that are 0 are taken from the device.
     pub link: LinkFacts,
-    /// The rate of the gate, in bytes a second on the wire.
+    /// The rate of the shaper in bytes a second on the wire.
     pub gate_bytes_s: u64,
-    /// One to eight classes. Those of [`Shaper::setup`] are in the kernel's order,
-    /// which is that of [`Shaper::instances`]. Where one went, that order may have
-    /// a class 0, which no packet names.
+    /// One to eight classes. [`Shaper::setup`] returns them in the kernel's order, which is also
+    /// that of [`Shaper::instances`]. A removed class can leave an entry with class identifier
+    /// 0, which no packet matches.
     pub classes: Vec<Class>,
-    /// The place in `classes` of the one for packets that name none.
+    /// The index in `classes` of the default class.
     pub other: usize,
 }
 
 impl Classes {
-    /// Whether any of them marks packets.
+    /// Returns whether any class applies ECN marks.
     pub fn mark(&self) -> bool {
         self.classes.iter().any(|class| class.settings.marks())
     }
 }
 
-/// The shaper's kind of qdisc.
+/// The qdisc kind of the shaper.
 pub type Shaper = Kind<Queues>;
 
-/// The maps of classes' queues: their packets, one map for each discipline of the kit, by
-/// its number, and one for that which the program has beside them.
+/// The maps with the queues of classes: the packets, one map for each discipline of the kit, and
+/// one for a user's discipline.
 #[derive(Debug)]
 pub struct Queues {
-    /// Only programs look into it: another one goes on with what waits.
+    /// Only programs use its contents: a replacement continues with the same backlog.
     packets: Map<u32, Tailed<()>>,
     maps: Vec<(Discipline, Map<u32, Tailed<()>>)>,
     own: Option<Discipline>,
 }
 
-/// A shaper on a device, as it was when it was read.
+/// A copy of the state of a shaper on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShaperInstance {
-    /// Where it is.
+    /// The attach point.
     pub point: AttachPoint,
     /// The queue of each class.
     pub classes: Vec<Instance>,
 }
 
-/// The names of maps that hold classes' queues (`QUEUES_MAP`,
+/// Returns the names of the maps with the queues of classes (`QUEUES_MAP`,
 /// bpf/qdisc/shaper_maps.h), in the order of [`Discipline::all`].
 fn queue_maps() -> impl Iterator<Item = &'static str> {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -98,7 +98,7 @@ fn queue_maps() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(String::as_str)
 }
 
-/// The name of the map of one that is not of the kit.
+/// Returns the name of the map for a user's discipline.
 fn own_queue_map(own: Discipline) -> &'static str {
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let name = format!("queues_{}", own.name());
@@ -113,29 +113,28 @@ fn own_queue_map(own: Discipline) -> &'static str {
     name
 }
 
-/// All maps of the program with this discipline beside those of the kit, in the order in
-/// which they are loaded and opened.
+/// Returns all maps of the program, with `own` in addition to the disciplines of the kit, in the
+/// order in which they are loaded and opened.
 pub(crate) fn maps(own: Option<Discipline>) -> Vec<&'static str> {
     let queues = queue_maps().chain(own.map(own_queue_map));
     kind::maps(iter::once(PACKETS).chain(queues))
 }
 
-/// The kind of qdisc of that program.
+/// Returns the qdisc kind of the program that includes `own`.
 pub(crate) fn kind_of(own: Option<Discipline>) -> String {
     own.map_or_else(|| Shaper::KIND.to_owned(), |own| program_of(own).kind)
 }
 
-/// That program, as a state has it.
+/// Returns that program in the form of a state.
 fn program_of(own: Discipline) -> KitProgram {
     KitProgram::new(own.name(), own.shaper_number())
 }
 
 impl Shaper {
-    /// The kind's name for netlink and tc.
+    /// The name of the kind for netlink and tc.
     pub const KIND: &'static str = Kit::KIND;
 
-    /// Whether a kind of qdisc is a shaper: with the kit's disciplines alone, or with one
-    /// beside them.
+    /// Returns whether a qdisc kind is a shaper, with or without a user's discipline.
     pub fn is_kind(kind: &str) -> bool {
         Kit::is_kind(kind)
     }
@@ -145,8 +144,8 @@ impl Shaper {
         Self::load_with(None, &Vec::new())
     }
 
-    /// The same with a discipline beside those of the kit, and with maps that another
-    /// program of the shaper has.
+    /// Loads the shaper with a user's discipline, and with maps that another program of the
+    /// shaper already has.
     pub fn load_with(own: Option<Discipline>, shared: &Shared) -> Result<Self, BpfError> {
         let kind = kind_of(own);
         let of_kit;
@@ -162,8 +161,8 @@ impl Shaper {
         Self::of(own, maps, link)
     }
 
-    /// One that a process pinned in `folder`, with this discipline beside those of the
-    /// kit.
+    /// Opens the shaper that a process pinned in `folder`, with `own` in addition to the
+    /// disciplines of the kit.
     pub fn pinned(own: Option<Discipline>, folder: &Path) -> Result<Self, BpfError> {
         let (maps, link) = open(folder, &maps(own))?;
         Self::of(own, maps, link)
@@ -189,15 +188,15 @@ impl Shaper {
         Self::assemble(&kind, queues, (0, 0), maps, link)
     }
 
-    /// The discipline that the program has beside those of the kit.
+    /// Returns the user's discipline that the program includes.
     pub fn own(&self) -> Option<Discipline> {
         self.host.own
     }
 
-    /// Begins to record what happens in a class of the shaper at an attach point, as
-    /// [`Qdisc::record`](crate::Qdisc::record) does; and which discipline it
-    /// has. `None` where there is no such shaper or class. A class that gets
-    /// another discipline, or goes, is recorded no further.
+    /// Starts recording a class of the shaper at an attach point, as
+    /// [`Qdisc::record`](crate::Qdisc::record) does; also returns the class's discipline.
+    /// Returns `None` if there is no such shaper or class. Recording stops if the class gets
+    /// another discipline or is removed.
     pub fn record(
         &self,
         point: AttachPoint,

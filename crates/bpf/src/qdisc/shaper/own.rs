@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of the shaper with a user's own discipline; a copy of its file records which discipline
-//! a kind of qdisc has.
+//! Programs of the shaper that include a user's own discipline. A copy of the discipline's file
+//! records which one a qdisc kind contains.
 //!
-//! A state names the program that it has. So that it can be read, and made again after a
-//! reboot or by going back, the files of what was loaded are kept: that in the folder for
-//! the router's own may be another version by then.
+//! A state names the program. To read the state, or to restore it after a reboot or a rollback,
+//! the files of loaded disciplines are kept. The file in the router's folder may be another
+//! version by then.
 
 use super::kind_of;
 use crate::error::BpfError;
@@ -19,21 +19,21 @@ use weirgate_aqm::Discipline;
 use weirgate_state::{Kit, KitProgram};
 use weirgate_units::Arrange as _;
 
-/// Where the files of those that were loaded are kept.
+/// The folder of these copies.
 const COPIES: &str = "/var/lib/weirgate/disciplines";
 
-/// How many are kept.
+/// How many copies are kept.
 const MOST: usize = 8;
 
 fn copy(kind: &str) -> PathBuf {
     Path::new(COPIES).join(kind).with_extension("so")
 }
 
-/// The discipline that the shaper of this kind has beside those of the kit.
+/// Returns the user's discipline that the shaper of this kind includes.
 ///
 /// # Errors
 ///
-/// Occurs where its file is neither installed nor kept.
+/// Returns an error if its file is neither installed nor kept.
 pub(crate) fn of_kind(kind: &str) -> Result<Option<Discipline>, BpfError> {
     static OPENED: Mutex<Vec<(String, Discipline)>> = Mutex::new(Vec::new());
     if kind == Kit::KIND {
@@ -64,7 +64,7 @@ pub(crate) fn of_kind(kind: &str) -> Result<Option<Discipline>, BpfError> {
     Ok(Some(found))
 }
 
-/// The discipline of a state's program.
+/// Returns the user's discipline that the program of a state includes.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn own_of(kit: &Kit) -> Result<Option<Discipline>, BpfError> {
     of_kind(kit.kind())
 }
 
-/// Keeps the file of one that is loaded, and those of the last few before.
+/// Keeps a copy of a loaded discipline's file, and deletes all but the last few copies.
 pub(crate) fn keep(own: Discipline) -> Result<(), BpfError> {
     let Some(bytes) = own.file() else {
         return Ok(());
@@ -88,7 +88,7 @@ pub(crate) fn keep(own: Discipline) -> Result<(), BpfError> {
     folder.recursive(true).mode(0o755);
     folder.create(COPIES).map_err(failed)?;
     let beside = path.with_extension("new");
-    // What a process that died left of it may be half a file, or somebody's.
+    // A file that a dead process left may be incomplete or belong to another user.
     let _ = fs::remove_file(&beside);
     let file = fs::OpenOptions::new()
         .write(true)
@@ -117,7 +117,7 @@ fn forget_oldest() {
     dated.arrange();
     let old = dated.len().saturating_sub(MOST);
     for (_, path) in dated.iter().take(old) {
-        // It is tried again with the next one.
+        // Ignore: the next call tries again.
         let _ = fs::remove_file(path);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes as the map of settings has them, each at its place.
+//! Converts classes to and from the map of settings, in which each class has a fixed place.
 
 use super::{CLASSES, Class, Classes};
 use crate::error::BpfError;
@@ -7,8 +7,8 @@ use crate::layout::{class_settings, shaper_settings};
 use weirgate_aqm::{Discipline, Settings, ShaperRule};
 use zerocopy::FromZeros;
 
-/// What the map has, read, with this discipline beside those of the kit; `None` where
-/// [`encode`] could not have made it.
+/// Converts the contents of the map. `own` is a discipline in addition to those of the kit.
+/// Returns `None` if [`encode`] cannot have produced the contents.
 pub(super) fn decode(settings: &shaper_settings, own: Option<Discipline>) -> Option<Classes> {
     let disciplines = Discipline::all();
     let own = own.map(|own| (own.leaf_number(), own));
@@ -31,12 +31,12 @@ pub(super) fn decode(settings: &shaper_settings, own: Option<Discipline>) -> Opt
     })
 }
 
-/// What the map is to have.
+/// Converts classes to the contents of the map.
 ///
 /// # Errors
 ///
-/// Occurs where classes are none or too many, none of them is for the packets that name
-/// none, or one has a discipline that the program lacks.
+/// Returns an error if there are no classes or too many, if the default class does not exist, or
+/// if the program lacks a discipline.
 pub(super) fn encode(
     setup: &Classes,
     own: Option<Discipline>,
@@ -79,15 +79,15 @@ pub(super) fn encode(
     Ok(settings)
 }
 
-/// The numbers of classes that the map has, each at its place.
+/// Returns the class identifiers in the map, in order.
 pub(super) fn ids(settings: &shaper_settings) -> Vec<u32> {
     let classes = settings.class.iter().take(settings.classes as usize);
     classes.map(|class| class.rule.classid).collect()
 }
 
-/// The same classes, each where it is already: its queue is there. Others take
-/// places that are free; one that stays free before the last is a class that
-/// has no number.
+/// Orders the wanted classes so that existing ones keep their places, where their queues are.
+/// New classes take free places. A place before the last class that stays free gets an entry
+/// with identifier 0.
 pub(super) fn arranged(there: &[u32], wanted: &Classes) -> Classes {
     let at = |id: u32| there.iter().position(|own| *own == id);
     let mut slots: Vec<Option<&Class>> = vec![None; CLASSES.max(wanted.classes.len())];
@@ -200,7 +200,7 @@ mod tests {
         let there = classes(&[7, 8, 9], 0);
         let next = arranged(&ids(&there), &classes(&[9, 5, 7], 1));
         assert_eq!((ids(&next), next.other), (vec![7, 5, 9], 1));
-        // A hole that nobody fills, and a class that fills it later.
+        // A free place, and a class that takes it later.
         let next = arranged(&ids(&there), &classes(&[9], 0));
         assert_eq!((ids(&next), next.other), (vec![0, 0, 9], 2));
         let next = arranged(&ids(&next), &classes(&[9, 4], 0));

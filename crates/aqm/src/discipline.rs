@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list of disciplines, with the names and units of their parameters and statistics.
+//! The disciplines, with the names and units of their parameters and statistics.
 
 use crate::ffi::{self, RawDescriptor, RawRow};
 use crate::own::Own;
@@ -11,124 +11,123 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub struct Discipline {
     pub(crate) raw: &'static RawDescriptor,
-    /// What is known of one that is not part of this library.
+    /// Further data of a discipline that is not part of this library.
     pub(crate) own: Option<&'static Own>,
 }
 
-/// A parameter, a number of state, or a statistic.
+/// A parameter, a state variable, or a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Its name, which ends in its unit where it has one.
+    /// The name, which ends in the unit if there is one.
     pub name: &'static str,
-    /// The unit: a word; or a word and `/2^n` for fixed point; or words
-    /// separated by `|` for 0, 1, 2 and so on.
+    /// The unit: a word; a word and `/2^n` for fixed point; or words separated by `|` that name
+    /// the values 0, 1, 2 and so on.
     pub unit: &'static str,
-    /// What it is.
+    /// The description.
     pub help: &'static str,
-    /// The default value (parameters only).
+    /// The default value (only for parameters).
     pub default: u64,
-    /// Smallest value allowed (parameters only).
+    /// The smallest allowed value (only for parameters).
     pub least: u64,
-    /// Largest value allowed (parameters only).
+    /// The largest allowed value (only for parameters).
     pub most: u64,
 }
 
-/// Where in an instance's memory things lie, in bytes from its beginning. The
-/// kernel's instances have the same layout.
+/// The layout of an instance's memory, as ranges of byte offsets. Instances in the kernel have
+/// the same layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The whole, without slots.
+    /// The size without slots.
     pub size: usize,
     /// [`crate::Link`].
     pub link: Range<usize>,
-    /// One `u64` for each parameter.
+    /// A `u64` for each parameter.
     pub params: Range<usize>,
-    /// One `u64` for each number of state in the table, then what it does not
+    /// A `u64` for each state variable in the table, followed by state that the table does not
     /// describe.
     pub vars: Range<usize>,
-    /// One `u64` for each statistic.
+    /// A `u64` for each statistic.
     pub stats: Range<usize>,
-    /// One `u64` for each of [`Discipline::counters`], then drops, then marks
-    /// by reason.
+    /// A `u64` for each of [`Discipline::counters`], then drops by reason, then marks by reason.
     pub counts: Range<usize>,
 }
 
 impl Discipline {
-    /// All of the kit, by their numbers, as `aqm/disciplines.txt` lists them.
+    /// Returns the disciplines of the kit by number, in the order of `aqm/disciplines.txt`.
     pub fn all() -> Vec<Self> {
         let kit = ffi::KIT.iter();
         kit.map(|raw| Self { raw, own: None }).collect()
     }
 
-    /// Those that come with the laboratory's program as sources, for this machine alone:
-    /// a file with the kernel's programs is built of each (`weirgate-lab aqm build`).
+    /// Returns the disciplines that the laboratory's program contains for this machine. For the
+    /// kernel, `weirgate-lab aqm build` compiles a file from the sources of each.
     pub fn of_the_lab() -> Vec<Self> {
         let lab = ffi::LAB.iter();
         lab.map(|raw| Self { raw, own: None }).collect()
     }
 
-    /// The names of [`Discipline::of_the_lab`]. A program that uses only this does not contain the
-    /// disciplines.
+    /// Returns the names of [`Discipline::of_the_lab`]. A program that uses only this function
+    /// does not contain the disciplines.
     pub fn lab_names() -> &'static [&'static str] {
         &ffi::LAB_NAMES
     }
 
-    /// All of the kit, then those of the laboratory.
+    /// Returns the disciplines of the kit, then those of the laboratory.
     pub fn every() -> Vec<Self> {
         let mut every = Self::all();
         every.extend(Self::of_the_lab());
         every
     }
 
-    /// The one of that name in the kit.
+    /// Returns the discipline of the kit with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|one| one.name() == name)
     }
 
-    /// Its name, as in `aqm/NAME.c`.
+    /// Returns the name, as in `aqm/NAME.c`.
     pub fn name(self) -> &'static str {
         text(self.raw.name)
     }
 
-    /// What it is, in a line.
+    /// Returns a description in one line.
     pub fn summary(self) -> &'static str {
         text(self.raw.summary)
     }
 
-    /// What an administrator may set.
+    /// Returns the parameters.
     pub fn params(self) -> Vec<Row> {
         // SAFETY: C states how many rows the table has.
         unsafe { rows(self.raw.params, self.raw.params_count) }
     }
 
-    /// The described part of its state.
+    /// Returns the state variables that it describes.
     pub fn vars(self) -> Vec<Row> {
         // SAFETY: C states how many rows the table has.
         unsafe { rows(self.raw.vars, self.raw.vars_count) }
     }
 
-    /// What it counts beside [`Discipline::counters`].
+    /// Returns its own statistics, besides [`Discipline::counters`].
     pub fn stats(self) -> Vec<Row> {
         // SAFETY: C states how many rows the table has.
         unsafe { rows(self.raw.stats, self.raw.stats_count) }
     }
 
-    /// What the hosts count for every discipline.
+    /// Returns the statistics that the hosts keep for every discipline.
     pub fn counters() -> Vec<Row> {
         counters()
     }
 
-    /// How many queues it uses.
+    /// Returns the number of queues that it uses.
     pub fn queues(self) -> u32 {
         self.raw.queues
     }
 
-    /// How many packets an instance holds at most.
+    /// Returns how many packets an instance can hold.
     pub fn packets(self) -> u32 {
         self.raw.packets
     }
 
-    /// Where an instance keeps what.
+    /// Returns the layout of an instance's memory.
     pub fn layout(self) -> Layout {
         let part = |offset: u32, bytes: u32| offset as usize..(offset + bytes) as usize;
         let raw = self.raw;
@@ -158,13 +157,13 @@ impl PartialEq for Discipline {
 
 impl Eq for Discipline {}
 
-/// Why a packet may be marked or dropped, by number: `name` is the word.
+/// Returns the reasons for marking or dropping a packet, by number; `name` is the word.
 pub fn reasons() -> Vec<Row> {
     // SAFETY: C states how many rows the table has.
     unsafe { rows((&raw const ffi::aqm_reasons).cast(), ffi::aqm_reasons_count) }
 }
 
-/// What both hosts count.
+/// Returns the statistics that both hosts keep.
 pub(crate) fn counters() -> Vec<Row> {
     // SAFETY: C states how many rows the table has.
     unsafe { rows((&raw const ffi::aqm_counts).cast(), ffi::aqm_counts_count) }
@@ -172,7 +171,7 @@ pub(crate) fn counters() -> Vec<Row> {
 
 /// # Safety
 ///
-/// `count` rows lie at `first`, constant.
+/// There must be `count` constant rows at `first`.
 unsafe fn rows(first: *const RawRow, count: u32) -> Vec<Row> {
     (0..count as usize)
         .map(|index| {
@@ -190,7 +189,7 @@ unsafe fn rows(first: *const RawRow, count: u32) -> Vec<Row> {
         .collect()
 }
 
-/// A string literal of C.
+/// Converts a string literal of C.
 fn text(literal: *const c_char) -> &'static str {
     // SAFETY: every pointer in the tables is to a string literal.
     unsafe { CStr::from_ptr(literal) }

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures and functions of `aqm/host/native/native.h` and
-//! `aqm/include/aqm.h`. A test compares every size and offset with C's own.
+//! The structures and functions of `aqm/host/native/native.h` and `aqm/include/aqm.h`. A test
+//! compares every size and offset with that of C.
 
 use std::ffi::{c_char, c_void};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The facts about a packet that a discipline gets.
+/// The properties of a packet that a discipline can see.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
-    /// When it came, in nanoseconds.
+    /// The time of arrival in nanoseconds.
     pub arrived_ns: u64,
-    /// Bytes, as the device counts them.
+    /// The size in bytes, as the device counts it.
     pub len: u32,
-    /// Bytes on the wire: [`Link::wire_bytes`].
+    /// The size on the wire in bytes: [`Link::wire_bytes`].
     pub wire: u32,
-    /// Hash of what defines its flow.
+    /// The hash of the fields that define its flow.
     pub flow: u32,
-    /// The two ECN bits of its IP header; 0 where nothing can be marked.
+    /// The two ECN bits of its IP header; 0 if nothing can be marked.
     pub ecn: u32,
 }
 
-/// The link that a queue feeds.
+/// The link after a queue.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, FromBytes, Immutable, IntoBytes)]
 pub struct Link {
-    /// Rate on the wire in bytes a second; 0 where it is unknown.
+    /// The rate on the wire in bytes a second; 0 if it is unknown.
     pub rate_bytes_s: u64,
-    /// The largest packet, as the device counts.
+    /// The largest packet in bytes, as the device counts it.
     pub mtu_bytes: u32,
-    /// What the wire adds to what the device counts; may be negative.
+    /// Bytes that the wire adds to the size that the device counts; may be negative.
     pub overhead_bytes: i32,
-    /// The smallest frame, overhead included.
+    /// The smallest frame in bytes, including overhead.
     pub mpu_bytes: u32,
-    /// How frames are cut up: 0 not at all, 1 ATM cells, 2 PTM code words.
+    /// How frames are split: 0 not at all, 1 into ATM cells, 2 into PTM code words.
     pub framing: u32,
-    /// The queue length of the device, in packets; 0 for none.
+    /// The length of the device's transmit queue in packets; 0 for none.
     pub queue_packets: u32,
-    /// The most packets that the host can hold; 0 for as many as it can.
+    /// The largest number of packets that the host should hold; 0 for as many as it can.
     pub room_packets: u32,
 }
 
@@ -97,22 +97,21 @@ pub(crate) struct RawDescriptor {
 // SAFETY: a descriptor is constant data: strings, numbers and functions.
 unsafe impl Sync for RawDescriptor {}
 
-// `KIT` and `LAB`: the descriptors of the disciplines in `aqm/disciplines.txt`; and
-// `LAB_NAMES`.
+// `KIT` and `LAB`, the descriptors of the disciplines in `aqm/disciplines.txt`; and `LAB_NAMES`.
 include!(concat!(env!("OUT_DIR"), "/disciplines.rs"));
 
-/// Of `enum aqm_needs`.
+/// Flags of `enum aqm_needs`.
 pub(crate) const NEEDS_QUEUE: u32 = 32;
 pub(crate) const NEEDS_RANDOM_OUT: u32 = 128;
 pub(crate) const NEEDS_ECN: u32 = 256;
 
-/// Calls for evictions after one arrival (`AQM_EVICT_CALLS`).
+/// The largest number of calls for evictions after one arrival (`AQM_EVICT_CALLS`).
 pub(crate) const EVICT_CALLS: usize = 65;
 
-/// Bytes of `struct aqm_last`, which lies before the room.
+/// The size of `struct aqm_last`, which precedes the room.
 pub(crate) const LAST_BYTES: usize = 16;
 
-/// Bytes of a slot behind the instance (`struct aqm_slot`).
+/// The size of a slot after the instance (`struct aqm_slot`).
 pub const SLOT_BYTES: usize = size_of::<Packet>() + 8;
 
 unsafe extern "C" {
@@ -131,8 +130,8 @@ unsafe extern "C" {
 unsafe impl Sync for RawRow {}
 
 impl Link {
-    /// What a packet that the device counts as `len` bytes takes on the wire,
-    /// as `aqm_wire()` works it out for every host.
+    /// Returns the bytes on the wire of a packet with `len` bytes by the device's count,
+    /// calculated by `aqm_wire()` as on every host.
     pub fn wire_bytes(&self, len: u32) -> u32 {
         // SAFETY: the function reads one Link, whose layout is C's.
         unsafe { aqm_test_wire(self, len) }
@@ -185,7 +184,7 @@ mod tests {
             offset_of!(RawDescriptor, virtual_count),
             SLOT_BYTES,
             LAST_BYTES,
-            // Counters: one for each row, then drops and marks by reason.
+            // Counters: one for each row, followed by drops and marks by reason.
             8 * (crate::discipline::counters().len() + 2 * crate::reasons().len()),
         ];
         // SAFETY: C states how many numbers there are.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The file of a recording, version 1.
 //!
-//! It begins with lines of text: `weirgate aqm recording 1`, then a name and a
-//! value a line (`discipline`, `device`, `kernel`, `verdicts yes|no`, `order
-//! little|big`), then an empty line. What follows is binary, in that byte
-//! order: for every record its length in 4 bytes, then the record as
-//! `aqm/host/record.h` has it. The last is the length 0 and the CRC-32 of
-//! everything before it, so that a file that was cut off is known.
+//! It begins with lines of text: `weirgate aqm recording 1`, then a name and a value on each
+//! line (`discipline`, `device`, `kernel`, `verdicts yes|no`, `order little|big`), then an empty
+//! line. The rest is binary, in that byte order. Each record has its length in 4 bytes, followed
+//! by the record as in `aqm/host/record.h`. The end is a length of 0 and the CRC-32 of
+//! everything before it, which reveals a truncated file.
 
 use crate::record::{EventKind, Record};
 use std::fmt::Write as _;
@@ -14,49 +13,49 @@ use thiserror::Error;
 
 const MAGIC: &str = "weirgate aqm recording 1";
 
-/// The longest record that a reader takes: a whole instance has less.
+/// The longest record that a reader accepts; a whole instance is shorter.
 const LONGEST: usize = 1 << 24;
 
-/// The configuration of a recording as a whole.
+/// The header of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
-    /// The discipline that was recorded; empty for a capture.
+    /// The recorded discipline; empty for a capture of packets.
     pub discipline: String,
-    /// The device or file that it is of.
+    /// The device or file that was recorded.
     pub device: String,
-    /// The kernel's release; empty where it is not known.
+    /// The kernel's release; empty if it is unknown.
     pub kernel: String,
-    /// Whether it holds states and verdicts, or packets only.
+    /// Whether it contains states and verdicts; otherwise it contains only packets.
     pub verdicts: bool,
 }
 
-/// Occurs when a file is no recording, or was damaged.
+/// The error of a file that is not a recording, or is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FileError {
-    /// The first lines are not there.
+    /// The header is incomplete or malformed.
     #[error("line {line}: {what}")]
     Header {
-        /// Which line.
+        /// The number of the line.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// It ends before its end.
+    /// The file is truncated.
     #[error("byte {0}: the recording was cut off")]
     Short(usize),
-    /// It was changed.
+    /// The checksum differs.
     #[error("the recording was changed: its checksum is another one")]
     Checksum,
 }
 
-/// Makes a file, piece by piece.
+/// Writes a recording piece by piece.
 #[derive(Debug, Default)]
 pub struct Writer {
     checksum: Checksum,
 }
 
 impl Writer {
-    /// The file's first bytes.
+    /// Returns the first bytes of the file.
     pub fn begin(&mut self, about: &About) -> Vec<u8> {
         let order = if cfg!(target_endian = "little") {
             "little"
@@ -78,14 +77,14 @@ impl Writer {
         self.counted(text.into_bytes())
     }
 
-    /// One record.
+    /// Returns the bytes of one record.
     pub fn record(&mut self, record: &[u8]) -> Vec<u8> {
         let mut bytes = (record.len() as u32).to_ne_bytes().to_vec();
         bytes.extend(record);
         self.counted(bytes)
     }
 
-    /// The file's last bytes.
+    /// Returns the last bytes of the file.
     pub fn end(mut self) -> Vec<u8> {
         let mut bytes = self.counted(0_u32.to_ne_bytes().to_vec());
         bytes.extend(self.checksum.value().to_ne_bytes());
@@ -98,17 +97,17 @@ impl Writer {
     }
 }
 
-/// A recording as a file has it.
+/// A parsed recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording<'b> {
-    /// What it is of.
+    /// The header.
     pub about: About,
-    /// Its records, as [`crate::Mirror::take`] takes them.
+    /// The records, in the form of [`crate::Mirror::take`].
     pub records: Vec<&'b [u8]>,
 }
 
 impl<'b> Recording<'b> {
-    /// Reads a whole file.
+    /// Parses a whole file.
     pub fn read(bytes: &'b [u8]) -> Result<Self, FileError> {
         let (about, mut at) = header(bytes)?;
         let mut records = Vec::new();
@@ -137,10 +136,10 @@ impl<'b> Recording<'b> {
         }
     }
 
-    /// Packets that came, in order, without the verdicts of a discipline.
+    /// Returns the packets that arrived, in order, without verdicts.
     pub fn arrivals(&self) -> Vec<Record> {
-        // Slots have another length, and an instance that had a record's would
-        // be the first after a state; neither is an arrival.
+        // Skip the parts of a state. They are recognised by their number, because an instance
+        // can have the length of a record.
         let mut parts = 0;
         let mut arrivals = Vec::new();
         for bytes in &self.records {
@@ -161,7 +160,7 @@ impl<'b> Recording<'b> {
     }
 }
 
-/// The lines of text; and where the records begin.
+/// Parses the header, and returns where the records begin.
 fn header(bytes: &[u8]) -> Result<(About, usize), FileError> {
     let mut about = About::default();
     let mut at = 0;

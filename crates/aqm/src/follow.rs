@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An instance as plain memory: calls single functions of its host, and copies whole states in and
-//! out, for [`crate::Mirror`].
+//! Access to the memory of an instance: calls single functions of its host, and copies whole
+//! states in and out, for [`crate::Mirror`].
 
 use crate::ffi::{LAST_BYTES, Link, Packet, RawVerdict, SLOT_BYTES};
 use crate::queue::Queue;
@@ -9,25 +9,25 @@ use weirgate_units::Arrange as _;
 use zerocopy::{FromBytes, IntoBytes};
 
 impl Queue<()> {
-    /// `NAME_host_arrive()`.
+    /// Calls `NAME_host_arrive()`.
     pub(crate) fn call_arrive(
         &mut self,
         packet: &Packet,
         random: u32,
         verdict: &mut RawVerdict,
     ) -> u32 {
-        // SAFETY: the memory holds an instance and all its slots; C looks at
-        // every number in it before it uses it as an index.
+        // SAFETY: the memory holds an instance and all its slots; C checks every number in it
+        // before using it as an index.
         unsafe { (self.discipline.raw.arrive)(self.raw(), packet, random, verdict) }
     }
 
-    /// `NAME_host_evict()`.
+    /// Calls `NAME_host_evict()`.
     pub(crate) fn call_evict(&mut self, now_ns: u64) -> u32 {
         // SAFETY: as above.
         unsafe { (self.discipline.raw.evict)(self.raw(), now_ns) }
     }
 
-    /// `NAME_host_depart()`.
+    /// Calls `NAME_host_depart()`.
     pub(crate) fn call_depart(
         &mut self,
         now_ns: u64,
@@ -38,21 +38,21 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.depart)(self.raw(), now_ns, random, verdict) }
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn settings(&self) -> Settings {
         let own = &self.memory[self.layout.params.start / 8..self.layout.params.end / 8];
-        // An instance only ever takes over what is within its ranges.
+        // An instance only accepts parameters within their ranges.
         Settings::from_values(self.discipline, own)
             .unwrap_or_else(|| Settings::new(self.discipline))
     }
 
-    /// The link as it was given it.
+    /// Returns the link that it was configured with.
     pub fn link(&self) -> Link {
         let words = &self.memory[self.layout.link.start / 8..self.layout.link.end / 8];
         Link::read_from_bytes(words.as_bytes()).unwrap_or_default()
     }
 
-    /// The packets that wait, in the order in which they came.
+    /// Returns the queued packets, queue by queue, each in order of arrival.
     pub fn waiting(&self) -> Vec<Packet> {
         let fifos = self.discipline.raw.room_offset as usize / 8 + 2;
         let heads = self.memory[fifos..]
@@ -60,7 +60,7 @@ impl Queue<()> {
             .take(self.discipline.queues() as usize);
         let mut found = Vec::new();
         for head in heads {
-            // A list is not followed further than there are slots, whatever it says.
+            // Bound the length by the number of slots, in case the list is corrupt.
             let first = *head as u32;
             let next = |index: &u32| Some(self.slot(*index)?.1);
             let slots = std::iter::successors(Some(first), next);
@@ -71,7 +71,7 @@ impl Queue<()> {
         found
     }
 
-    /// A packet in a slot, and the number of the slot behind it.
+    /// Returns the packet in a slot, and the index of the next slot.
     fn slot(&self, index: u32) -> Option<(Packet, u32)> {
         let at = (self.layout.size + (index as usize).checked_sub(1)? * SLOT_BYTES) / 8;
         let words = self.memory.get(at..at + SLOT_BYTES / 8)?;
@@ -86,12 +86,11 @@ impl Queue<()> {
         Some((packet, half(words[3], false)))
     }
 
-    /// Empties it as the kernel does when a qdisc is reset: what was counted
-    /// stays.
+    /// Empties the queue as the kernel does on a reset of the qdisc; counters stay.
     pub(crate) fn reset(&mut self) {
         let layout = &self.layout;
         let room = self.discipline.raw.room_offset as usize;
-        // `struct aqm_last` is just before it.
+        // `struct aqm_last` precedes the room.
         let last = room - LAST_BYTES;
         let fifos = room + 16;
         let fifos = fifos..fifos + 8 * self.discipline.queues() as usize;
@@ -108,10 +107,10 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.setup)(self.raw()) };
     }
 
-    /// Takes over an instance and its first slots. It is set up as on the host
-    /// that gave it, so that what derives from link and parameters is the same.
-    /// False where parameters are out of range, or where the instance could hold
-    /// more than there is room for.
+    /// Replaces the state by that of another host: an instance and its first slots. The setup
+    /// then runs as on that host, so that values derived from link and parameters are equal.
+    /// Returns false if parameters are out of range, or if the instance could hold more packets
+    /// than there are slots.
     pub(crate) fn take_over(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() < self.layout.size || !bytes.len().is_multiple_of(8) {
             return false;
@@ -135,13 +134,13 @@ impl Queue<()> {
         true
     }
 
-    /// Takes link and parameters over and sets up, as the other host did before
-    /// it gave this state.
+    /// Copies link and parameters and runs the setup, as the other host did before it recorded
+    /// this state.
     pub(crate) fn take_over_settings(&mut self, bytes: &[u8]) {
         let params = self.layout.params.clone();
         let own = words(&bytes[params.clone()]);
         if Settings::from_values(self.discipline, &own).is_none() {
-            // The comparison will say so.
+            // The comparison will report it.
             return;
         }
         let link = self.layout.link.clone();
@@ -153,9 +152,8 @@ impl Queue<()> {
         unsafe { (self.discipline.raw.setup)(self.raw()) };
     }
 
-    /// Where the own state differs from another host's, for people; `None`
-    /// where it is the same to the last bit, slots included. The host's own
-    /// word in the instance does not count.
+    /// Describes the first difference from another host's state; `None` if all bits are equal,
+    /// including the slots. The word of the instance that is private to the host is ignored.
     pub(crate) fn difference(&self, bytes: &[u8]) -> Option<String> {
         let host = self.discipline.raw.room_offset as usize / 8 + 1;
         let other = words(bytes);
@@ -166,7 +164,7 @@ impl Queue<()> {
         Some(format!("{name} is {own} here, {} there", other[at]))
     }
 
-    /// What lies at a byte of the memory.
+    /// Describes what is stored at an offset of the memory.
     fn place(&self, at: usize) -> String {
         let layout = &self.layout;
         let one = self.discipline;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A user's own disciplines, which a router has in a folder, by name. Policies name them as they
-//! name those of the kit.
+//! A user's own disciplines, installed in a folder of the router. Policies name them like those
+//! of the kit.
 //!
-//! Whoever reads policies looks through the folder first ([`scan`]). What it found stands
-//! for the process as the list of the kit's disciplines does, so that to read a policy
-//! needs no file.
+//! A program that reads policies scans the folder once ([`scan`]). The process keeps the result,
+//! so that parsing a policy needs no file access.
 
 use crate::discipline::Discipline;
 use std::fs;
@@ -12,16 +11,16 @@ use std::path::Path;
 use std::sync::RwLock;
 use weirgate_units::Arrange as _;
 
-/// Where a router has them, as `NAME.so`.
+/// The folder of installed disciplines, as `NAME.so`.
 pub const INSTALLED: &str = "/etc/weirgate/disciplines";
 
-/// By name: the discipline, or why it is not one.
+/// Names with the discipline, or with the reason why the file is not one.
 type Found = Vec<(String, Result<Discipline, String>)>;
 
 static FOUND: RwLock<Found> = RwLock::new(Vec::new());
 
-/// Looks through a folder for files that were built with the kit of this number. A folder
-/// that is not there has none.
+/// Scans a folder for files that were built with the kit of this number. A missing folder counts
+/// as empty.
 pub fn scan(folder: &Path, kit: u64) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let of_kind = |path: &Path| path.extension().is_some_and(|kind| kind == "so");
@@ -57,22 +56,22 @@ fn open(path: &Path, name: &str, kit: u64) -> Result<Discipline, String> {
 }
 
 impl Discipline {
-    /// The one of that name in the folder, or why its file is none; `None` where there is
-    /// no such file.
+    /// Returns the installed discipline of this name, or the reason why its file is not one;
+    /// `None` if there is no file.
     pub fn installed(name: &str) -> Option<Result<Self, String>> {
         let found = FOUND.read().ok()?;
         let own = found.iter().find(|(own, _)| own == name);
         own.map(|(_, read)| read.clone())
     }
 
-    /// Names of files in the folder, whether they are disciplines or not.
+    /// Returns the names of all files in the folder, including invalid ones.
     pub fn installed_names() -> Vec<String> {
         let found = FOUND.read();
         let names = found.map(|found| found.iter().map(|(name, _)| name.clone()).collect());
         names.unwrap_or_default()
     }
 
-    /// One of the kit, or of the folder.
+    /// Returns a discipline of the kit or of the folder.
     pub fn any_named(name: &str) -> Option<Self> {
         Self::named(name).or_else(|| Self::installed(name)?.ok())
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queueing disciplines of `aqm/`, built for this machine: the native host, one of two.
+//! The queueing disciplines of `aqm/`, compiled for this machine: the native host, one of two.
 //!
-//! The same C runs in the kernel, where crate bpf puts it. Here it is a
-//! library for tests, simulations and replays: no clock, no random numbers, no
-//! packets of its own. The caller of [`Queue`] supplies time and random numbers, so that the same
-//! calls always give the same verdicts.
+//! The same C code runs in the kernel, into which crate bpf loads it. Here it is a library for
+//! tests, simulations and replays, without its own clock, random numbers or packets. The caller
+//! of [`Queue`] supplies time and random numbers, so that the same calls always give the same
+//! verdicts.
 //!
 //! [`Discipline`] also has the names, units, defaults and ranges of all parameters and statistics,
 //! for both hosts.
@@ -72,6 +72,6 @@ pub use seal::{SealError, check as check_seal, seal};
 pub use settings::{ONLY_MARKS, Settings, SettingsError};
 pub use shaper::{Shaper, ShaperDeparture, ShaperRule};
 
-/// The kit's shared arithmetic, for tests of it.
+/// The arithmetic that all disciplines share, exposed for tests.
 #[doc(hidden)]
 pub mod arithmetic;

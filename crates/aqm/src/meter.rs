@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meters of `aqm/include/conditioner.h`, built for this machine: they give a traffic
+//! The meters of `aqm/include/conditioner.h`, compiled for this machine. They tell a traffic
 //! conditioner the colour of each packet (RFC 3290 section 5).
 
 use std::fmt;
@@ -8,9 +8,9 @@ use std::fmt;
 const MOST_RATE: u64 = 12_500_000_000;
 /// The largest burst (`METER_MOST_BURST`).
 const MOST_BURST: u64 = (1 << 29) - 1;
-/// The longest interval: what a rate brings in one has to fit in 47 bits.
+/// The longest interval: the bytes of a rate in one interval must fit in 47 bits.
 const MOST_INTERVAL: u64 = 1_000_000_000_000;
-/// One as a ratio (`AQM_ONE`).
+/// The ratio 1 in fixed point (`AQM_ONE`).
 const ONE: u64 = 1 << 32;
 
 /// A meter's verdict on a packet, from the best colour to the worst.
@@ -20,20 +20,20 @@ pub enum Colour {
     Green,
     /// Beyond it, within the excess burst or the peak rate.
     Yellow,
-    /// Beyond everything.
+    /// Beyond all of these.
     Red,
 }
 
-/// How a meter measures. Rates are in bytes a second, from 1 to 100 Gbit/s;
-/// bursts in bytes, less than 2^29.
+/// How a meter measures. Rates are in bytes a second, up to 100 Gbit/s; bursts are in bytes,
+/// below 2^29.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeterKind {
     /// One token bucket: green within rate and burst, else red (RFC 3290
     /// section 5.1.3).
     Bucket {
-        /// How fast tokens come.
+        /// The rate of tokens.
         rate: u64,
-        /// How many the bucket holds.
+        /// The depth of the bucket.
         burst: u64,
     },
     /// The single rate three colour marker of RFC 2697.
@@ -56,26 +56,25 @@ pub enum MeterKind {
         /// PBS.
         peak_burst: u64,
     },
-    /// At most a rate's bytes in each interval (RFC 3290 section 5.1.1).
+    /// At most the bytes of a rate in each interval (RFC 3290 section 5.1.1).
     Average {
         /// The rate.
         rate: u64,
         /// Delta in nanoseconds, up to 1000 s.
         interval: u64,
     },
-    /// An exponentially weighted moving average of what is offered (RFC 3290
-    /// section 5.1.2).
+    /// An exponentially weighted moving average of the offered traffic (RFC 3290 section 5.1.2).
     Moving {
         /// The rate.
         rate: u64,
         /// Delta in nanoseconds, up to 1000 s.
         interval: u64,
-        /// Gain in 2^-32, above 0 and at most 2^32.
+        /// The gain in units of 2^-32, above 0 and at most 2^32.
         gain: u64,
     },
 }
 
-/// A figure of a meter that is out of its range.
+/// A parameter of a meter that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterError {
     what: &'static str,
@@ -98,7 +97,8 @@ impl fmt::Display for MeterError {
 
 impl std::error::Error for MeterError {}
 
-/// `struct meter_params` (`aqm/include/conditioner.h`), which says what each number is.
+/// The parameters as `struct meter_params` (`aqm/include/conditioner.h`), which documents the
+/// fields.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "C documents them")]
@@ -113,7 +113,7 @@ pub struct MeterParams {
     pub aware: u32,
 }
 
-/// `struct meter_vars`: its owner is C.
+/// `struct meter_vars`, which only C reads.
 type Vars = [u64; 8];
 
 unsafe extern "C" {
@@ -127,11 +127,11 @@ unsafe extern "C" {
 }
 
 impl MeterParams {
-    /// Whether a meter can measure by these numbers.
+    /// Checks the parameters.
     ///
     /// # Errors
     ///
-    /// Occurs where one is out of its range.
+    /// Returns an error if one is out of range.
     pub fn check(&self) -> Result<(), MeterError> {
         within("rate", self.rate, 1, MOST_RATE)?;
         match self.kind {
@@ -202,7 +202,7 @@ impl MeterParams {
     }
 }
 
-/// One meter and its state. It is full when its first packet comes.
+/// A meter and its state. Its buckets are full when the first packet arrives.
 #[derive(Debug, Clone)]
 pub struct Meter {
     params: MeterParams,
@@ -210,7 +210,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A colour-blind one, or one that heeds the colours packets bring.
+    /// Makes a meter, which is colour-aware if `aware` is set and otherwise colour-blind.
     pub fn new(kind: MeterKind, aware: bool) -> Result<Self, MeterError> {
         let params = MeterParams::of(kind, aware);
         params.check()?;
@@ -220,12 +220,11 @@ impl Meter {
         })
     }
 
-    /// The colour of an IP packet of so many bytes at a time in nanoseconds;
-    /// it brings a colour, which a colour-blind meter ignores. A time before
-    /// the last packet's counts as the last packet's.
+    /// Returns the colour of an IP packet of `bytes`. `brings` is its earlier colour, which a
+    /// colour-blind meter ignores. A time before that of the last packet counts as that time.
     pub fn colour(&mut self, bytes: u32, brings: Colour, now_ns: u64) -> Colour {
-        // SAFETY: both structures are C's own in size (a test compares them)
-        // and stay where they are while the function runs.
+        // SAFETY: both structures have the size that C expects (a test compares them), and do
+        // not move during the call.
         let colour = unsafe {
             meter_native_colour(
                 &raw mut self.vars,
@@ -265,7 +264,7 @@ mod tests {
 
     #[test]
     fn both_structures_have_the_size_that_c_gives_them() {
-        // SAFETY: C defines two constant numbers of that name.
+        // SAFETY: C defines this array of two constants.
         let theirs = unsafe { meter_layout };
         assert_eq!(
             [size_of::<MeterParams>(), size_of::<Vars>()].map(|n| n as u32),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes the native host follow another one by its records, verdict by verdict and state by state.
+//! Lets the native host replay the records of another host, and compares verdicts and states.
 
 use crate::discipline::{Discipline, Row};
 use crate::ffi::{RawVerdict, SLOT_BYTES};
@@ -8,66 +8,66 @@ use crate::record::{EventKind, Record};
 use crate::settings::Settings;
 use thiserror::Error;
 
-/// Occurs when records do not lead where the other host went.
+/// The error of a record that cannot be replayed, or that leads to another result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MirrorError {
-    /// Bytes that are no record.
+    /// The bytes are not a record.
     #[error("record {at} cannot be read: {what}")]
     Malformed {
-        /// Which record, counted from 0.
+        /// The index of the record, from 0.
         at: u64,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
     /// Records are missing.
     #[error("{missing} records before record {at} were lost")]
     Lost {
-        /// Which record, counted from 0.
+        /// The index of the record, from 0.
         at: u64,
         /// How many are missing.
         missing: u32,
     },
-    /// A verdict is another one.
+    /// The verdict differs.
     #[error("record {at}: {event} gave {recorded}, here it gives {own}")]
     Verdict {
-        /// Which record, counted from 0.
+        /// The index of the record, from 0.
         at: u64,
         /// `arrive`, `depart`, ...
         event: &'static str,
-        /// What was recorded.
+        /// The recorded verdict.
         recorded: String,
-        /// What came out here.
+        /// The verdict of this host.
         own: String,
     },
-    /// The state is another one.
+    /// The state differs.
     #[error("record {at}: the states differ: {what}")]
     State {
-        /// Which record, counted from 0.
+        /// The index of the record, from 0.
         at: u64,
-        /// Where.
+        /// Where it differs.
         what: String,
     },
 }
 
-/// What a record was.
+/// The meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// Part of a state that is not whole yet.
+    /// A part of a state that is still incomplete.
     Part,
-    /// The first state, which was taken over.
+    /// The first state, which was adopted.
     Began,
-    /// A later state, which is the same as the own.
+    /// A later state, which equals that of this host.
     Compared,
-    /// An event, with the same verdict.
+    /// An event with the same verdict.
     Event(Record),
 }
 
-/// A native instance that follows records.
+/// A native instance that replays records.
 #[derive(Debug)]
 pub struct Mirror {
     discipline: Discipline,
     queue: Option<Queue<()>>,
-    /// A state that is coming: its record, the instance, slots so far.
+    /// An incomplete state: its record, and the instance and slots received so far.
     coming: Option<(Record, Vec<u8>)>,
     next: Option<u32>,
     records: u64,
@@ -75,7 +75,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// One that waits for its first state.
+    /// Makes a mirror that waits for its first state.
     pub fn new(discipline: Discipline) -> Self {
         Self {
             discipline,
@@ -87,34 +87,34 @@ impl Mirror {
         }
     }
 
-    /// Passes over what comes until a state begins: for going on after a loss.
+    /// Ignores records until the next state, to continue after a loss.
     pub fn skip_to_state(&mut self) {
         self.skipping = true;
     }
 
-    /// The instance, once there is one.
+    /// Returns the instance, once there is one.
     pub fn queue(&self) -> Option<&Queue<()>> {
         self.queue.as_ref()
     }
 
-    /// The instance, once there is one, by itself.
+    /// Consumes the mirror, and returns the instance if there is one.
     pub fn into_queue(self) -> Option<Queue<()>> {
         self.queue
     }
 
-    /// Every described number of its state.
+    /// Returns the state variables that the discipline describes.
     pub fn vars(&self) -> Vec<(Row, u64)> {
         let rows = self.discipline.vars().into_iter();
         rows.filter_map(|row| Some((row, self.queue.as_ref()?.var(row.name)?)))
             .collect()
     }
 
-    /// How many records it has taken.
+    /// Returns how many records were processed.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Takes what a host recorded, in order, as it gave it.
+    /// Replays the next record of a host.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Taken, MirrorError> {
         let at = self.records;
         self.records += 1;
@@ -162,7 +162,7 @@ impl Mirror {
         Ok(Taken::Event(record))
     }
 
-    /// One part more of a state.
+    /// Appends a part of a state.
     fn part(&mut self, at: u64, record: Record, parts: Vec<u8>) -> Result<Taken, MirrorError> {
         let size = self.discipline.layout().size;
         if parts.len() < size + record.slot as usize * SLOT_BYTES {
@@ -186,7 +186,7 @@ impl Mirror {
     }
 }
 
-/// Makes the same call and compares its result.
+/// Makes the recorded call and compares the result.
 fn follow(
     queue: &mut Queue<()>,
     kind: EventKind,

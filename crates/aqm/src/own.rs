@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines that are not part of this library: compiled by themselves into a
-//! shared object, which holds what the native library needs and the program
-//! for the kernel (`weirgate aqm build` makes them).
+//! Disciplines that are not part of this library. `weirgate aqm build` compiles each into a
+//! shared object, with the functions for the native library and the program for the kernel.
 
 use crate::discipline::Discipline;
 use crate::ffi::RawDescriptor;
@@ -15,24 +14,25 @@ use std::{fmt, fs, io};
 use thiserror::Error;
 use weirgate_units::fnv1a_64;
 
-/// What the object gives beside the descriptor. Once opened it stays, as its
-/// functions do.
+/// The contents of the object besides the descriptor. It is never closed, because its functions
+/// stay in use.
 pub(crate) struct Own {
-    /// The program for the kernel that is a qdisc.
+    /// The BPF program of the qdisc.
     pub(crate) program: Object,
-    /// The one for arriving packets.
+    /// The BPF program for arriving packets.
     pub(crate) ingress: Object,
-    /// The shaper with it beside the kit's; empty where it cannot be a class's queue.
+    /// The shaper with this discipline in addition to the kit's; empty if it cannot be a class's
+    /// queue.
     pub(crate) shaper: Object,
-    /// What tells versions of its source apart.
+    /// A number that identifies the version of its source.
     pub(crate) version: u64,
-    /// What tells the kits apart that files were built with.
+    /// The number of the kit that it was built with.
     pub(crate) kit: u64,
-    /// The file itself.
+    /// The contents of the file.
     pub(crate) file: Vec<u8>,
 }
 
-/// A program's bytes, where a 64-bit word may begin.
+/// The bytes of a program, aligned to 64 bits.
 pub(crate) struct Object {
     words: Vec<u64>,
     bytes: usize,
@@ -64,7 +64,7 @@ impl fmt::Debug for Own {
     }
 }
 
-/// Occurs when a file is no discipline, or not one of this version.
+/// The error of a file that is not a discipline of this version.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// It cannot be read.
@@ -72,31 +72,31 @@ pub enum OpenError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The loader does not take it.
+    /// The dynamic loader refuses it.
     #[error("{}: no discipline: {why}", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the loader says.
+        /// The message of the loader.
         why: String,
     },
-    /// It is no discipline, or what `weirgate-lab aqm build` wrote is not whole.
+    /// It is not a discipline, or the output of `weirgate-lab aqm build` is damaged.
     #[error("{}: no discipline: {why}", path.display())]
     Seal {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: SealError,
     },
-    /// Somebody else may write what root would run.
+    /// Another user could change code that root would run.
     #[error("{}: {why}", path.display())]
     Writable {
         /// The file or its folder.
         path: PathBuf,
-        /// Who, and what to do.
+        /// The user, and how to correct it.
         why: String,
     },
     /// It was built with other sources of the kit.
@@ -108,10 +108,9 @@ pub enum OpenError {
 }
 
 impl Discipline {
-    /// Opens a compiled discipline, and keeps it for as long as the process
-    /// runs. `kit` is the number that the sources of the kit have, by which
-    /// those that it was built with are recognised. The file's code runs in this
-    /// process: its author is trusted as this program is.
+    /// Opens a compiled discipline, which stays loaded for the lifetime of the process. `kit` is
+    /// the number of this kit's sources; a file that was built with others is refused. The code
+    /// of the file runs in this process, so its author must be trusted.
     pub fn open(path: &Path, kit: u64) -> Result<Self, OpenError> {
         let file = read(path)?;
         match seal::check(&file) {
@@ -132,28 +131,28 @@ impl Discipline {
             path: path.to_owned(),
             why,
         };
-        // Without a slash the loader would look in the system's folders.
+        // The loader would search a name without a slash in system folders.
         let full = fs::canonicalize(path).map_err(|source| OpenError::File {
             path: path.to_owned(),
             source,
         })?;
         let name = CString::new(full.as_os_str().as_bytes())
             .map_err(|_| refused("its name has a zero in it".to_owned()))?;
-        // SAFETY: the name ends in zero and lives until the call returns. What
-        // the file does when it is opened is its author's.
+        // SAFETY: the name is terminated by zero and lives until the call returns. The author of
+        // the file is responsible for what its initialisers do.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(refused(loader_says()));
         }
         let symbol = |name: &CStr| {
-            // SAFETY: the library stays open, and the name ends in zero.
+            // SAFETY: the library stays open, and the name is terminated by zero.
             let found = unsafe { libc::dlsym(library, name.as_ptr()) };
             if found.is_null() {
                 return Err(refused(loader_says()));
             }
             Ok(found.cast_const())
         };
-        // SAFETY: what `weirgate aqm build` names so are 64-bit numbers.
+        // SAFETY: `weirgate aqm build` defines these symbols as 64-bit numbers.
         let [of_kit, version] = unsafe {
             [
                 symbol(c"aqm_kit")?.cast::<u64>().read_unaligned(),
@@ -167,16 +166,14 @@ impl Discipline {
         }
         let object = |first: &CStr, end: &CStr| {
             let (first, end) = (symbol(first)?.cast::<u8>(), symbol(end)?.cast::<u8>());
-            // SAFETY: `weirgate aqm build` puts the one behind the other, with
-            // the program between; the library is never closed, and what is in
-            // it is constant.
+            // SAFETY: `weirgate aqm build` places the symbols around the program. The library is
+            // never closed, and its data are constant.
             Ok(Object::of(unsafe {
                 let length = usize::try_from(end.offset_from(first)).unwrap_or(0);
                 std::slice::from_raw_parts(first, length)
             }))
         };
-        // SAFETY: it is of the same sources as this program's, which the number
-        // above tells.
+        // SAFETY: it was built from the sources of this program, as the number above proves.
         let raw = unsafe {
             let own: *const c_void = symbol(c"aqm_own")?.cast::<*const c_void>().read();
             &*own.cast::<RawDescriptor>()
@@ -195,34 +192,34 @@ impl Discipline {
         })
     }
 
-    /// The program for the kernel of one that is not part of this library,
-    /// where a 64-bit word may begin.
+    /// Returns the kernel program of a discipline that is not part of this library, aligned to
+    /// 64 bits.
     pub fn program(self) -> Option<&'static [u8]> {
         self.own.map(|own| own.program.bytes())
     }
 
-    /// The same for arriving packets; empty where the discipline has none.
+    /// Returns its program for arriving packets; empty if the discipline has none.
     pub fn ingress_program(self) -> Option<&'static [u8]> {
         self.own.map(|own| own.ingress.bytes())
     }
 
-    /// The shaper with one that is not part of this library beside those that are;
-    /// `None` where it cannot be a class's queue.
+    /// Returns the shaper that includes this discipline, which is not part of this library;
+    /// `None` if it cannot be a class's queue.
     pub fn shaper_program(self) -> Option<&'static [u8]> {
         let program = self.own?.shaper.bytes();
         (!program.is_empty()).then_some(program)
     }
 
-    /// The number of that program: another version of the discipline or of the kit has
-    /// another. 0 where it is part of this library.
+    /// Returns a number for that program, which depends on the version of the discipline and of
+    /// the kit. It is 0 if the discipline is part of this library.
     pub fn shaper_number(self) -> u64 {
         self.own
             .map_or(0, |own| shaper_number(own.version, own.kit))
     }
 
-    /// The number that classes with one that is not part of this library have for it.
-    /// Versions whose instances are alike have the same, so that one can go on where
-    /// another stopped.
+    /// Returns the number by which classes identify a discipline that is not part of this
+    /// library. Versions whose instances have the same layout share a number, so that one can
+    /// continue with the state of another.
     pub fn leaf_number(self) -> u64 {
         let rows = [self.params(), self.vars(), self.stats()].concat();
         let names = rows.iter().flat_map(|row| [row.name, row.unit]);
@@ -231,8 +228,8 @@ impl Discipline {
         fnv1a_64(words) | OWN_LEAF
     }
 
-    /// [`Discipline::open`] for what root loads by itself: the file and its folder belong
-    /// to root or to who asks, and nobody else may write them.
+    /// Opens a discipline that root loads without being asked. The file and its folder must
+    /// belong to root or to the caller, and no one else may write to them.
     pub fn open_trusted(path: &Path, kit: u64) -> Result<Self, OpenError> {
         let folder = path.parent().filter(|one| !one.as_os_str().is_empty());
         for one in folder.into_iter().chain([path]) {
@@ -241,29 +238,28 @@ impl Discipline {
         Self::open(path, kit)
     }
 
-    /// The file of one that is not part of this library.
+    /// Returns the file of a discipline that is not part of this library.
     pub fn file(self) -> Option<&'static [u8]> {
         self.own.map(|own| own.file.as_slice())
     }
 
-    /// What tells versions of its source apart, of one that is not part of this
-    /// library.
+    /// Returns the number of its source's version, if it is not part of this library.
     pub fn version(self) -> Option<u64> {
         self.own.map(|own| own.version)
     }
 }
 
-/// Set in the numbers of disciplines that are not part of this library: those of the kit
-/// are places in a list.
+/// A bit that is set in numbers of disciplines outside this library; the kit's numbers are
+/// small.
 const OWN_LEAF: u64 = 1 << 63;
 
-/// What [`Discipline::shaper_number`] is, of a source of this number and a kit.
+/// Calculates [`Discipline::shaper_number`] from the numbers of a source and a kit.
 pub fn shaper_number(version: u64, kit: u64) -> u64 {
     let words = [version, kit].into_iter().flat_map(u64::to_le_bytes);
     fnv1a_64(words).max(1)
 }
 
-/// The largest file that is read: the programs of one take a megabyte.
+/// The largest file that is read; the programs of one discipline take about a megabyte.
 const MOST_BYTES: u64 = 64 << 20;
 
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
@@ -285,13 +281,13 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     Ok(bytes)
 }
 
-/// Whether nobody but root and this user may write there.
+/// Checks that only root and this user can write there.
 fn trusted(path: &Path) -> Result<(), OpenError> {
     let found = fs::metadata(path).map_err(|source| OpenError::File {
         path: path.to_owned(),
         source,
     })?;
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the call has no arguments and cannot fail.
     let own = unsafe { libc::geteuid() };
     let writable = |why: String| OpenError::Writable {
         path: path.to_owned(),
@@ -312,10 +308,10 @@ fn trusted(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The last thing that went wrong.
+/// Returns the last error message of the dynamic loader.
 fn loader_says() -> String {
-    // SAFETY: the call takes nothing, and its answer is a string of this
-    // thread's until its next call.
+    // SAFETY: the call has no arguments. Its result is a string that belongs to this thread
+    // until its next call.
     let message: *const c_char = unsafe { libc::dlerror() };
     if message.is_null() {
         return "it has none of the names that a discipline has".to_owned();

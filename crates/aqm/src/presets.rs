@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Presets: sets of parameters under one name, such as `preset=sjf`.
 //!
-//! A preset is the same as its settings written one by one in its place: what
-//! is set after it holds, what was set before it and is not among them stays.
+//! A preset acts like its settings written in its place. Later settings override it, and it
+//! overrides earlier ones only for its own parameters.
 
 use crate::discipline::Discipline;
 use crate::settings::{Settings, SettingsError};
@@ -10,20 +10,20 @@ use crate::settings::{Settings, SettingsError};
 /// The word by which a preset is set.
 pub const PRESET: &str = "preset";
 
-/// Settings under a name.
+/// Named settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
-    /// Whose.
+    /// The discipline.
     pub discipline: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it makes of the discipline, in a line.
+    /// A description of the effect in one line.
     pub help: &'static str,
-    /// Parameter and value, as [`Settings::set_text`] takes them.
+    /// Parameters and values, in the form of [`Settings::set_text`].
     pub set: &'static [(&'static str, &'static str)],
 }
 
-/// All of them.
+/// All presets.
 pub const PRESETS: &[Preset] = &[
     Preset {
         discipline: "mered",
@@ -57,18 +57,17 @@ pub const PRESETS: &[Preset] = &[
             ("measure", "packets"),
         ],
     },
-    // Two full packets, then each band at twice as much: 3, 6 ... 192 kB, so
-    // the last band begins where the default weight is about a fifth of its
-    // most.
+    // The first band ends at two full packets, and each further one at twice as much: 3, 6 ...
+    // 192 kB. The last band thus begins where the default weight is about a fifth of its
+    // maximum.
     Preset {
         discipline: "meredt",
         name: "sjf",
         help: "nearly shortest job first: eight bands from 3000 bytes on",
         set: &[("bands", "8"), ("queue_bytes", "3000"), ("fairness", "0")],
     },
-    // A flow that sends no more than its share of the link loses as much of
-    // its size as it sends, and stays in the first band; two full packets are
-    // the burst that it may have.
+    // The size of a flow decreases at its share of the link. A flow that sends no more than that
+    // stays in the first band. Two full packets are its burst.
     Preset {
         discipline: "meredt",
         name: "fair",
@@ -85,8 +84,8 @@ pub const PRESETS: &[Preset] = &[
             ("fairness", "1"),
         ],
     },
-    // A quarter of a share: a flow of less than that stays a mouse for ever,
-    // and one that was an elephant is a mouse again after a pause.
+    // The size of a flow decreases at a quarter of its share. A slower flow always stays a
+    // mouse, and an elephant becomes a mouse again after a pause.
     Preset {
         discipline: "meredt",
         name: "hybrid",
@@ -100,7 +99,7 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 impl Discipline {
-    /// Its presets.
+    /// Returns the presets of the discipline.
     pub fn presets(self) -> impl Iterator<Item = &'static Preset> {
         let own = move |preset: &&Preset| preset.discipline == self.name();
         PRESETS.iter().filter(own)
@@ -108,7 +107,7 @@ impl Discipline {
 }
 
 impl Settings {
-    /// Takes over a preset's settings.
+    /// Applies the settings of a preset.
     pub fn set_preset(&mut self, name: &str) -> Result<(), SettingsError> {
         let found = self.discipline().presets().find(|one| one.name == name);
         let Some(preset) = found else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One instance of a discipline and the packets in it.
+//! One instance of a discipline, with its packets.
 
 use crate::chance::Chance;
 use crate::discipline::{Discipline, Layout, reasons};
@@ -7,28 +7,28 @@ use crate::ffi::{EVICT_CALLS, Link, NEEDS_RANDOM_OUT, Packet, RawVerdict, SLOT_B
 use crate::settings::Settings;
 use std::ffi::c_void;
 
-/// What is to happen to a packet.
+/// What happens to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Kept, or sent.
+    /// It is queued, or sent.
     Pass,
-    /// The same, with congestion experienced set.
+    /// It is queued or sent with the codepoint CE (congestion experienced).
     Mark,
-    /// Dropped.
+    /// It is dropped.
     Drop,
 }
 
 /// A decision about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// What happens.
+    /// The action.
     pub action: Action,
-    /// Why, as an index into [`reasons`].
+    /// The reason, as an index into [`reasons`].
     pub reason: u32,
 }
 
 impl Verdict {
-    /// The reason's word.
+    /// Returns the word for the reason.
     pub fn why(&self) -> &'static str {
         reasons()
             .get(self.reason as usize)
@@ -36,43 +36,43 @@ impl Verdict {
     }
 }
 
-/// What an arrival led to.
+/// The result of an arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival<T> {
-    /// About the packet that came.
+    /// The verdict on the arriving packet.
     pub verdict: Verdict,
-    /// The packet itself, where it was dropped.
+    /// The arriving packet, if it was dropped.
     pub refused: Option<T>,
-    /// Packets that had to make room for it.
+    /// Packets that were evicted for it.
     pub evicted: Vec<T>,
 }
 
-/// What an opportunity to send led to.
+/// The result of a request for a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// The packet to send, and how.
+    /// The packet to send, with its verdict.
     pub sent: Option<(Verdict, Packet, T)>,
-    /// Packets that were dropped on the way to it.
+    /// Packets that were dropped before that.
     pub dropped: Vec<(Verdict, T)>,
 }
 
-/// An instance with its packets, each of which is a `T` to its owner.
+/// An instance with its packets; each carries a `T` for the caller.
 ///
-/// The caller keeps time: `now_ns` must not go backwards.
+/// The caller supplies the time: `now_ns` must not decrease.
 #[derive(Debug)]
 pub struct Queue<T> {
     pub(crate) discipline: Discipline,
     pub(crate) layout: Layout,
-    /// The instance, then its slots; `u64` for the alignment that C needs.
+    /// The instance, followed by its slots; `u64` for the alignment that C needs.
     pub(crate) memory: Vec<u64>,
-    /// What lies in each slot.
+    /// The value in each slot.
     items: Vec<Option<T>>,
-    /// Words for departures.
+    /// Random words for departures.
     chance: Chance,
 }
 
 impl<T> Queue<T> {
-    /// An empty queue in front of `link`.
+    /// Makes an empty queue in front of `link`.
     pub fn new(settings: &Settings, link: &Link) -> Self {
         let discipline = settings.discipline();
         let slots = discipline.packets() as usize;
@@ -89,12 +89,11 @@ impl<T> Queue<T> {
         queue
     }
 
-    /// Sets parameters and link, and keeps all packets and state.
+    /// Changes parameters and link. Packets and state stay.
     ///
     /// # Panics
     ///
-    /// Where the settings are another discipline's, which is the caller's
-    /// mistake.
+    /// Panics if the settings are those of another discipline.
     pub fn change(&mut self, settings: &Settings, link: &Link) {
         assert_eq!(settings.discipline(), self.discipline, "another discipline");
         let first = self.layout.params.start / 8;
@@ -104,8 +103,8 @@ impl<T> Queue<T> {
         if link.room_packets == 0 || link.room_packets > most {
             link.room_packets = most;
         }
-        // SAFETY: the instance begins with room for a Link at this offset, a
-        // multiple of 8, inside the memory; Link is plain data.
+        // SAFETY: the instance begins with room for a Link at this offset, a multiple of 8,
+        // inside the memory; Link is plain data.
         unsafe {
             self.memory
                 .as_mut_ptr()
@@ -117,7 +116,7 @@ impl<T> Queue<T> {
         unsafe { (self.discipline.raw.setup)(self.raw()) };
     }
 
-    /// A packet comes, at `packet.arrived_ns`. `random` is uniform and new.
+    /// Enqueues a packet at `packet.arrived_ns`. `random` must be a fresh uniform number.
     pub fn arrive(&mut self, packet: &Packet, random: u32, item: T) -> Arrival<T> {
         let mut raw = RawVerdict::default();
         // SAFETY: the memory holds an instance and all its slots.
@@ -147,12 +146,12 @@ impl<T> Queue<T> {
         arrival
     }
 
-    /// Begins the words that departures get anew, by a seed. They begin with 1.
+    /// Sets the seed of the random words for departures. The initial seed is 1.
     pub fn seed(&mut self, seed: u64) {
         self.chance = Chance(seed);
     }
 
-    /// A word for a departure; 0 where the discipline asks for none.
+    /// Returns a random word for a departure; 0 if the discipline needs none.
     pub(crate) fn word(&mut self) -> u32 {
         match self.discipline.raw.needs & NEEDS_RANDOM_OUT {
             0 => 0,
@@ -160,8 +159,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The link is free: which packet goes? A discipline that decides by chance here
-    /// gets words by [`Queue::seed`].
+    /// Requests a packet for the free link. A discipline that decides at random gets words from
+    /// the seed of [`Queue::seed`].
     pub fn depart(&mut self, now_ns: u64) -> Departure<T> {
         let mut departure = Departure {
             sent: None,
@@ -193,29 +192,29 @@ impl<T> Queue<T> {
         departure
     }
 
-    /// Packets queued now.
+    /// Returns the number of queued packets.
     pub fn packets(&self) -> u64 {
         self.count("queued_packets").unwrap_or(0)
     }
 
-    /// Bytes queued now, as the device counts.
+    /// Returns the number of queued bytes, as the device counts them.
     pub fn bytes(&self) -> u64 {
         self.count("queued_bytes").unwrap_or(0)
     }
 
-    /// One of the numbers that every host counts.
+    /// Returns one of the statistics that every host keeps.
     pub fn count(&self, name: &str) -> Option<u64> {
         let rows = Discipline::counters();
         let index = rows.iter().position(|row| row.name == name)?;
         Some(self.number(self.layout.counts.start, index))
     }
 
-    /// Packets dropped for a reason.
+    /// Returns the number of packets dropped for a reason.
     pub fn drops(&self, reason: &str) -> Option<u64> {
         self.by_reason(reason, 0)
     }
 
-    /// Packets marked for a reason.
+    /// Returns the number of packets marked for a reason.
     pub fn marks(&self, reason: &str) -> Option<u64> {
         self.by_reason(reason, reasons().len())
     }
@@ -226,7 +225,7 @@ impl<T> Queue<T> {
         Some(self.number(self.layout.counts.start, first + index))
     }
 
-    /// A number of the discipline's state.
+    /// Returns a state variable of the discipline.
     pub fn var(&self, name: &str) -> Option<u64> {
         let index = self
             .discipline
@@ -236,7 +235,7 @@ impl<T> Queue<T> {
         Some(self.number(self.layout.vars.start, index))
     }
 
-    /// One of the discipline's own statistics.
+    /// Returns one of the discipline's own statistics.
     pub fn stat(&self, name: &str) -> Option<u64> {
         let index = self
             .discipline
@@ -246,7 +245,7 @@ impl<T> Queue<T> {
         Some(self.number(self.layout.stats.start, index))
     }
 
-    /// The whole state, to compare with another host's.
+    /// Returns the whole state, to compare it with that of another host.
     pub fn state(&self) -> Vec<u8> {
         let vars = self.layout.vars.clone();
         self.memory[vars.start / 8..vars.end.div_ceil(8)]
@@ -259,23 +258,23 @@ impl<T> Queue<T> {
         self.memory[start / 8 + index]
     }
 
-    /// Each round of a departure drops a packet or ends a flow's turn, so there
-    /// are fewer than this.
+    /// Returns a bound on the iterations of a departure: each one drops a packet or ends a
+    /// flow's turn.
     pub(crate) fn rounds(&self) -> u32 {
         4 * (self.discipline.packets() + self.discipline.queues()) + 4
     }
 
-    /// What lies in a slot that C has given to a packet.
+    /// Stores the value of a packet in the slot that C has assigned.
     pub(crate) fn keep(&mut self, slot: u32, item: T) {
         self.items[slot as usize - 1] = Some(item);
     }
 
-    /// What lies in a slot that C has taken out of its queue.
+    /// Returns the packet and the value in a slot that C has dequeued.
     pub(crate) fn take(&mut self, slot: u32) -> (Packet, Option<T>) {
         let index = slot as usize - 1;
         let at = self.layout.size + index * SLOT_BYTES;
-        // SAFETY: a slot that C names lies within the memory, aligned to 8,
-        // and begins with a Packet.
+        // SAFETY: a slot that C names lies within the memory, is aligned to 8, and begins with a
+        // Packet.
         let packet = unsafe { self.memory.as_ptr().add(at / 8).cast::<Packet>().read() };
         (packet, self.items[index].take())
     }
@@ -285,7 +284,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// `enum aqm_action`.
+/// Values of `enum aqm_action`.
 const MARK: u32 = 1;
 const DROP: u32 = 2;
 pub(crate) const AGAIN: u32 = 4;

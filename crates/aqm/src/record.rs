@@ -4,61 +4,61 @@
 use crate::ffi::Packet;
 use crate::queue::Verdict;
 
-/// What happened.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// Instance and slots follow.
+    /// A state; the instance and its slots follow.
     State,
-    /// A packet came.
+    /// The arrival of a packet.
     Arrive,
-    /// Someone was to make room.
+    /// A request to evict a packet.
     Evict,
-    /// A packet might go.
+    /// A request for a packet to send.
     Depart,
-    /// The queue was emptied from outside.
+    /// A reset, which empties the queue.
     Reset,
 }
 
-/// `struct aqm_record`: one call of a host's function.
+/// One call of a host's function (`struct aqm_record`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Record {
-    /// When, in the host's nanoseconds.
+    /// The time of the host in nanoseconds.
     pub now_ns: u64,
-    /// `enum aqm_event`; [`Record::kind`] reads it.
+    /// The kind of call (`enum aqm_event`); [`Record::kind`] converts it.
     pub event: u32,
-    /// One more for every record.
+    /// A number that increases by one with every record.
     pub sequence: u32,
-    /// What the host's function returned: a slot, or 0.
+    /// The result of the host's function: a slot, or 0.
     pub slot: u32,
-    /// On arrival: bytes as the device counts.
+    /// Arrival: the size in bytes, as the device counts it.
     pub len: u32,
-    /// On arrival: bytes on the wire.
+    /// Arrival: the size on the wire in bytes.
     pub wire: u32,
-    /// On arrival: the flow's hash.
+    /// Arrival: the hash of the flow.
     pub flow: u32,
-    /// On arrival: the ECN bits that the discipline was given.
+    /// Arrival: the ECN bits that the discipline received.
     pub ecn: u32,
-    /// On arrival and departure: the random word.
+    /// Arrival and departure: the random word.
     pub random: u32,
-    /// The verdict's action.
+    /// The action of the verdict.
     pub action: u32,
-    /// Its reason.
+    /// The reason of the verdict.
     pub reason: u32,
-    /// Its queue.
+    /// The queue that the verdict names.
     pub queue: u32,
-    /// Whether it asks for evictions.
+    /// Whether the verdict asks for evictions.
     pub evict: u32,
 }
 
-/// Bytes of a record.
+/// The size of a record in bytes.
 pub const RECORD_BYTES: usize = size_of::<Record>();
 
-/// `now_ns`, then the other fields.
+/// The number of 32-bit fields after `now_ns`.
 const WORDS: usize = (RECORD_BYTES - 8) / 4;
 
 impl Record {
-    /// An arrival of which no verdict is known.
+    /// Makes the record of an arrival without a verdict.
     pub fn of_packet(packet: &Packet, random: u32, sequence: u32) -> Self {
         Self {
             now_ns: packet.arrived_ns,
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// What happened; `None` for what this version does not know.
+    /// Returns the kind; `None` if this version does not know it.
     pub fn kind(&self) -> Option<EventKind> {
         Some(match self.event {
             1 => EventKind::State,
@@ -85,7 +85,7 @@ impl Record {
         })
     }
 
-    /// The packet of an arrival.
+    /// Returns the packet of an arrival.
     pub fn packet(&self) -> Packet {
         Packet {
             arrived_ns: self.now_ns,
@@ -96,7 +96,7 @@ impl Record {
         }
     }
 
-    /// The verdict; the action of [`crate::Action`] that it comes to.
+    /// Returns the verdict.
     pub fn verdict(&self) -> Verdict {
         crate::queue::verdict(self.raw())
     }
@@ -110,7 +110,7 @@ impl Record {
         }
     }
 
-    /// Reads one of exactly [`RECORD_BYTES`], in this machine's byte order.
+    /// Parses a record of exactly [`RECORD_BYTES`] bytes in this machine's byte order.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != RECORD_BYTES {
             return None;
@@ -134,7 +134,7 @@ impl Record {
         })
     }
 
-    /// The bytes that [`Record::from_bytes`] reads.
+    /// Returns the bytes that [`Record::from_bytes`] parses.
     pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
         let words: [u32; WORDS] = [
             self.event,

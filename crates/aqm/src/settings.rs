@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parameters of one instance, by name and checked.
+//! Checked parameters of one instance, by name.
 
 use crate::discipline::{Discipline, Row};
 use crate::ffi::NEEDS_ECN;
@@ -12,7 +12,7 @@ pub struct Settings {
     values: Vec<u64>,
 }
 
-/// Occurs when a parameter is set that is not there or to what it cannot be.
+/// The error of an unknown parameter, or of a value that it cannot have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingsError {
     /// The discipline has no such parameter.
@@ -20,59 +20,59 @@ pub enum SettingsError {
     Unknown {
         /// The discipline.
         discipline: &'static str,
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
-    /// The value is outside the range.
+    /// The value is out of range.
     #[error("{name} is {value} {unit}; write {least} to {most}")]
     Range {
         /// The parameter.
         name: &'static str,
-        /// What was asked for.
+        /// The value that was given.
         value: u64,
         /// Its unit.
         unit: &'static str,
-        /// Smallest value allowed.
+        /// The smallest allowed value.
         least: u64,
-        /// Largest value allowed.
+        /// The largest allowed value.
         most: u64,
     },
-    /// The text is no value of the parameter.
+    /// The text is not a value of the parameter.
     #[error("{name} is `{text}`; write {expected}")]
     Text {
         /// The parameter.
         name: &'static str,
-        /// What was written.
+        /// The text that was given.
         text: String,
-        /// What may be written.
+        /// The values that are accepted.
         expected: String,
     },
 }
 
-/// The discipline, its parameter and the value with which what cannot be marked is
-/// let go (`enum meredt_ecn`, aqm/meredt.c).
+/// The discipline, the parameter and the value with which packets that cannot be marked are
+/// accepted (`enum meredt_ecn`, aqm/meredt.c).
 const MARK: (&str, &str, u64) = ("meredt", "mark", 1);
 
-/// What to say of it.
+/// The message about that value where nothing can be marked.
 pub const ONLY_MARKS: &str = "nothing can be marked there, so `mark=mark` would drop nothing \
                               early; write `mark=mark-or-drop` or `mark=drop`";
 
 impl Settings {
-    /// Every parameter at its default.
+    /// Returns the default of every parameter.
     pub fn new(discipline: Discipline) -> Self {
         let values = discipline.params().iter().map(|row| row.default).collect();
         Self { discipline, values }
     }
 
-    /// The same with one parameter set.
+    /// Returns the settings with one parameter changed.
     pub fn with(mut self, name: &str, value: u64) -> Result<Self, SettingsError> {
         self.set(name, value)?;
         Ok(self)
     }
 
-    /// Sets a parameter, in its table's unit.
+    /// Sets a parameter, in the unit of its row.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), SettingsError> {
         let rows = self.discipline.params();
         let Some(index) = rows.iter().position(|row| row.name == name) else {
@@ -97,8 +97,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Values as an instance holds them; `None` where they are too few or
-    /// outside their ranges.
+    /// Converts the values of an instance; returns `None` if there are too few or one is out of
+    /// range.
     pub fn from_values(discipline: Discipline, values: &[u64]) -> Option<Self> {
         let rows = discipline.params();
         let fits = |(row, value): (&Row, &u64)| (row.least..=row.most).contains(value);
@@ -109,32 +109,30 @@ impl Settings {
         })
     }
 
-    /// Whose parameters they are.
+    /// Returns the discipline.
     pub fn discipline(&self) -> Discipline {
         self.discipline
     }
 
-    /// Values in the table's order, as an instance holds them.
+    /// Returns the values in the order of the table, as an instance holds them.
     pub fn values(&self) -> &[u64] {
         &self.values
     }
 
-    /// Whether packets may be marked: the discipline asks for their ECN field
-    /// (`AQM_NEEDS_ECN`), and where a parameter `ecn` or `mark` could say that
-    /// nothing is marked, it does not.
+    /// Returns whether packets may be marked: the discipline reads their ECN field
+    /// (`AQM_NEEDS_ECN`), and no parameter `ecn` or `mark` disables marking.
     pub fn marks(&self) -> bool {
         let off = |(row, value): &(Row, u64)| ["ecn", MARK.1].contains(&row.name) && *value == 0;
         self.discipline.raw.needs & NEEDS_ECN != 0 && !self.rows().iter().any(off)
     }
 
-    /// Whether these settings let go whatever is chosen where nothing can be
-    /// marked: then nothing is ever dropped early.
+    /// Returns whether these settings never drop early where nothing can be marked.
     pub fn only_marks(&self) -> bool {
         let mark = |(row, value): &(Row, u64)| row.name == MARK.1 && *value == MARK.2;
         self.discipline.name() == MARK.0 && self.rows().iter().any(mark)
     }
 
-    /// Each parameter with its value.
+    /// Returns each parameter with its value.
     pub fn rows(&self) -> Vec<(Row, u64)> {
         let rows = self.discipline.params();
         rows.into_iter().zip(self.values.iter().copied()).collect()

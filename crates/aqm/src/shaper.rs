@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shaper with classes (`aqm/host/shaper.h`) on this machine: one gate of a
-//! link's rate, and any discipline as the queue of each class.
+//! The shaper with classes (`aqm/host/shaper.h`) on this machine: one rate limit, and any
+//! discipline as the queue of each class.
 
 use crate::chance::Chance;
 use crate::ffi::{EVICT_CALLS, Link, Packet, RawDescriptor, RawVerdict};
@@ -9,49 +9,48 @@ use crate::settings::Settings;
 use std::ffi::c_void;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The most classes (`SHAPER_CLASSES`).
+/// The largest number of classes (`SHAPER_CLASSES`).
 const CLASSES: usize = 8;
 
 /// The configuration of a class (`struct shaper_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, Immutable, IntoBytes)]
 pub struct ShaperRule {
-    /// What it has before others get any excess, in bytes a second on the wire;
-    /// 0 for nothing.
+    /// The guaranteed rate in bytes a second on the wire, which precedes any sharing of the
+    /// excess; 0 for none.
     pub guarantee_bytes_s: u64,
-    /// What it never exceeds, in bytes a second on the wire; 0 for the link.
+    /// The maximum rate in bytes a second on the wire; 0 for that of the link.
     pub ceiling_bytes_s: u64,
-    /// Its share of the excess among classes of the same priority, from 1.
+    /// The weight, from 1, for sharing the excess among classes of the same priority.
     pub weight: u64,
-    /// How far it may fall behind its guarantee and still get it, in
-    /// nanoseconds; 0 for two packets.
+    /// How far it may fall behind its guarantee without losing credit, in nanoseconds; 0 for two
+    /// packets.
     pub credit_ns: u64,
-    /// 0, the most urgent, to 7.
+    /// The priority, from 0, the most urgent, to 7.
     pub priority: u32,
-    /// Packets that name this class are its own.
+    /// The class identifier that packets name.
     pub classid: u32,
 }
 
-/// What an opportunity to send led to.
+/// The result of a request for a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShaperDeparture<T> {
-    /// The class, the packet to send, and how.
+    /// The packet to send, with its class and verdict.
     pub sent: Option<(usize, Verdict, Packet, T)>,
-    /// Packets that were dropped on the way to it, with their classes.
+    /// Packets that were dropped before that, with their classes.
     pub dropped: Vec<(usize, Verdict, T)>,
-    /// Where none is sent: when the next may be; `None` where nothing is
-    /// queued.
+    /// If no packet is sent, the time at which the next one may be; `None` if nothing is queued.
     pub opens_ns: Option<u64>,
 }
 
-/// A shaper with its packets, each of which is a `T` to its owner. The caller
-/// keeps time, which must not go backwards.
+/// A shaper with its packets; each carries a `T` for the caller. The caller supplies the time,
+/// which must not decrease.
 #[derive(Debug)]
 pub struct Shaper<T> {
     /// `struct native_shaper`; `u64` for the alignment that C needs.
     memory: Vec<u64>,
     queues: Vec<Queue<T>>,
-    /// Words for departures.
+    /// Random words for departures.
     chance: Chance,
 }
 
@@ -115,14 +114,13 @@ fn bytes() -> usize {
 }
 
 impl<T> Shaper<T> {
-    /// An empty shaper of the rate `link.rate_bytes_s`, with a rule and a
-    /// discipline for each class. Packets that name no class are of class
-    /// `other`, a place in `classes`.
+    /// Makes an empty shaper with the rate `link.rate_bytes_s`, and with a rule and a discipline
+    /// for each class. `other` is the index of the default class in `classes`.
     ///
     /// # Panics
     ///
-    /// Where there are no classes or more than eight, or `other` is none of
-    /// them, which is the caller's mistake.
+    /// Panics if there are no classes or more than eight, or if the class `other` does not
+    /// exist.
     pub fn new(link: &Link, classes: &[(ShaperRule, Settings)], other: usize) -> Self {
         assert!((1..=CLASSES).contains(&classes.len()), "one to 8 classes");
         let queues = classes.iter();
@@ -135,12 +133,12 @@ impl<T> Shaper<T> {
         shaper
     }
 
-    /// Sets everything again, and keeps packets and the classes' counters. Classes stay
-    /// in their places, with their disciplines.
+    /// Changes all settings. Packets and counters stay. Each class must keep its index and its
+    /// discipline.
     ///
     /// # Panics
     ///
-    /// Where they do not, or as [`Shaper::new`].
+    /// Panics if a class does not, or as [`Shaper::new`] does.
     pub fn change(&mut self, link: &Link, classes: &[(ShaperRule, Settings)], other: usize) {
         assert_eq!(classes.len(), self.queues.len(), "the same classes");
         assert!(other < classes.len(), "one of the classes");
@@ -161,19 +159,19 @@ impl<T> Shaper<T> {
         }
     }
 
-    /// The class of a packet that names this one.
+    /// Returns the index of the class with this identifier, or of the default class.
     pub fn classify(&self, classid: u32) -> usize {
         // SAFETY: the memory is a shaper's.
         let class = unsafe { aqm_shaper_classify(self.memory.as_ptr().cast(), classid) };
         class as usize
     }
 
-    /// A packet of a class comes, at `packet.arrived_ns`. `random` is uniform
-    /// and new.
+    /// Enqueues a packet into a class at `packet.arrived_ns`. `random` must be a fresh uniform
+    /// number.
     ///
     /// # Panics
     ///
-    /// Where there is no such class.
+    /// Panics if there is no such class.
     pub fn arrive(&mut self, class: usize, packet: &Packet, random: u32, item: T) -> Arrival<T> {
         let own = self.queues[class].class();
         let memory: *mut c_void = self.memory.as_mut_ptr().cast();
@@ -217,7 +215,7 @@ impl<T> Shaper<T> {
         arrival
     }
 
-    /// The host requests a packet, at a time that may be before the line is free.
+    /// Requests a packet, at a time that may be before the line is free.
     pub fn depart(&mut self, now_ns: u64) -> ShaperDeparture<T> {
         let mut departure = ShaperDeparture {
             sent: None,
@@ -233,12 +231,12 @@ impl<T> Shaper<T> {
         }
         let classes = self.queues.iter_mut().map(Queue::class);
         let mut classes: Vec<RawClass> = classes.collect();
-        // C looks at as many as there are; the rest makes its array whole.
+        // C reads only the existing classes; the rest fills its array.
         classes.resize_with(CLASSES, || RawClass {
             kind: std::ptr::null(),
             memory: std::ptr::null_mut(),
         });
-        // Each round sends or drops a packet or ends a flow's turn.
+        // Each iteration sends or drops a packet or ends a flow's turn.
         let most = self.queues.iter().map(Queue::rounds).sum();
         for _ in 0..most {
             let mut raw = RawDeparture::default();
@@ -270,16 +268,16 @@ impl<T> Shaper<T> {
         departure
     }
 
-    /// The queue of a class.
+    /// Returns the queue of a class.
     ///
     /// # Panics
     ///
-    /// Where there is no such class.
+    /// Panics if there is no such class.
     pub fn queue(&self, class: usize) -> &Queue<T> {
         &self.queues[class]
     }
 
-    /// Packets queued in all classes.
+    /// Returns the number of packets queued in all classes.
     pub fn packets(&self) -> u64 {
         self.queues.iter().map(Queue::packets).sum()
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers of the tables in the form that people write and read: `20ms`, `64KiB`,
-//! `0.1`, `on`.
+//! Parameter values in human-readable form: `20ms`, `64KiB`, `0.1`, `on`.
 
 use crate::discipline::Row;
 use crate::presets::PRESET;
@@ -8,8 +7,8 @@ use crate::settings::{Settings, SettingsError};
 use std::fmt::Write as _;
 use weirgate_units::{Size, Span};
 
-/// Names of what makes a flow that people use most, with their bits (`enum
-/// aqm_part`, aqm/include/aqm.h).
+/// Names for the most common definitions of a flow, with their bits (`enum aqm_part`,
+/// aqm/include/aqm.h).
 const FLOWS: [(&str, u64); 4] = [
     ("connections", 31),
     ("pairs", 3),
@@ -17,13 +16,13 @@ const FLOWS: [(&str, u64); 4] = [
     ("receivers", 2),
 ];
 
-/// The most decimal places that a fixed-point number is printed with.
+/// The largest number of decimal places for printing a fixed-point number.
 const PLACES: usize = 6;
 
 impl Row {
-    /// Reads a value in the row's unit: `5ms` or nanoseconds, `64KiB` or bytes,
-    /// `0.1` or `10%` for fixed point, a word where there are words, several
-    /// joined by `+` where they are bits. `None` where the text is none of these.
+    /// Parses a value in the row's unit: `5ms` or nanoseconds, `64KiB` or bytes, `0.1` or `10%`
+    /// for fixed point, or a word. Words that stand for bits can be joined by `+`. Returns
+    /// `None` if the text is malformed.
     pub fn parse(&self, text: &str) -> Option<u64> {
         let text = text.trim();
         if let Some(place) = self.unit.split('|').position(|word| word == text) {
@@ -45,8 +44,8 @@ impl Row {
         }
     }
 
-    /// A value in the row's unit, such as [`Row::parse`] reads; plain numbers
-    /// are followed by their unit.
+    /// Formats a value so that [`Row::parse`] accepts it; a plain number is followed by its
+    /// unit.
     pub fn format(&self, value: u64) -> String {
         if self.unit.contains('|') {
             let word = self.unit.split('|').nth(value as usize);
@@ -70,7 +69,7 @@ impl Row {
         }
     }
 
-    /// What a value must look like, for a message.
+    /// Describes the accepted values, for a message.
     pub fn expected(&self) -> String {
         if self.unit.contains('|') {
             return self.unit.replace('|', ", ");
@@ -86,7 +85,7 @@ impl Row {
         format!("{least} to {most}")
     }
 
-    /// What the unit's words joined by `+` stand for, or a name of [`FLOWS`].
+    /// Parses words joined by `+`, or a name of [`FLOWS`].
     fn parts(&self, text: &str) -> Option<u64> {
         if let Some((_, bits)) = FLOWS.iter().find(|(name, _)| *name == text) {
             return Some(*bits);
@@ -100,7 +99,7 @@ impl Row {
         })
     }
 
-    /// The same for people.
+    /// Formats a set of bits as a name of [`FLOWS`] or as words joined by `+`.
     fn format_parts(&self, value: u64) -> String {
         if let Some((name, _)) = FLOWS.iter().find(|(_, bits)| *bits == value) {
             return (*name).to_owned();
@@ -113,7 +112,7 @@ impl Row {
         own.join("+")
     }
 
-    /// The binary places of a fixed-point unit such as `ratio/2^32`.
+    /// Returns the number of binary places of a fixed-point unit such as `ratio/2^32`.
     fn binary_places(&self) -> Option<u32> {
         let (_, rest) = self.unit.split_once("/2^")?;
         rest.split(' ').next()?.parse().ok()
@@ -121,8 +120,8 @@ impl Row {
 }
 
 impl Settings {
-    /// Sets a parameter from text, as [`Row::parse`] reads it; or several, by
-    /// [`PRESET`] and the name of one.
+    /// Sets a parameter from a text in the form of [`Row::parse`]. The name [`PRESET`] applies
+    /// all settings of a preset.
     pub fn set_text(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
         if name == PRESET {
             return self.set_preset(text.trim());
@@ -142,7 +141,7 @@ impl Settings {
     }
 }
 
-/// Decimal text, or per cent, as fixed point, rounded to the nearest.
+/// Parses a decimal number or a percentage as fixed point, rounded to the nearest value.
 fn fixed(text: &str, binary: u32) -> Option<u64> {
     let (text, divisor) = match text.strip_suffix('%') {
         Some(text) => (text.trim_end(), 100),
@@ -164,7 +163,7 @@ fn fixed(text: &str, binary: u32) -> Option<u64> {
     u64::try_from((scaled + whole / 2) / whole).ok()
 }
 
-/// Fixed point in decimal places, without zeros at the end.
+/// Formats a fixed-point number in decimal, without trailing zeros.
 fn decimal(value: u64, binary: u32) -> String {
     let scale = 10_u128.pow(PLACES as u32);
     let shown = (u128::from(value) * scale + (1 << binary >> 1)) >> binary;
@@ -222,7 +221,7 @@ mod tests {
                 let text = row.format(row.default);
                 let word = text.split(' ').next().expect("a word");
                 let back = row.parse(word).unwrap_or_else(|| panic!("{row:?}: {text}"));
-                // Six places of a ratio of 32 binary places.
+                // Printing six decimal places loses precision of a ratio with 32 binary places.
                 assert!(back.abs_diff(row.default) < 4_300, "{row:?}: {text}");
             }
         }

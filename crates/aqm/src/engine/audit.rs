@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether an engine's rows agree with each other: for tests and fuzzing.
+//! Consistency checks of an engine's rows, for tests and fuzzing.
 
 use super::ffi::{self, Node};
 use super::{Engine, ROOT, TICK_NS, late_ns};
 
-/// Lists before this are of nodes that are owed a guarantee (`ENGINE_PRIORITIES`).
+/// Lists below this number are of nodes with an unused guarantee (`ENGINE_PRIORITIES`).
 const OWED: u32 = 8;
 
 impl<T> Engine<T> {
-    /// Looks at every row. An error says what is wrong with which node:
+    /// Checks every row. An error describes the node and the problem:
     ///
-    /// - a node that may send is in one list, which is its parent's, and no other
-    ///   is in any; one above its ceiling is in the wheel,
-    ///   and so is one beyond its guarantee;
-    /// - a node with something to send is one of these two;
-    /// - packets, bytes, slots and queues add up, and each packet has one slot;
-    /// - a host's leaf rests where it has nothing to send, and nowhere else.
+    /// - A node that may send is in one list of its parent, and no other node is in a list.
+    /// - A node above its ceiling or beyond its guarantee is in the timer wheel.
+    /// - A node with something to send is in one of these two.
+    /// - The sums of packets, bytes, slots and queues are right, and each packet has one slot.
+    /// - The leaf of a host is marked as free if and only if it has nothing to send.
     pub fn audit(&mut self) -> Result<(), String> {
         let mut listed = vec![0_u32; self.nodes.len()];
         for id in self.rows() {
@@ -36,13 +35,13 @@ impl<T> Engine<T> {
         self.kept()
     }
 
-    /// The rows of nodes, and of hosts' leaves.
+    /// Iterates over the rows of nodes and of the hosts' leaves.
     fn rows(&self) -> impl Iterator<Item = u32> + use<T> {
         let lent = self.size.nodes + 1;
         (ROOT..self.fresh).chain(lent..lent + self.totals()[4] as u32)
     }
 
-    /// Leaves of hosts that may be lent again.
+    /// Checks the hosts' leaves that are free.
     fn resting(&self) -> Result<(), String> {
         let lent = self.size.nodes;
         for id in self.rows().filter(|id| *id > lent) {
@@ -63,7 +62,7 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// Packets and bytes of hosts, and hosts that have some, that a node counts.
+    /// Returns the packets and bytes of hosts that a node counts, and the number of these hosts.
     fn counted(&self, id: u32) -> [u32; 3] {
         let lent = self.size.nodes as usize + 1;
         let hosts = self.hosts.iter().skip(1).zip(&self.nodes[lent..]);
@@ -73,14 +72,14 @@ impl<T> Engine<T> {
         })
     }
 
-    /// What nothing was sent for at `now_ns`, though the host asked: an error names
-    /// a leaf with packets that no ceiling held until a tick that has not passed. Who
-    /// leaves a cap to another (`engine_yields`) may wait for a full packet's time of it. A
-    /// node that was moved unseen ([`Engine::rearrange`]) is found where it was, so what is
-    /// above it there may hold it too.
+    /// Checks that nothing could have been sent at `now_ns`. An error names a leaf with packets
+    /// which no ceiling held back until a tick still to come. A node that yields a cap to
+    /// another (`engine_yields`) may wait for the time of a full packet. A node that was moved
+    /// by [`Engine::rearrange`] is found at its old place, so the ancestors there may hold it
+    /// back too.
     pub fn audit_idle(&self, now_ns: u64) -> Result<(), String> {
         let full = u64::from(self.rule.link.wire_bytes(self.rule.link.mtu_bytes));
-        // One whose ceiling was lifted goes on with the tick for which it waited too.
+        // A node whose ceiling was removed still waits for its tick.
         let shut = |id: u32, node: &Node| {
             let late = if id == ROOT || node.config.cap != 0 {
                 TICK_NS
@@ -114,7 +113,7 @@ impl<T> Engine<T> {
         })
     }
 
-    /// A node and those in whose lists it is, and each of them, up to the root.
+    /// Iterates over a node and the nodes whose lists contain it, up to the root.
     fn listed(&self, id: u32) -> impl Iterator<Item = u32> {
         let above = |id: &u32| {
             let node = &self.nodes[*id as usize];
@@ -127,7 +126,7 @@ impl<T> Engine<T> {
         std::iter::successors(Some(id), above).take(self.nodes.len())
     }
 
-    /// The lists of one node's children.
+    /// Checks the lists of one node's children.
     fn lists(&self, id: u32, listed: &mut [u32]) -> Result<(), String> {
         let config = self.nodes[id as usize].config;
         if config.fork == 0 {
@@ -158,7 +157,7 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// Whether a node waits where it should.
+    /// Checks that a node is in the list or wheel where it should be.
     fn place(&self, id: u32, node: &Node) -> Result<(), String> {
         let below = self
             .forks
@@ -166,7 +165,7 @@ impl<T> Engine<T> {
             .map_or(0, |fork| fork.lists);
         let inner = node.config.fork != 0;
         let work = if inner { below != 0 } else { node.packets > 0 };
-        // A leaf whose last packet was evicted is found to be empty in its turn.
+        // A leaf whose last packet was evicted leaves its list only in its next turn.
         let right = match node.state {
             ffi::IDLE => !work,
             ffi::READY => {
@@ -183,7 +182,7 @@ impl<T> Engine<T> {
         Err(format!("node {id} is at the wrong place: {node:?}"))
     }
 
-    /// Packets and their slots.
+    /// Checks packets and their slots.
     fn kept(&mut self) -> Result<(), String> {
         let mut seen = vec![false; self.items.len()];
         let [bytes, slots, queues, ..] = self.totals();

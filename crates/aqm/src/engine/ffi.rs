@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows of `aqm/host/engine.h` and the functions of
-//! `aqm/host/native/engine.c`. A test compares sizes and offsets with C's own.
+//! The rows of `aqm/host/engine.h` and the functions of `aqm/host/native/engine.c`. A test
+//! compares sizes and offsets with those of C.
 
 use crate::ffi::{Link, Packet, RawVerdict};
 use std::ffi::c_void;
@@ -42,11 +42,11 @@ pub(super) struct Gate {
     pub rest: u64,
 }
 
-/// What a row is: `live` of [`NodeConfig`] (`ENGINE_NODE`, `ENGINE_CAP`).
+/// The values of `live` in [`NodeConfig`] (`ENGINE_NODE`, `ENGINE_CAP`).
 pub(super) const NODE: u32 = 1;
 pub(super) const CAP: u32 = 2;
 
-/// `enum engine_state`: what a node's `state` may be.
+/// The values of a node's `state` (`enum engine_state`).
 pub(super) const IDLE: u32 = 0;
 pub(super) const READY: u32 = 1;
 pub(super) const HELD: u32 = 2;
@@ -108,7 +108,7 @@ pub(super) struct Codel {
     pub mtu_bytes: u64,
 }
 
-/// The configuration of the whole (`struct engine_rule`).
+/// The settings of the whole engine (`struct engine_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Rule {
@@ -121,7 +121,7 @@ pub(super) struct Rule {
     pub arriving: u32,
 }
 
-/// `struct engine_host`: a host that has a leaf of its own.
+/// A host that has its own leaf (`struct engine_host`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Host {
@@ -159,11 +159,11 @@ pub(super) struct RawDeparture {
     pub opens_ns: u64,
 }
 
-/// What a leaf says to a packet (`enum engine_room`).
+/// The results of asking a leaf to admit a packet (`enum engine_room`).
 pub(super) const EVICT: u32 = 1;
 pub(super) const REFUSE: u32 = 2;
 
-/// Packets that may go for one that comes (`ENGINE_EVICT_MOST`).
+/// The largest number of evictions for one arrival (`ENGINE_EVICT_MOST`).
 pub(super) const EVICT_MOST: u32 = 8;
 
 unsafe extern "C" {
@@ -194,8 +194,8 @@ unsafe extern "C" {
     fn aqm_engine_lowest(word: u64) -> u64;
 }
 
-/// Bytes of the engine itself, of a row of queues and of one of slots, and of a line that
-/// engines share.
+/// Returns the sizes in bytes of the engine itself, of a row of queues, of a row of slots, and
+/// of a line that engines share.
 pub(super) fn sizes() -> [usize; 4] {
     // SAFETY: a constant.
     let [engine, queue, slot, line, ..] = unsafe { aqm_engine_layout };
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(own.map(|number| number as u32), theirs);
     }
 
-    /// Against Rust's own, for every bit alone and with anything above it.
+    /// Compares with Rust's own function, for every single bit alone and with higher bits set.
     #[test]
     fn the_lowest_bit_is_found() {
         for bit in 0..64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes the native engine follow another host's engine by its records
-//! (`aqm/host/engine/record.h`), call by call.
+//! Lets the native engine replay the records of another host's engine
+//! (`aqm/host/engine_record.h`), call by call.
 
 use super::ffi::{self, Node, NodeConfig, RawDeparture, Rule};
 use super::node::{EngineSize, NodeRow, config};
@@ -8,77 +8,77 @@ use super::{Engine, Packet};
 use crate::ffi::Link;
 use crate::mirror::MirrorError;
 
-/// `struct engine_record`: one call of a host.
+/// One call of a host's function (`struct engine_record`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EngineRecord {
-    /// When, in the host's nanoseconds.
+    /// The time of the host in nanoseconds.
     pub now_ns: u64,
-    /// On departure, where nothing may go: when to ask again; `u64::MAX` for never.
+    /// Departure without a packet: when to ask again; `u64::MAX` for never.
     pub opens_ns: u64,
-    /// `enum engine_event`.
+    /// The kind of call (`enum engine_event`).
     pub event: u32,
-    /// One more for every record.
+    /// A number that increases by one with every record.
     pub sequence: u32,
-    /// The node; on departure the leaf that was chosen, or 0.
+    /// The node; for a departure, the chosen leaf or 0.
     pub node: u32,
     /// The packet's slot, or 0.
     pub slot: u32,
-    /// On arrival and eviction: bytes of the packet that comes, as the device counts.
+    /// Arrival and eviction: the size of the arriving packet in bytes, as the device counts.
     pub len: u32,
-    /// On arrival: bytes on the wire.
+    /// Arrival: its size on the wire in bytes.
     pub wire: u32,
-    /// On arrival: the flow's hash.
+    /// Arrival: the hash of the flow.
     pub flow: u32,
-    /// On arrival: the host's.
+    /// Arrival: the hash of the host.
     pub host: u32,
-    /// On arrival whether there was room, on departure the verdict.
+    /// Arrival: whether there was room. Departure: the verdict.
     pub action: u32,
-    /// On departure the verdict's reason.
+    /// Departure: the reason of the verdict.
     pub reason: u32,
-    /// On arrival: the ECN bits that the engine was given.
+    /// Arrival: the ECN bits that the engine received.
     pub ecn: u32,
-    /// Nothing.
+    /// Padding.
     pub pad: u32,
 }
 
-/// What a record was.
+/// The meaning of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineTaken {
-    /// What it says comes next.
+    /// The first part of a record; the data follow.
     Part,
-    /// A rule of the whole.
+    /// A change of the engine's settings.
     Ruled,
-    /// A node whose configuration has changed.
+    /// A change of a node's configuration.
     Changed,
-    /// The leaf of a packet's host was looked for; whether it has one of its own.
+    /// The search for the leaf of a packet's host; true if the host has its own leaf.
     Placed(bool),
-    /// A packet had to go for one that comes.
+    /// The eviction of a packet to make room.
     Evicted,
-    /// A packet came; whether it was kept.
+    /// The arrival of a packet; true if it was queued.
     Arrived(bool),
-    /// The host asked; whether it was given a packet to send, or to drop.
+    /// A request for a packet.
     Departed {
-        /// A packet was sent.
+        /// Whether a packet was sent.
         sent: bool,
-        /// It was to be marked.
+        /// Whether it was to be marked.
         marked: bool,
-        /// A packet was dropped.
+        /// Whether a packet was dropped.
         dropped: bool,
     },
 }
 
-/// A native engine that follows records.
+/// A native engine that replays records.
 #[derive(Debug)]
 pub struct EngineMirror {
     engine: Engine<()>,
-    /// A record of which the rest is coming.
+    /// A record whose data have not arrived yet.
     coming: Option<EngineRecord>,
     next: Option<u32>,
     records: u64,
 }
 
-/// Numbers of `enum engine_event`.
+/// Values of `enum engine_event`.
 const RULE: u32 = 1;
 const CHANGE: u32 = 2;
 const EVICT: u32 = 3;
@@ -87,8 +87,7 @@ const DEPART: u32 = 5;
 const HOST: u32 = 6;
 
 impl EngineMirror {
-    /// One that begins with these rows of nodes, by their numbers, and nothing
-    /// queued. A row beyond `size` is left out.
+    /// Makes an engine with these rows of nodes and no packets. Rows beyond `size` are ignored.
     pub fn new(size: EngineSize, rows: impl IntoIterator<Item = (u32, NodeRow)>) -> Self {
         let mut engine = Engine::empty(&Link::default(), size);
         for (id, row) in rows {
@@ -104,17 +103,17 @@ impl EngineMirror {
         }
     }
 
-    /// A node's row in the bytes that it has in memory; `None` where there is none.
+    /// Returns the bytes of a node's row; `None` if there is none.
     pub fn row(&self, id: u32) -> Option<Vec<u8>> {
         let node = self.engine.nodes.get(id as usize)?;
         let words = std::ptr::from_ref(node).cast::<u8>();
-        // SAFETY: a row is integers without padding, which a test sees.
+        // SAFETY: a row consists of integers without padding, which a test verifies.
         let bytes = unsafe { std::slice::from_raw_parts(words, size_of::<Node>()) };
         Some(bytes.to_vec())
     }
 
-    /// Takes what a host recorded, in order, as it gave it. An error says that it
-    /// cannot be read, or that something else comes out here.
+    /// Replays the next record of a host. Returns an error if it cannot be parsed, or if the
+    /// result here differs.
     pub fn take(&mut self, bytes: &[u8]) -> Result<EngineTaken, MirrorError> {
         let at = self.records;
         self.records += 1;
@@ -168,7 +167,7 @@ impl EngineMirror {
         })
     }
 
-    /// What a rule or a change says.
+    /// Applies the data of a rule or a change.
     fn rest(
         &mut self,
         record: &EngineRecord,
@@ -208,7 +207,7 @@ impl EngineMirror {
 
     fn arrive(&mut self, record: &EngineRecord, own: &mut EngineRecord) {
         let raw = self.engine.raw();
-        // The last eviction did not suffice, and there was no other.
+        // The last eviction did not free enough room, and the host did not evict again.
         if record.action == ffi::EVICT {
             own.action = ffi::EVICT;
             return;
@@ -250,11 +249,11 @@ impl EngineMirror {
     }
 }
 
-/// `AQM_MARK` and `AQM_DROP`.
+/// The actions `AQM_MARK` and `AQM_DROP`.
 const MARK: u32 = 1;
 const DROP: u32 = 2;
 
-/// A structure of integers in this machine's byte order.
+/// Marks structures that consist of integers in this machine's byte order.
 trait Integers: Copy {}
 
 impl Integers for EngineRecord {}
@@ -262,7 +261,7 @@ impl Integers for Rule {}
 impl Integers for NodeConfig {}
 
 fn read<T: Integers>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: there are as many bytes, and any are such a structure.
+    // SAFETY: the number of bytes matches, and any bytes are a valid structure.
     (bytes.len() == size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
@@ -281,12 +280,12 @@ mod tests {
 
     fn bytes(record: EngineRecord) -> Vec<u8> {
         let words = std::ptr::from_ref(&record).cast::<u8>();
-        // SAFETY: a record is integers without padding.
+        // SAFETY: a record consists of integers without padding.
         unsafe { std::slice::from_raw_parts(words, size_of::<EngineRecord>()) }.to_vec()
     }
 
-    /// A packet that comes and goes, as a host would tell it; and what is not so is
-    /// found.
+    /// An arrival and a departure as a host would record them; the mirror finds each wrong
+    /// answer.
     #[test]
     fn other_answers_are_found() {
         let row = |parent, fork| NodeRow {
@@ -307,7 +306,7 @@ mod tests {
                 ..Rule::default()
             };
             let words = std::ptr::from_ref(&config).cast::<u8>();
-            // SAFETY: a rule is integers without padding.
+            // SAFETY: a rule consists of integers without padding.
             let config = unsafe { std::slice::from_raw_parts(words, size_of::<Rule>()) };
             assert_eq!(mirror.take(config), Ok(EngineTaken::Ruled));
             mirror

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine (`aqm/host/engine.h`) on this machine: one scheduler for a tree of
-//! nodes of any shape, eight levels deep.
+//! The engine (`aqm/host/engine.h`) on this machine: one scheduler for a tree of nodes of any
+//! shape, with up to eight levels.
 //!
-//! A [`NodeRule`] is stored in the row of its node, and the scheduler reads it
-//! when it next looks there. So a change costs a store, at any time. This host has
-//! it look at once.
+//! A [`NodeRule`] is stored in the row of its node, and the scheduler reads it at the next
+//! visit. A change therefore costs one store, at any time. This host makes the scheduler visit
+//! the node immediately.
 
 mod audit;
 mod ffi;
@@ -26,28 +26,28 @@ pub use node::{
     NodeRule, SLOW_TICKS, TICK_NS, late_ns,
 };
 
-/// What an arrival led to.
+/// The result of an arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineArrival<T> {
-    /// The packet that came, where it was dropped.
+    /// The arriving packet, if it was dropped.
     pub refused: Option<T>,
-    /// Packets of the same leaf that had to make room for it.
+    /// Packets of the same leaf that were evicted for it.
     pub evicted: Vec<T>,
 }
 
-/// What an opportunity to send led to.
+/// The result of a request for a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineDeparture<T> {
-    /// The leaf, the packet to send, and how.
+    /// The packet to send, with its leaf and verdict.
     pub sent: Option<(u32, Verdict, Packet, T)>,
-    /// Packets that were dropped on the way to it, with their leaves.
+    /// Packets that were dropped before that, with their leaves.
     pub dropped: Vec<(u32, T)>,
-    /// Where none is sent: when to ask again; `None` where nothing is queued.
+    /// If no packet is sent, when to ask again; `None` if nothing is queued.
     pub opens_ns: Option<u64>,
 }
 
-/// An engine with its packets, each of which is a `T` to its owner. The caller
-/// keeps time, which must not go backwards.
+/// An engine with its packets; each carries a `T` for the caller. The caller supplies the time,
+/// which must not decrease.
 #[derive(Debug)]
 pub struct Engine<T> {
     /// `struct native_engine`, and its rows; `u64` for the alignment that C needs.
@@ -59,31 +59,31 @@ pub struct Engine<T> {
     hosts: Vec<Host>,
     rule: Rule,
     size: EngineSize,
-    /// What lies in each slot.
+    /// The value in each slot.
     items: Vec<Option<T>>,
-    /// Of each node, rows that name it as their parent.
+    /// For each node, how many rows name it as their parent.
     children: Vec<u32>,
     free_forks: Vec<u32>,
-    /// Nodes that were removed, and may still have packets.
+    /// Removed nodes that may still have packets.
     removed: Vec<u32>,
-    /// Rows that nodes had, and those from `fresh` on that none had.
+    /// Rows that were used before and are free; rows from `fresh` on were never used.
     free: Vec<u32>,
     fresh: u32,
-    /// When it was last asked anything.
+    /// The time of the last call.
     now_ns: u64,
-    /// The line that it shares, whose memory the engine uses.
+    /// The shared line, if any, whose memory the engine uses.
     line: Option<Arc<EngineLine>>,
 }
 
-/// The first row, which is the root's.
+/// The row of the root.
 const ROOT: u32 = 1;
 
-/// The most rounds of one departure: each sends, drops or finds a leaf empty.
+/// The largest number of iterations of one departure. Each sends or drops a packet, or finds an
+/// empty leaf.
 const ROUNDS: usize = 1 << 20;
 
 impl<T> Engine<T> {
-    /// An engine with a root that holds to `link.rate_bytes_s`, and nothing below
-    /// it.
+    /// Makes an engine that consists of a root with the ceiling `link.rate_bytes_s`.
     pub fn new(link: &Link, size: EngineSize) -> Self {
         let mut whole = Self::empty(link, size);
         whole.nodes[ROOT as usize].config = NodeConfig {
@@ -95,7 +95,7 @@ impl<T> Engine<T> {
         whole
     }
 
-    /// An engine without rows that say anything.
+    /// Makes an engine without any nodes.
     fn empty(link: &Link, size: EngineSize) -> Self {
         let [engine, queue, slot, _] = ffi::sizes();
         let words = |bytes: usize, rows: u32| vec![0; (bytes * (rows as usize + 1)).div_ceil(8)];
@@ -134,7 +134,7 @@ impl<T> Engine<T> {
         whole
     }
 
-    /// The root.
+    /// Returns the row of the root.
     pub fn root(&self) -> u32 {
         ROOT
     }
@@ -143,7 +143,7 @@ impl<T> Engine<T> {
         self.memory.as_mut_ptr().cast()
     }
 
-    /// Says the rule, and where the rows are.
+    /// Passes the rule and the addresses of the rows to C.
     fn setup(&mut self) {
         let rows = Arrays {
             nodes: self.nodes.as_mut_ptr(),
@@ -157,13 +157,13 @@ impl<T> Engine<T> {
             slot_rows: u64::from(self.size.slots) + 1,
             host_rows: self.hosts.len() as u64,
         };
-        // SAFETY: the memory is an engine's, and there are as many rows of each
-        // kind as is configured. None of the vectors ever grows.
+        // SAFETY: the memory is an engine's, and the vectors have the configured numbers of
+        // rows. None of them is ever reallocated.
         unsafe { ffi::aqm_engine_setup(self.raw(), &raw const self.rule, &raw const rows) };
     }
 
-    /// Adds a node below `parent`: a leaf, or one that can have children. Returns
-    /// its number, which stays its own until it is removed.
+    /// Adds a node below `parent`: a leaf, or an inner node that can have children. Returns its
+    /// row number, which does not change.
     pub fn add(&mut self, parent: u32, inner: bool, rule: &NodeRule) -> Result<u32, EngineError> {
         self.may_have_children(parent)?;
         if self.depth(parent) >= ffi::LEVELS {
@@ -181,7 +181,7 @@ impl<T> Engine<T> {
         };
         self.nodes[id as usize] = Node {
             config: config(parent, fork, rule),
-            // It may still wait in the wheel for what it was before.
+            // The row may still be in the timer wheel because of its former node.
             wheel: self.nodes[id as usize].wheel,
             wheel_next: self.nodes[id as usize].wheel_next,
             wheel_prev: self.nodes[id as usize].wheel_prev,
@@ -191,7 +191,7 @@ impl<T> Engine<T> {
         Ok(id)
     }
 
-    /// Adds a cap: a ceiling for the nodes whose rules name it. Returns its number.
+    /// Adds a cap: a ceiling for the sum of the nodes that name it. Returns its row number.
     pub fn cap(&mut self, ceiling_bytes_s: u64) -> Result<u32, EngineError> {
         self.reclaim();
         let id = self.free_row().ok_or(EngineError::Full)?;
@@ -207,13 +207,12 @@ impl<T> Engine<T> {
             wheel_prev: row.wheel_prev,
             ..Node::default()
         };
-        // Of row 0, which is none.
+        // Row 0 stands for the missing parent.
         self.children[0] += 1;
         Ok(id)
     }
 
-    /// Gives a node another rule, or a cap another ceiling. What it has queued and had
-    /// stays.
+    /// Changes the rule of a node, or the ceiling of a cap. Backlog and counters stay.
     pub fn change(&mut self, id: u32, rule: &NodeRule) -> Result<(), EngineError> {
         self.live(id)?;
         let own = &mut self.nodes[id as usize].config;
@@ -222,7 +221,7 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// Puts a node, with everything below it, below another parent.
+    /// Moves a node, with everything below it, below another parent.
     pub fn reparent(&mut self, id: u32, parent: u32) -> Result<(), EngineError> {
         self.live(id)?;
         if id == ROOT {
@@ -246,8 +245,8 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// Puts several nodes below other parents at once: pairs of a node and its parent. As
-    /// with a list that is exchanged, the engine finds that when packets go.
+    /// Moves several nodes at once, given as pairs of node and parent. Like a new list in the
+    /// kernel, the engine notices the change only when packets depart.
     pub fn rearrange(&mut self, parents: &[(u32, u32)]) -> Result<(), EngineError> {
         for (id, parent) in parents {
             self.live(*id)?;
@@ -283,7 +282,7 @@ impl<T> Engine<T> {
         unsafe { ffi::aqm_engine_look(self.raw(), id, self.now_ns) };
     }
 
-    /// Removes a node. What a leaf has queued is dropped when its turn comes.
+    /// Removes a node. The backlog of a leaf is dropped when its turn comes.
     pub fn remove(&mut self, id: u32) -> Result<(), EngineError> {
         self.live(id)?;
         if id == ROOT {
@@ -299,9 +298,9 @@ impl<T> Engine<T> {
         Ok(())
     }
 
-    /// A packet of a leaf comes, of a flow (`packet.flow`) of a host, at
-    /// `packet.arrived_ns`. A number that is no leaf's refuses it. Where the leaf tells
-    /// hosts apart, 0 is a host that is not known.
+    /// Enqueues a packet into a leaf at `packet.arrived_ns`; `packet.flow` is its flow, and
+    /// `host` its host. A number that is not a leaf refuses it. If the leaf distinguishes hosts,
+    /// 0 means an unknown host.
     pub fn arrive(&mut self, leaf: u32, packet: &Packet, host: u32, item: T) -> EngineArrival<T> {
         let mut arrival = EngineArrival {
             refused: None,
@@ -336,7 +335,7 @@ impl<T> Engine<T> {
         arrival
     }
 
-    /// The host asks for a packet.
+    /// Requests a packet at a time.
     pub fn depart(&mut self, now_ns: u64) -> EngineDeparture<T> {
         let mut departure = EngineDeparture {
             sent: None,
@@ -368,14 +367,14 @@ impl<T> Engine<T> {
         departure
     }
 
-    /// The leaf that packets name which lie in one: itself, or that beside which a host
-    /// has it.
+    /// Returns the configured leaf to which a leaf belongs: itself, or for a host's leaf the one
+    /// beside it.
     fn named(&self, leaf: u32) -> u32 {
         let host = leaf.checked_sub(self.size.nodes).filter(|row| *row > 0);
         host.map_or(leaf, |row| self.hosts[row as usize].leaf)
     }
 
-    /// The leaves that hosts have beside one, each with the number of its row.
+    /// Iterates over the hosts' leaves beside a leaf, with their rows.
     fn beside(&self, leaf: u32) -> impl Iterator<Item = (u32, &Node)> {
         let lent = self.size.nodes + 1..;
         let rows = lent.zip(self.hosts.iter().skip(1));
@@ -383,7 +382,7 @@ impl<T> Engine<T> {
         own.map(|(id, _)| (id, &self.nodes[id as usize]))
     }
 
-    /// What is known of the packet in a slot.
+    /// Returns the properties of the packet in a slot.
     fn packet(&mut self, slot: u32) -> Packet {
         let mut packet = Packet::default();
         // SAFETY: the memory is an engine's, and it named the slot.
@@ -391,7 +390,7 @@ impl<T> Engine<T> {
         packet
     }
 
-    /// What a node has had and has; `None` where there is no such node.
+    /// Returns the counters and backlog of a node; `None` if there is no such node.
     pub fn counts(&self, id: u32) -> Option<NodeCounts> {
         let node = self
             .nodes
@@ -411,19 +410,19 @@ impl<T> Engine<T> {
         })
     }
 
-    /// Packets queued in all leaves.
+    /// Returns the number of packets queued in all leaves.
     pub fn packets(&self) -> u64 {
         self.totals()[1]
     }
 
-    /// Hosts that have a leaf of their own, and those of them that have packets.
+    /// Returns how many hosts have their own leaf, and how many of these have packets.
     pub fn hosts(&self) -> (u64, usize) {
         let lent = self.nodes.iter().skip(self.size.nodes as usize + 1);
         (self.totals()[4], lent.filter(|it| it.packets > 0).count())
     }
 
-    /// Bytes queued, slots and queues in use, packets refused for want of a leaf, rows of
-    /// hosts in use.
+    /// Returns the bytes queued, the slots and queues in use, the packets refused for lack of a
+    /// leaf, and the rows of hosts in use.
     fn totals(&self) -> [u64; 5] {
         let mut totals = [0; 5];
         let raw = self.memory.as_ptr().cast();
@@ -446,33 +445,33 @@ impl<T> Engine<T> {
         }
     }
 
-    /// A node and those above it, up to the root.
+    /// Iterates over a node and its ancestors, up to the root.
     fn path(&self, id: u32) -> impl Iterator<Item = u32> {
         let above = |id: &u32| Some(self.nodes[*id as usize].config.parent).filter(|it| *it != 0);
         std::iter::successors(Some(id), above)
     }
 
-    /// Levels from the root down to a node, both counted.
+    /// Returns the number of levels from the root to a node, including both.
     fn depth(&self, id: u32) -> u32 {
         self.path(id).count() as u32
     }
 
-    /// Levels from a node down, itself counted.
+    /// Returns the number of levels from a node down, including it.
     fn height(&self, id: u32) -> u32 {
         let own = self.depth(id);
         let below = (ROOT..self.fresh).filter(|it| self.path(*it).any(|above| above == id));
         below.map(|it| self.depth(it) - own + 1).max().unwrap_or(1)
     }
 
-    /// Whether nothing holds a row any more.
+    /// Returns whether a row can be reused.
     fn at_rest(&self, id: u32) -> bool {
         let node = &self.nodes[id as usize];
         let rests = node.state == ffi::IDLE && node.packets == 0;
         node.config.live == 0 && rests && self.beside(id).all(|(_, it)| it.packets == 0)
     }
 
-    /// Lets go of the places of all that was removed and has nothing left. A node
-    /// goes after its children.
+    /// Frees the rows of removed nodes that have no packets left. A node is freed only after its
+    /// children.
     fn reclaim(&mut self) {
         loop {
             let gone = |id: &u32| self.at_rest(*id) && self.children[*id as usize] == 0;
@@ -489,7 +488,7 @@ impl<T> Engine<T> {
         }
     }
 
-    /// A row that no node has.
+    /// Returns a free row.
     fn free_row(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
             let new = (self.fresh <= self.size.nodes).then_some(self.fresh)?;

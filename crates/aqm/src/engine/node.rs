@@ -3,19 +3,19 @@
 
 use super::ffi::{self, NodeConfig};
 
-/// The least quantum: less counts as this (`ENGINE_LEAST_QUANTUM`).
+/// The smallest quantum; smaller values count as this (`ENGINE_LEAST_QUANTUM`).
 pub const LEAST_QUANTUM: u32 = 256;
 
-/// A tick of the wheel, in nanoseconds: what waits for a time comes out so much later at
-/// most (`ENGINE_TICK_SHIFT`), or [`late_ns`]. A ceiling makes up for two.
+/// A tick of the timer wheel in nanoseconds (`ENGINE_TICK_SHIFT`). A node leaves the wheel at
+/// most this much late, or [`late_ns`]. A ceiling compensates for two ticks.
 pub const TICK_NS: u64 = 1 << 15;
 
-/// Nodes wait for every so manieth tick alone (`ENGINE_SLOW_TICKS`), whose ceiling takes
-/// at least twice as long for a full packet.
+/// Slow nodes use only every n-th tick of the wheel (`ENGINE_SLOW_TICKS`): those whose ceiling
+/// needs at least twice that time for a full packet.
 pub const SLOW_TICKS: u64 = 4;
 
-/// How much later than its ceiling lets it a node goes on at most, in nanoseconds, where it
-/// has no cap (`engine_wait`). `full` are the bytes of a full packet on the wire.
+/// Returns how much later than its ceiling allows a node without a cap may continue, in
+/// nanoseconds (`engine_wait`). `full` is the size of a full packet on the wire in bytes.
 pub fn late_ns(full: u64, ceiling_bytes_s: u64) -> u64 {
     let slow = full * 1_000_000_000 / (2 * SLOW_TICKS * TICK_NS);
     if ceiling_bytes_s <= slow {
@@ -25,82 +25,80 @@ pub fn late_ns(full: u64, ceiling_bytes_s: u64) -> u64 {
     }
 }
 
-/// How far a guarantee may fall behind, in nanoseconds, beside its burst and two full
-/// packets
+/// How far a guarantee may fall behind in nanoseconds, besides its burst and two full packets
 /// (`ENGINE_CREDIT_NS`).
 pub const CREDIT_NS: u64 = 1_000_000_000;
 
-/// What a node keeps of that at least while it has nothing to send: this, or its burst
-/// and a full packet at its guarantee (`ENGINE_IDLE_CREDIT_NS`).
+/// How much of that an idle node keeps at least, in nanoseconds. If its burst and a full packet
+/// take longer at its guarantee, it keeps that time (`ENGINE_IDLE_CREDIT_NS`).
 pub const IDLE_CREDIT_NS: u64 = 2_000_000;
 
-/// The configuration of a node. Rates and quanta are bytes on the wire.
+/// The configuration of a node. Rates and quanta are in bytes on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeRule {
-    /// What it, with everything below it, never exceeds, a second; 0 for nothing.
+    /// The maximum rate of the node and everything below it, in bytes a second; 0 for no limit.
     pub ceiling_bytes_s: u64,
-    /// What it has before others of its parent have any excess, a second; 0 for
-    /// nothing.
+    /// The guaranteed rate in bytes a second, which precedes any sharing of the parent's excess;
+    /// 0 for none.
     pub guarantee_bytes_s: u64,
-    /// What it may send above its ceiling after it had less: the depth of a token bucket,
-    /// besides a full packet.
+    /// Bytes that it may send above its ceiling after it was below it: the depth of a token
+    /// bucket, besides a full packet.
     pub ceiling_burst_bytes: u32,
-    /// 0, the most urgent, to 7. A larger number counts as 7.
+    /// The priority from 0, the most urgent, to 7. Larger numbers count as 7.
     pub priority: u16,
-    /// Its share among equals: bytes of a turn, from [`LEAST_QUANTUM`] to 2^20. A
-    /// turn that is no shorter than a full packet costs least.
+    /// The quantum: bytes of a turn among equals, from [`LEAST_QUANTUM`] to 2^20. At least a
+    /// full packet costs the least processor time.
     pub quantum: u32,
-    /// Bytes queued at most, of a leaf; 0 for what there is room for.
+    /// The largest backlog of a leaf in bytes; 0 for as much as there is room.
     pub limit_bytes: u32,
-    /// CoDel's target, of a leaf, in nanoseconds; 0 for the usual 5 ms.
+    /// CoDel's target of a leaf in nanoseconds; 0 for the default of 5 ms.
     pub target_ns: u32,
-    /// The number of a cap ([`NodeRow::is_cap`]), whose ceiling holds for it, and for all
-    /// others that name it, together; 0 for none.
+    /// The row of a cap ([`NodeRow::is_cap`]), whose ceiling applies to the sum of all nodes
+    /// that name it; 0 for none.
     pub cap: u32,
-    /// What its guarantee has for packets that come at once, besides a full one.
+    /// The burst of its guarantee in bytes, besides a full packet.
     pub burst_bytes: u32,
-    /// Of a leaf: whether each host that sends has a leaf of its own beside it, of which
-    /// the configuration is the same but for the guarantee.
+    /// Whether each sending host gets its own leaf beside this leaf. These leaves have the same
+    /// configuration, except for the guarantee.
     pub hosts: bool,
 }
 
-/// How many rows an engine has.
+/// The numbers of an engine's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineSize {
-    /// Nodes of the tree, with the root.
+    /// Nodes of the tree, including the root.
     pub nodes: u32,
-    /// Of those, nodes with children.
+    /// Those of them that have children.
     pub inner: u32,
-    /// Leaves that may have packets at a time.
+    /// Leaves that may have a backlog at the same time.
     pub queues: u32,
-    /// Packets.
+    /// Packets in the backlog.
     pub slots: u32,
-    /// Their bytes, as the device counts them.
+    /// Bytes in the backlog, as the device counts them.
     pub limit_bytes: u64,
-    /// Hosts that may have a leaf of their own, in rows behind those of `nodes`.
+    /// Hosts that may have their own leaf, in rows after those of `nodes`.
     pub hosts: u32,
 }
 
-/// Why the tree was not changed.
+/// The reason why the tree was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// A number that is no node's.
+    /// The number is not that of a node.
     #[error("there is no such node")]
     NoNode,
-    /// The parent is a leaf, or no node.
+    /// The parent is a leaf, or does not exist.
     #[error("the parent is no node that has children")]
     NoParent,
     /// The parent would be below its own child.
     #[error("the parent is the node itself, or below it")]
     BelowItself,
-    /// There would be more than eight levels.
+    /// The tree would have more than eight levels.
     #[error("the tree would have more than {} levels", ffi::LEVELS)]
     TooDeep,
-    /// A node with children, some of which may have been removed and still have
-    /// packets.
+    /// The node has children. Removed children count while they have packets.
     #[error("the node has children, or packets of children that were removed")]
     HasChildren,
-    /// The root, which stays.
+    /// The root cannot be removed or moved.
     #[error("the root stays where it is")]
     Root,
     /// No row is free.
@@ -108,26 +106,25 @@ pub enum EngineError {
     Full,
 }
 
-/// A node, or a cap: its place in the tree, and its rule.
+/// The row of a node or a cap: its place in the tree, and its rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeRow {
-    /// The number of its parent; 0 for the root.
+    /// The row of its parent; 0 for the root.
     pub parent: u32,
-    /// Of a node with children, the number of the row for their lists, which no
-    /// other node has; 0 for a leaf.
+    /// For a node with children, the row of their lists, which no other node uses; 0 for a leaf.
     pub fork: u32,
-    /// What it may have.
+    /// The rates and limits.
     pub rule: NodeRule,
 }
 
 impl NodeRow {
-    /// Whether it is a cap: a ceiling that nodes share by its number. It has neither a
-    /// parent nor children, and of its rule only the ceiling counts.
+    /// Returns whether it is a cap: a ceiling that several nodes share. It has no parent or
+    /// children, and only the ceiling of its rule applies.
     pub fn is_cap(&self) -> bool {
         self.parent == 0 && self.fork == 0
     }
 
-    /// What its row says that it is (`live` of `struct engine_config`).
+    /// Returns the value of `live` for its row (`struct engine_config`).
     pub fn live(&self) -> u32 {
         live(self.parent, self.fork)
     }
@@ -141,24 +138,24 @@ fn live(parent: u32, fork: u32) -> u32 {
     }
 }
 
-/// What a node has had and has.
+/// The counters and the backlog of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeCounts {
-    /// Packets sent, from it or from below it.
+    /// Packets sent, including those of its descendants.
     pub sent_packets: u64,
     /// Their bytes on the wire.
     pub sent_wire_bytes: u64,
-    /// Packets queued, of a leaf.
+    /// Packets queued (only for leaves).
     pub packets: u32,
-    /// Their bytes, as the device counts them.
+    /// Bytes queued, as the device counts them.
     pub bytes: u32,
-    /// Packets dropped, of a leaf.
+    /// Packets dropped (only for leaves).
     pub drops: u32,
-    /// Packets marked, of a leaf.
+    /// Packets marked (only for leaves).
     pub marks: u32,
 }
 
-/// What the row of a node says.
+/// Returns the contents of a node's row.
 pub(super) fn config(parent: u32, fork: u32, rule: &NodeRule) -> NodeConfig {
     NodeConfig {
         ceiling_bytes_s: rule.ceiling_bytes_s,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Decides about arriving packets without queueing them.
+//! Decisions about arriving packets, which are not queued.
 
 pub(crate) mod share;
 pub(crate) mod udp;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The part of a rate for each of those who share it (`aqm/include/share.h`).
+//! Divides a rate among the members that share it (`aqm/include/share.h`).
 
 // Defined in `aqm/host/native/window.c`.
 unsafe extern "C" {
@@ -15,10 +15,10 @@ unsafe extern "C" {
     fn aqm_share_ended(sum: *mut ShareSum, member: *mut ShareMember);
 }
 
-/// A whole share.
+/// A whole share, in the unit of parts.
 pub const WHOLE_SHARE: u64 = 65_536;
 
-/// What those count for who share a rate (`struct share_sum`).
+/// The counters of all members that share a rate (`struct share_sum`).
 #[repr(C)]
 #[derive(Debug, Clone, Default)]
 pub struct ShareSum {
@@ -26,7 +26,7 @@ pub struct ShareSum {
     used: [[i64; 2]; 3],
 }
 
-/// One of them (`struct share_member`).
+/// One member (`struct share_member`).
 #[repr(C)]
 #[derive(Debug, Clone, Default)]
 pub struct ShareMember {
@@ -37,16 +37,16 @@ pub struct ShareMember {
 }
 
 impl ShareSum {
-    /// What each that has sent much may have of a rate in bytes a second, or any
-    /// other, with `more` shares besides those that there are, and beside `others` in
-    /// bytes a second that nobody holds; 0 for no limit.
+    /// Returns the rate of one member in bytes a second; 0 for no limit. `rate` is the total,
+    /// and `large` selects members that have sent much. `more` shares are added to those in use.
+    /// Traffic of `others` bytes a second is not limited and reduces the rest.
     pub fn rate(&self, rate: u64, large: bool, more: u64, others: u64) -> u64 {
-        // SAFETY: as C has it.
+        // SAFETY: the layout is that of C.
         unsafe { aqm_share_rate(self, rate, large.into(), more, others) }
     }
 
-    /// What a member uses of its share at this time: so much more, or the `whole` where
-    /// it waits for nothing else.
+    /// Adds `part` to what a member uses of its share at this time. With `whole` it counts as a
+    /// whole share, because nothing else limits it.
     pub fn count(
         &mut self,
         member: &mut ShareMember,
@@ -54,13 +54,13 @@ impl ShareSum {
         (large, whole): (bool, bool),
         now_ns: u64,
     ) {
-        // SAFETY: both as C has them.
+        // SAFETY: both layouts are those of C.
         unsafe { aqm_share_count(self, member, part, large.into(), whole.into(), now_ns) };
     }
 
-    /// A member has ended.
+    /// Removes a member that has ended.
     pub fn ended(&mut self, member: &mut ShareMember) {
-        // SAFETY: both as C has them.
+        // SAFETY: both layouts are those of C.
         unsafe { aqm_share_ended(self, member) };
     }
 }

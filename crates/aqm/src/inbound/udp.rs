@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a stream of datagrams above its rate is treated (`aqm/include/udp.h`).
+//! Policing of UDP streams that exceed their rate (`aqm/include/udp.h`).
 
 use std::ffi::c_void;
 
@@ -10,43 +10,43 @@ unsafe extern "C" {
     fn aqm_udp_arrived(flow: *mut c_void, rule: *const UdpRule, bytes: u32, now_ns: u64) -> u32;
 }
 
-/// The configuration of all streams (`struct udp_rule`).
+/// The settings for all streams (`struct udp_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UdpRule {
-    /// 0: the states; 1: a token bucket.
+    /// The algorithm. 0: the states of [`UdpState`]; 1: a token bucket.
     pub mode: u64,
-    /// What each stream may have, in bytes a second.
+    /// The allowed rate of each stream, in bytes a second.
     pub rate_bytes_s: u64,
-    /// What the token bucket lets through at once.
+    /// The depth of the token bucket in bytes.
     pub burst_bytes: u64,
-    /// How long a stream above the rate is discarded.
+    /// How long a stream above the rate is discarded, in nanoseconds.
     pub drop_ns: u64,
-    /// How long it is then delivered before it is judged.
+    /// How long it is then delivered before it is judged again, in nanoseconds.
     pub warn_ns: u64,
-    /// Length of a chunk of the measured rate.
+    /// The length of an interval of the rate measurement, in nanoseconds.
     pub chunk_ns: u64,
-    /// How many of them are averaged, up to 64.
+    /// The number of intervals that are averaged, up to 64.
     pub chunks: u64,
-    /// The silence after which a stream starts again.
+    /// The idle time after which a stream starts afresh, in nanoseconds.
     pub age_ns: u64,
 }
 
-/// Where a stream is.
+/// The state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UdpState {
-    /// Delivered.
+    /// Datagrams are delivered.
     Okay,
-    /// Discarded for a while.
+    /// Datagrams are discarded for a while.
     Drop,
-    /// Delivered, and watched.
+    /// Datagrams are delivered while the rate is measured again.
     Warn,
-    /// Refused.
+    /// Datagrams are refused.
     Kill,
 }
 
 impl UdpState {
-    /// The state of this number (`enum udp_state`).
+    /// Returns the state with this number (`enum udp_state`).
     pub const fn numbered(number: u32) -> Self {
         match number {
             0 => Self::Okay,
@@ -57,18 +57,18 @@ impl UdpState {
     }
 }
 
-/// What becomes of a datagram.
+/// What happens to a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UdpVerdict {
-    /// It goes on.
+    /// It is delivered.
     Deliver,
     /// It is dropped.
     Discard,
-    /// Its sender learns that nobody listens there.
+    /// It is rejected, so that its sender learns that no one listens on the port.
     Refuse,
 }
 
-/// A stream. The caller keeps time.
+/// One stream. The caller supplies the time.
 #[derive(Debug, Clone)]
 pub struct Udp {
     rule: UdpRule,
@@ -77,7 +77,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// A stream of which nothing has come.
+    /// Makes a stream without datagrams so far.
     pub fn new(rule: UdpRule) -> Self {
         Self {
             rule,
@@ -85,16 +85,16 @@ impl Udp {
         }
     }
 
-    /// Bytes of a stream.
+    /// Returns the size of a stream's state in bytes.
     pub fn bytes() -> usize {
         // SAFETY: a constant.
         unsafe { aqm_udp_size as usize }
     }
 
-    /// A datagram of this many bytes arrived.
+    /// Decides on a datagram of `bytes` that has arrived.
     pub fn arrived(&mut self, bytes: u32, now_ns: u64) -> UdpVerdict {
         let flow = self.memory.as_mut_ptr().cast();
-        // SAFETY: the memory holds a stream; the rule is as C has it.
+        // SAFETY: the memory holds a stream; the layout of the rule is that of C.
         match unsafe { aqm_udp_arrived(flow, &raw const self.rule, bytes, now_ns) } {
             0 => UdpVerdict::Deliver,
             1 => UdpVerdict::Discard,
@@ -102,7 +102,7 @@ impl Udp {
         }
     }
 
-    /// Where it is.
+    /// Returns the state.
     pub fn state(&self) -> UdpState {
         let bytes: Vec<u8> = self
             .memory

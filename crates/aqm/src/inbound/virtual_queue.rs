@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A virtual queue (`aqm/host/virtual.h`), by which a filter of arriving packets decides, with any
-//! discipline that does not track single waiting packets.
+//! Virtual queues (`aqm/host/virtual.h`), by which a filter decides about arriving packets. They
+//! support every discipline that does not track individual queued packets.
 
 use crate::discipline::Discipline;
 use crate::ffi::{Link, NEEDS_QUEUE, Packet, RawVerdict};
 use crate::queue::{Verdict, verdict};
 use crate::settings::Settings;
 
-/// The parameter by which a discipline has several queues, one before the other.
+/// The parameter for the number of bands, which a virtual queue sets to 1.
 const BANDS: &str = "bands";
 
-/// An instance. The caller keeps time, and gives a new random number to every
-/// arrival.
+/// An instance. The caller supplies the time, and a fresh random number for every arrival.
 #[derive(Debug, Clone)]
 pub struct VirtualQueue {
     discipline: Discipline,
@@ -20,7 +19,7 @@ pub struct VirtualQueue {
 }
 
 impl VirtualQueue {
-    /// Why there is no virtual queue of a discipline; `None` where there is one.
+    /// Returns why a discipline cannot have a virtual queue; `None` if it can.
     pub fn refusal(discipline: Discipline) -> Option<String> {
         (discipline.raw.needs & NEEDS_QUEUE != 0).then(|| {
             format!(
@@ -30,26 +29,26 @@ impl VirtualQueue {
         })
     }
 
-    /// Settings as they apply to it: nothing waits, so no packet can go first, and there is one
-    /// band.
+    /// Returns the effective settings. No packet waits, so none can overtake another: there is
+    /// only one band.
     pub fn in_force(settings: &Settings) -> Settings {
         let mut settings = settings.clone();
-        // A discipline without bands has nothing to be set.
+        // Ignore: a discipline without bands has no such parameter.
         let _ = settings.set(BANDS, 1);
         settings
     }
 
-    /// Bytes of an instance, and where in it the discipline's begins.
+    /// Returns the size of an instance in bytes, and the offset of the discipline's part.
     pub fn layout(discipline: Discipline) -> (usize, usize) {
         let raw = discipline.raw;
         (raw.virtual_size as usize, raw.virtual_offset as usize)
     }
 
-    /// An empty one of the rate `link.rate_bytes_s`.
+    /// Makes an empty instance with the rate `link.rate_bytes_s`.
     ///
     /// # Panics
     ///
-    /// Where the discipline is refused, which is the caller's mistake.
+    /// Panics if the discipline cannot have a virtual queue.
     pub fn new(settings: &Settings, link: &Link, now_ns: u64) -> Self {
         let discipline = settings.discipline();
         assert_eq!(Self::refusal(discipline), None);
@@ -61,23 +60,22 @@ impl VirtualQueue {
         queue
     }
 
-    /// Sets parameters and the link; what is queued stays, in bytes.
+    /// Changes parameters and link. The bytes in the virtual queue stay.
     ///
     /// # Panics
     ///
-    /// Where the settings are another discipline's, which is the caller's
-    /// mistake.
+    /// Panics if the settings are those of another discipline.
     pub fn change(&mut self, settings: &Settings, link: &Link, now_ns: u64) {
         let discipline = self.discipline;
         assert_eq!(settings.discipline(), discipline, "another discipline");
         let settings = Self::in_force(settings);
         let first = (Self::layout(discipline).1 + discipline.layout().params.start) / 8;
         self.memory[first..first + settings.values().len()].copy_from_slice(settings.values());
-        // SAFETY: the memory holds a virtual queue; a Link is as C has it.
+        // SAFETY: the memory holds a virtual queue; the layout of the link is that of C.
         unsafe { (discipline.raw.virtual_setup)(self.memory.as_mut_ptr().cast(), link, now_ns) };
     }
 
-    /// What is to happen to a packet of a flow.
+    /// Decides on a packet.
     pub fn arrive(&mut self, packet: &Packet, random: u32) -> Verdict {
         let mut raw = RawVerdict::default();
         let memory = self.memory.as_mut_ptr().cast();
@@ -86,19 +84,19 @@ impl VirtualQueue {
         verdict(raw)
     }
 
-    /// A packet of no flow came, to which nothing is done.
+    /// Counts a packet without a flow, which is always accepted.
     pub fn count(&mut self, packet: &Packet) {
         // SAFETY: the memory holds a virtual queue.
         unsafe { (self.discipline.raw.virtual_count)(self.memory.as_mut_ptr().cast(), packet) };
     }
 
-    /// The whole instance, to compare with another host's.
+    /// Returns the whole instance, to compare it with that of another host.
     pub fn bytes(&self) -> Vec<u8> {
         let words = self.memory.iter().flat_map(|word| word.to_ne_bytes());
         words.take(Self::layout(self.discipline).0).collect()
     }
 
-    /// One number of the discipline's state or of what is counted, by name.
+    /// Returns a state variable or a counter of the discipline by name.
     pub fn number(&self, name: &str) -> Option<u64> {
         let discipline = self.discipline;
         let own = Self::layout(discipline).1;

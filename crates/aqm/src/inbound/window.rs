@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive-window control (`aqm/include/window.h`): which window a connection
-//! is offered.
+//! Receive-window control (`aqm/include/window.h`): chooses the window that a connection
+//! advertises.
 
 use std::ffi::c_void;
 
@@ -42,46 +42,45 @@ unsafe extern "C" {
     ) -> u64;
 }
 
-/// How the window is chosen.
+/// The algorithm that chooses the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WindowAlgorithm {
-    /// The right edge goes on at the rate.
+    /// The right edge of the window advances at the rate.
     Edge,
-    /// Shah's algorithm 1: steps of up to 4096 bytes, of 256 below 2 kB.
+    /// Shah's algorithm 1: steps of up to 4096 bytes, and of 256 bytes below 2 kB.
     Steps,
-    /// Shah's algorithm 2: steps of a segment.
+    /// Shah's algorithm 2: steps of one segment.
     Mss,
 }
 
-/// The configuration of all connections (`struct window_rule`).
+/// The settings for all connections (`struct window_rule`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowRule {
-    /// By its number, as [`WindowRule::new`] sets it.
+    /// The number of the algorithm, which [`WindowRule::new`] sets.
     pub algorithm: u64,
-    /// This window and no other, in bytes; 0: by the algorithm.
+    /// A constant window in bytes; 0 to use the algorithm.
     pub fixed_bytes: u64,
-    /// Of the edge: the most that is offered, earned by waiting, or owed, as a time at the rate. No
-    /// less than the longest round trip.
+    /// Edge: the largest window as a time at the rate, in nanoseconds. It also limits credit for
+    /// waiting, and debt. It must not be less than the longest round trip.
     pub horizon_ns: u64,
-    /// Of the edge: the longest time that an acknowledgement is held back.
+    /// Edge: the longest delay of an acknowledgement, in nanoseconds.
     pub hold_ns: u64,
-    /// Of the edge: on offer before anything came, in bytes; 0: what the
-    /// receiver offers.
+    /// Edge: the window before any data arrived, in bytes; 0 for the receiver's own window.
     pub initial_bytes: u64,
-    /// Never more than this, in bytes; 0 for no such limit.
+    /// The upper limit of the window in bytes; 0 for none.
     pub limit_bytes: u64,
-    /// Length of a chunk of the measured rate.
+    /// The length of an interval of the rate measurement, in nanoseconds.
     pub chunk_ns: u64,
-    /// How many of them are averaged, up to 64.
+    /// The number of intervals that are averaged, up to 64.
     pub chunks: u64,
-    /// The silence after which the measured rate is forgotten.
+    /// The idle time after which the measured rate is forgotten, in nanoseconds.
     pub age_ns: u64,
 }
 
 impl WindowRule {
-    /// An algorithm with Shah's chunks (30 of 100 ms; section 6.2), a horizon of
-    /// a second, no acknowledgement held back and nothing configured of the beginning.
+    /// Returns an algorithm with Shah's intervals (30 of 100 ms; section 6.2) and a horizon of
+    /// one second. Acknowledgements are not delayed, and the initial window is the receiver's.
     pub const fn new(algorithm: WindowAlgorithm) -> Self {
         Self {
             algorithm: algorithm as u64,
@@ -97,7 +96,7 @@ impl WindowRule {
     }
 }
 
-/// A connection. The caller keeps time.
+/// One connection. The caller supplies the time.
 #[derive(Debug, Clone)]
 pub struct Window {
     rule: WindowRule,
@@ -106,7 +105,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A connection of which nothing has come.
+    /// Makes a connection without data so far.
     pub fn new(rule: WindowRule) -> Self {
         Self {
             rule,
@@ -114,106 +113,106 @@ impl Window {
         }
     }
 
-    /// Bytes of a connection.
+    /// Returns the size of a connection's state in bytes.
     pub fn bytes() -> usize {
         // SAFETY: a constant.
         unsafe { aqm_window_size as usize }
     }
 
-    /// Data arrived: this many bytes, in segments of at most `mss`.
+    /// Counts `bytes` of data that arrived in segments of at most `mss`.
     pub fn arrived(&mut self, bytes: u32, mss: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
-        // SAFETY: the memory holds a connection; the rule is as C has it.
+        // SAFETY: the memory holds a connection; the layout of the rule is that of C.
         unsafe { aqm_window_arrived(flow, &raw const self.rule, bytes, mss, now_ns) };
     }
 
-    /// Which of the sender's bytes arrived: this many, from this sequence number on. Call it before
-    /// [`Window::arrived`].
+    /// Notes which bytes of the sender arrived: `bytes` from the sequence number `first` on.
+    /// Call it before [`Window::arrived`].
     pub fn numbered(&mut self, first: u32, bytes: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_numbered(flow, first, bytes) };
     }
 
-    /// The window to offer before anything came, in bytes, where the receiver
-    /// offers `offered`.
+    /// Returns the window to advertise before any data arrived, in bytes; `offered` is the
+    /// receiver's own window.
     pub fn initial(&self, offered: u32) -> u32 {
-        // SAFETY: the rule is as C has it.
+        // SAFETY: the layout of the rule is that of C.
         unsafe { aqm_window_initial(&raw const self.rule, offered) }
     }
 
-    /// What was offered then in the end, with an acknowledgement.
+    /// Notes the initial window that was advertised, with its acknowledgement number.
     pub fn begun(&mut self, ack: u32, window: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_begun(flow, ack, window, now_ns) };
     }
 
-    /// The window to offer with an acknowledgement, in bytes, where the receiver
-    /// offers `offered` and the connection may have `rate` bytes a second, or is not
-    /// held to any, where that is 0.
+    /// Returns the window in bytes to advertise with an acknowledgement. `offered` is the
+    /// receiver's own window; `rate` is the allowed rate in bytes a second, or 0 for no limit.
     pub fn offer(&mut self, rate: u64, ack: u32, offered: u32, now_ns: u64) -> u32 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.
         unsafe { aqm_window_offer(flow, &raw const self.rule, rate, ack, offered, now_ns) }
     }
 
-    /// What was offered in the end; for how long the acknowledgement is held
-    /// back, in nanoseconds.
+    /// Notes the window that was advertised. Returns how long to delay the acknowledgement, in
+    /// nanoseconds.
     pub fn advertised(&mut self, rate: u64, ack: u32, window: u32, now_ns: u64) -> u64 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: as above.
         unsafe { aqm_window_advertised(flow, &raw const self.rule, rate, ack, window, now_ns) }
     }
 
-    /// Before [`Window::offer`]: with this acknowledgement the connection goes on
-    /// later by some of the bytes that are owed to others, half of what it is for
-    /// at most. Returns how many.
+    /// Call it before [`Window::offer`]. Makes the edge stay back by some of the bytes owed to
+    /// others, at most half of the bytes that this acknowledgement covers. Returns how many.
     pub fn pay(&mut self, ack: u32, owed: u64) -> u64 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_pay(flow, ack, owed) }
     }
 
-    /// What the handshake measured of the path: a round trip in microseconds.
+    /// Notes the round trip that the handshake measured, in microseconds.
     pub fn path(&mut self, round_trip_us: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_path(flow, round_trip_us) };
     }
 
-    /// An acknowledgement leaves with this timestamp.
+    /// Notes that an acknowledgement with this timestamp leaves.
     pub fn asks(&mut self, stamp: u32, leaves_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_asks(flow, stamp, leaves_ns) };
     }
 
-    /// Data came that echoes this timestamp: the path is no longer than the time since
-    /// that left.
+    /// Notes that data echo this timestamp. The round trip is at most the time since the
+    /// timestamp left.
     pub fn hears(&mut self, echo: u32, now_ns: u64) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_hears(flow, echo, now_ns) };
     }
 
-    /// After [`Window::arrived`], where a queue stands behind: whether that holds the
-    /// connection, which has `share` bytes a second of the rate of all. Returns the
-    /// bytes that may then be on offer; 0 if the edge goes on at the rate.
+    /// Call it after [`Window::arrived`], if a queue follows. Decides whether that queue limits
+    /// the connection, whose share is `share` bytes a second of the total rate `all`. If so,
+    /// returns the window in bytes to allow; otherwise returns 0, and the edge advances at the
+    /// rate.
     pub fn loosens(&mut self, bytes: u32, share: u64, all: u64) -> u32 {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_loosens(flow, bytes, share, all) }
     }
 
-    /// What came of the connection's share in the last second: 65536 is all of it.
+    /// Notes which part of its share the connection received in the last second; 65536 is all of
+    /// it.
     pub fn had(&mut self, part: u32) {
         let flow = self.memory.as_mut_ptr().cast();
         // SAFETY: the memory holds a connection.
         unsafe { aqm_window_had(flow, part) };
     }
 
-    /// The rate measured, in bytes a second.
+    /// Returns the measured rate in bytes a second.
     pub fn rate(&self) -> u64 {
         // SAFETY: a constant.
         let at = unsafe { aqm_window_rate } as usize;

@@ -47,10 +47,10 @@ fn open(path: &Path, name: &str, kit: u64) -> Result<Discipline, String> {
         ));
     }
     if Discipline::named(name).is_some() {
-        return wrong("the kit has a discipline of this name; call yours otherwise");
+        return wrong("the kit has a discipline of this name; give yours another name");
     }
     if one.shaper_program().is_none() {
-        return wrong("it holds packets, which no class waits for, so that it is no class's queue");
+        return wrong("it delays packets, which no class allows, so it cannot be a class's queue");
     }
     Ok(one)
 }

@@ -314,7 +314,7 @@ fn loader_says() -> String {
     // until its next call.
     let message: *const c_char = unsafe { libc::dlerror() };
     if message.is_null() {
-        return "it has none of the names that a discipline has".to_owned();
+        return "it does not have the symbols of a discipline".to_owned();
     }
     // SAFETY: as above.
     let message = unsafe { CStr::from_ptr(message) };

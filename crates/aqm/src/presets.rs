@@ -28,13 +28,13 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         discipline: "mered",
         name: "one-threshold",
-        help: "spared and served first until one and the same size (Braithwaite 2006, 4.1.4)",
+        help: "flows are spared and served first up to one size (Braithwaite 2006, 4.1.4)",
         set: &[("queue_bytes", "20000"), ("drop_bytes", "20000")],
     },
     Preset {
         discipline: "mered",
         name: "red-with-mice",
-        help: "short flows are spared, nobody is served first",
+        help: "short flows are spared, no flow is served first",
         set: &[("queue_bytes", "0"), ("drop_bytes", "20000")],
     },
     Preset {
@@ -71,7 +71,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         discipline: "meredt",
         name: "fair",
-        help: "fair queueing: who sends no more than a share of the link goes first",
+        help: "fair queueing: flows that send at most their share of the link go first",
         set: &[
             ("bands", "2"),
             ("queue_bytes", "3000"),

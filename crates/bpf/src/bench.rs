@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernel parts for measurements of costs: a sender in the kernel, the smallest possible BPF qdisc,
-//! and the run times of programs.
+//! Kernel-side tools for measuring costs: a sender in the kernel, the smallest possible BPF
+//! qdisc, and the run times of programs.
 
 use crate::error::BpfError;
 use crate::layout::__sk_buff;
@@ -13,7 +13,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use weirgate_units::Inserted as _;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The sender's programs, in its object and by name.
+/// The object file of the sender, and its programs.
 const SEND: &str = "send";
 const SEND_PROGRAM: &str = "bench_send";
 const CIRCUITS_PROGRAM: &str = "bench_circuits";
@@ -22,34 +22,35 @@ const CIRCUITS_PROGRAM: &str = "bench_circuits";
 #[derive(Debug)]
 pub struct Sender(Object);
 
-/// What is sent.
+/// The packets to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Copies<'a> {
     /// The packet, with its link-layer header.
     pub packet: &'a [u8],
     /// Its `skb->priority`.
     pub priority: u32,
-    /// The device that it seems to have come from; an IFB gives it back there.
+    /// The device from which they seem to have arrived; an IFB returns them there.
     pub from: u32,
-    /// The device to put it on.
+    /// The device that sends them.
     pub to: u32,
-    /// How many, up to 1,024, without a softirq between them.
+    /// The number of copies, up to 1,024, without a softirq between them.
     pub count: u32,
 }
 
-/// Which circuits copies are of. Each copy is of a flow of its own.
+/// The circuits of the copies. Each copy belongs to a flow of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Circuits {
-    /// The `skb->priority` of the first.
+    /// The `skb->priority` of the first circuit.
     pub first: u32,
-    /// How many there are.
+    /// The number of circuits.
     pub count: u32,
-    /// One after the other, from where the last call left off; else any of them.
+    /// Whether to use circuits in order, continuing after the last call; otherwise they are
+    /// random.
     pub turns: bool,
 }
 
 impl Sender {
-    /// Loads the program. Needs root.
+    /// Loads the programs. Needs root.
     pub fn load() -> Result<Self, BpfError> {
         let object = programs::named(SEND).ok_or(BpfError::NoProgram(SEND))?;
         let (loaded, log) = log::recorded(|| {
@@ -65,12 +66,12 @@ impl Sender {
         })
     }
 
-    /// Sends. It does not report whether the device took the packets.
+    /// Sends the copies. It does not report whether the device accepted the packets.
     pub fn send(&mut self, copies: &Copies<'_>) -> Result<(), BpfError> {
         self.run(SEND_PROGRAM, copies, [0; 3])
     }
 
-    /// Sends copies of circuits, whose numbers take the place of their priority.
+    /// Sends copies for circuits, whose numbers replace the priority.
     pub fn send_of(&mut self, copies: &Copies<'_>, of: Circuits) -> Result<(), BpfError> {
         let words = [of.first, of.count, u32::from(of.turns)];
         self.run(CIRCUITS_PROGRAM, copies, words)
@@ -107,45 +108,45 @@ impl Sender {
     }
 }
 
-/// The least qdisc, registered as [`Least::KIND`] until it is dropped. There is
-/// one queue, so it may be on one device at a time.
+/// The smallest qdisc, registered as [`Least::KIND`] until it is dropped. It has a single global
+/// queue, so only one device may use it at a time.
 #[derive(Debug)]
 pub struct Least {
     _link: Link,
 }
 
 impl Least {
-    /// The kind's name for netlink.
+    /// The name of the kind for netlink.
     pub const KIND: &'static str = "weir_bench_fifo";
 
-    /// Loads it. Needs root, and a kernel with `CONFIG_NET_SCH_BPF`.
+    /// Loads it. Needs root and a kernel with `CONFIG_NET_SCH_BPF`.
     pub fn load() -> Result<Self, BpfError> {
         let (_, link) = load("fifo", Self::KIND, &[])?;
         Ok(Self { _link: link })
     }
 }
 
-/// What the programs of qdiscs have spent since they were loaded.
+/// The run time of a program since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How often it ran.
+    /// The number of runs.
     pub runs: u64,
-    /// Nanoseconds in it, what it calls included.
+    /// The time in nanoseconds, including the functions that it calls.
     pub nanos: u64,
 }
 
-/// The kernel takes the time of every program while this exists, which makes
-/// each of them slower.
+/// Makes the kernel measure the run time of every program while this exists. This slows down all
+/// programs.
 #[derive(Debug)]
 pub struct Timed {
     _statistics: OwnedFd,
 }
 
 impl Timed {
-    /// Begins. Needs root.
+    /// Starts measuring. Needs root.
     pub fn begin() -> Result<Self, BpfError> {
         #[expect(unsafe_code, reason = "libbpf's own call has no safe form")]
-        // SAFETY: the call takes a number and gives a descriptor or an error.
+        // SAFETY: the call takes an integer and returns a descriptor or an error.
         let file = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
         if file < 0 {
             return Err(BpfError::Refused {
@@ -155,14 +156,14 @@ impl Timed {
             });
         }
         #[expect(unsafe_code, reason = "so is what it gives")]
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let statistics = unsafe { OwnedFd::from_raw_fd(file) };
         Ok(Self {
             _statistics: statistics,
         })
     }
 
-    /// What the programs of all qdiscs have spent so far, by name.
+    /// Returns the run times of the programs of all qdiscs so far, by name.
     #[must_use]
     pub fn spent(&self) -> BTreeMap<String, Spent> {
         ProgInfoIter::default()

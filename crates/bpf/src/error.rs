@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors with programs and maps.
+//! Errors of programs and maps.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Occurs when the kernel refuses a program, or it is not what it should be.
+/// The error of an operation on BPF programs, maps or pins.
 #[derive(Debug, Error)]
 pub enum BpfError {
-    /// There is no program for the discipline.
+    /// The program does not exist.
     #[error("{0} has no program for the kernel")]
     NoProgram(&'static str),
-    /// The kernel did not take the program; its words say why.
+    /// The kernel rejected the program; the log says why.
     #[error("the kernel does not take {kind}: {source}{log}")]
     Refused {
         /// The qdisc.
@@ -20,7 +20,7 @@ pub enum BpfError {
         /// What libbpf and the verifier printed, after a line break.
         log: String,
     },
-    /// A loaded program could not be used.
+    /// An operation on a loaded program failed.
     #[error("the program {name} cannot be {doing}: {source}")]
     Program {
         /// The program.
@@ -42,7 +42,7 @@ pub enum BpfError {
         /// The message of libbpf.
         source: libbpf_rs::Error,
     },
-    /// Program and library disagree about a map's layout.
+    /// The map has another layout than this version of the program expects.
     #[error(
         "the map `{map}` of {kind} has values of {found} bytes where this program has {expected}: \
          it was loaded by another version; unload it with that one"
@@ -52,12 +52,12 @@ pub enum BpfError {
         kind: String,
         /// The map.
         map: &'static str,
-        /// What is there.
+        /// The size of values that was found.
         found: u32,
-        /// What this program knows.
+        /// The size that this version expects.
         expected: u32,
     },
-    /// Program and library disagree about what rows have.
+    /// The rows have another layout than this version expects.
     #[error(
         "the rows of {0} have another layout: it was loaded by another version; unload it with \
          that one"
@@ -66,7 +66,7 @@ pub enum BpfError {
     /// A pin could not be made, opened or removed.
     #[error("{path} cannot be {doing}: {source}")]
     Pin {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// `made`, `opened`, ...
         doing: &'static str,
@@ -76,7 +76,7 @@ pub enum BpfError {
     /// A file or folder of a BPF file system could not be used.
     #[error("{path} cannot be {doing}: {source}")]
     File {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// `made`, `removed`, ...
         doing: &'static str,
@@ -86,7 +86,7 @@ pub enum BpfError {
     /// The network namespace could not be identified.
     #[error("the network namespace cannot be identified: {0}")]
     Namespace(std::io::Error),
-    /// Nobody knows the discipline of a shaper's program any more.
+    /// The discipline that the program of a shaper includes is not available any more.
     #[error("the discipline of {kind} no longer exists: {why}")]
     NoOwn {
         /// The qdisc.
@@ -94,22 +94,22 @@ pub enum BpfError {
         /// Why its file cannot be used.
         why: String,
     },
-    /// The settings are another discipline's.
+    /// The settings are those of another discipline.
     #[error("these are settings of {given}; the qdisc is {kind}")]
     Other {
         /// The qdisc.
         kind: String,
-        /// Whose settings they are.
+        /// The discipline of these settings.
         given: &'static str,
     },
-    /// The classes of a shaper are more or other than it can have.
+    /// The number or kind of classes is not possible.
     #[error("{0}")]
     Classes(String),
 }
 
 impl BpfError {
-    /// Whether the kernel does not take the program itself, as its verifier decides; want of
-    /// memory is another reason.
+    /// Returns whether the verifier rejected the program itself; a lack of memory is another
+    /// reason.
     #[must_use]
     pub fn is_verdict(&self) -> bool {
         matches!(self, Self::Refused { source, .. }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The contents of maps, as the programs' C headers define them. `build.rs` generates the types,
-//! and the compiler checks each size and offset against clang's for BPF.
+//! The contents of maps, as the C headers of the programs define them. `build.rs` generates the
+//! types, and the compiler checks each size and offset against those of clang for BPF.
 #![allow(
     non_camel_case_types,
     missing_docs,
@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
-/// A value that is its bytes: every pattern of bytes is one, and it has no padding.
+/// A type without padding for which every pattern of bytes is valid.
 pub trait Layout: FromBytes + IntoBytes + Immutable {}
 
 impl<T: FromBytes + IntoBytes + Immutable> Layout for T {}

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The disciplines of `aqm/` as qdiscs of the running kernel: the only crate
-//! that loads programs.
+//! Loads the disciplines of `aqm/` into the running kernel as qdiscs. No other crate loads BPF
+//! programs.
 //!
-//! [`Qdisc::load`] puts a discipline into the kernel as a kind of qdisc, named
-//! `weir_` and its name, which netlink and tc then know like any other. It is a
-//! kind for a device's root (or under mq), and has no options: parameters, the
-//! link and the rate go by [`Qdisc::set`], for an [`AttachPoint`], before or after a
-//! qdisc is there; [`Qdisc::instances`] reads state and statistics by name.
+//! [`Qdisc::load`] registers a discipline as the qdisc kind `weir_NAME`, which netlink and tc
+//! then accept like any other. It can be the root of a device or a child of mq, and it has no
+//! netlink options. [`Qdisc::set`] sets parameters, link and rate for an [`AttachPoint`], before
+//! or after a qdisc exists there. [`Qdisc::instances`] reads state and statistics by name.
 //!
 //! Crate `kernel` attaches filters to a device's hook qdisc, by netlink. This crate attaches
 //! programs by tcx, most of which a pin holds:
@@ -112,5 +111,5 @@ pub use trace::spread::Spread;
 pub use trace::survey::{
     SIZE_STEP, Survey, SurveyCount, SurveyDirection, SurveyLink, SurveyService,
 };
-/// Queues of a device that may share its rate, at most.
+/// The largest number of a device's queues that can share its rate.
 pub use weirgate_aqm::MEMBERS as MOST_QUEUES;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The laboratory's line in the kernel (`bpf/lab/line.bpf.c`), between two devices
-//! of a network namespace.
+//! The laboratory's emulated line in the kernel (`bpf/lab/line.bpf.c`), between two devices of a
+//! network namespace.
 
 use crate::error::BpfError;
 use crate::layout::{
@@ -17,112 +17,112 @@ use std::fmt;
 use std::os::fd::AsFd;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The program's file, and what errors call it.
+/// The object file, and the name of its program in errors.
 const NAME: &str = "line";
 const RECORDS: &str = "records";
-/// The kernel's smallest packet of IP that matters: an acknowledgement of TCP.
+/// The smallest IP packet to expect: a TCP acknowledgement.
 const SMALLEST_IP: u64 = 40;
-/// Packets on the line at least, whatever its buffer and delay.
+/// The smallest number of packets on the line, whatever its buffer and delay.
 const LEAST_ROOM: u64 = 64;
-/// And at most, some 50 MB of the kernel's memory.
+/// The largest number of packets on the line, some 50 MB of kernel memory.
 const MOST_ROOM: u64 = 1 << 19;
 
-/// How a direction turns packets of IP into line bytes.
+/// How a direction converts IP packets to bytes on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFraming {
-    /// As they are.
+    /// Without framing.
     Plain,
-    /// In cells of ATM.
+    /// In ATM cells.
     Atm,
-    /// In codewords of PTM.
+    /// In PTM codewords.
     Ptm,
 }
 
-/// What a direction has for transmissions that begin after a time.
+/// The rate for transmissions that start after a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineRate {
     /// Nanoseconds since the start.
     pub after_ns: u64,
-    /// Line rate; at 0 no transmission begins.
+    /// The line rate; at 0, no transmission starts.
     pub bits_per_second: u64,
-    /// Nanoseconds that a packet takes beside the direction's delay.
+    /// Nanoseconds to add to the delay of the direction.
     pub more_ns: u64,
 }
 
 /// One direction of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineSide {
-    /// What it has over time; the first from 0 on. Neither the first nor the last is 0.
+    /// The rates over time. The first starts at 0, and neither the first nor the last rate is 0.
     pub rates: Vec<LineRate>,
-    /// Nanoseconds between a packet's last bit and its end of the line.
+    /// Nanoseconds from a packet's last bit to its arrival at the other end.
     pub delay_ns: u64,
-    /// What may wait: packets, or bytes of IP.
+    /// The size of the buffer, in packets or in bytes of IP.
     pub limit: u32,
     /// Whether the limit is in bytes.
     pub in_bytes: bool,
-    /// Whether the oldest packet that waits is dropped, rather than the new one.
+    /// Whether a full buffer drops its oldest packet; otherwise it drops the new one.
     pub drop_front: bool,
     /// The framing.
     pub framing: LineFraming,
-    /// Bytes that the line adds to a packet of IP.
+    /// Bytes that the line adds to an IP packet.
     pub overhead: i32,
-    /// The least bytes of a packet with them.
+    /// The smallest size of a packet in bytes, including these.
     pub mpu: u32,
-    /// What happens after transmission.
+    /// The impairments after transmission.
     pub impairments: LineImpairments,
 }
 
-/// What happens to the packets of a direction after transmission. Times are nanoseconds, of
-/// less than 2^32. By default nothing happens to them.
+/// Impairments of the packets of a direction after transmission. Times are in nanoseconds, below
+/// 2^32. The default is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineImpairments {
-    /// What lots are drawn by.
+    /// The seed of random decisions.
     pub lots: u64,
-    /// How many of a million are lost.
+    /// Lost packets per million.
     pub loss: u32,
-    /// Up to how much longer one takes, evenly distributed; order is kept.
+    /// The largest additional delay, uniformly distributed; it does not reorder packets.
     pub jitter_ns: u64,
-    /// How many of a million arrive late, so that those behind them pass them.
+    /// Packets per million that arrive late, so that later ones overtake them.
     pub reordered: u32,
-    /// How much later.
+    /// How much later they arrive.
     pub late_ns: u64,
-    /// What was transmitted in each such time, counted from the start, arrives together at
-    /// its end; 0 for as it is transmitted.
+    /// The interval, counted from the start, at whose end all packets transmitted in it arrive
+    /// together; 0 for no bursts.
     pub bursts_ns: u64,
 }
 
-/// What happened on the line. Packets are numbered from 0 in each direction.
+/// An event on the line. Packets are numbered from 0 in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineRecord<'a> {
-    /// A packet came to the queue.
+    /// A packet arrived at the buffer.
     Arrived {
-        /// `CLOCK_MONOTONIC`, as all times here.
+        /// The time on `CLOCK_MONOTONIC`, as are all times here.
         at_ns: u64,
-        /// Bytes of IP, and with framing.
+        /// Bytes of the IP packet.
         ip_bytes: u32,
-        /// Line bytes.
+        /// Bytes on the line, with framing.
         wire_bytes: u32,
-        /// Packets that wait or are in transmission.
+        /// Packets that wait before it, including one in transmission.
         ahead_packets: u32,
-        /// Their bytes of IP.
+        /// Their IP bytes.
         ahead_bytes: u32,
         /// The first bytes of the frame.
         frame: &'a [u8],
     },
-    /// It was dropped, because the queue was full.
+    /// The packet was dropped, because the buffer was full.
     Dropped,
-    /// It was transmitted, and has reached the other end or was lost before.
+    /// The packet was transmitted, and then reached the other end or was lost.
     Sent {
-        /// First bit.
+        /// The start of the first bit.
         start_ns: u64,
-        /// Last bit, rounded up.
+        /// The end of the last bit, rounded up.
         end_ns: u64,
-        /// When the kernel handed it over; none for one that was lost on the way.
+        /// When it was passed to the other device; `None` if it was lost.
         left_ns: Option<u64>,
     },
 }
 
-/// A line between two devices; it is gone when this is dropped.
+/// A line between two devices, which is removed when this is dropped.
 pub struct LineEmulator {
     programs: PacketPrograms,
     control: Map<u32, line_control>,
@@ -135,18 +135,18 @@ pub struct LineEmulator {
 }
 
 impl LineEmulator {
-    /// The kind of its qdisc for netlink.
+    /// The name of its qdisc kind for netlink.
     pub const KIND: &'static str = "weir_lab_line";
 
-    /// Loads a line: what arrives at the first device has the first side and
-    /// leaves by the second device, and the other way round. Where the line is half duplex,
-    /// one of them transmits at a time, and the machine has one processor. `take` gets each
-    /// record with its side, 0 or 1, and its packet's number, while
-    /// [`LineEmulator::drain`] runs. Needs root, and a kernel with BPF qdiscs.
+    /// Loads a line. Packets that arrive at the first device use the first side and leave by the
+    /// second device, and vice versa. On a half-duplex line only one side transmits at a time;
+    /// this needs a machine with one processor. [`LineEmulator::drain`] passes each record to
+    /// `take` with its side, 0 or 1, and the number of its packet. Needs root and a kernel with
+    /// BPF qdiscs.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses the program, or lacks what it needs.
+    /// Returns an error if the kernel rejects the program or lacks a feature.
     pub fn load(
         devices: [u32; 2],
         sides: [LineSide; 2],
@@ -199,12 +199,12 @@ impl LineEmulator {
         })
     }
 
-    /// Puts the program at both devices, in whose namespace this thread is. The
-    /// qdiscs are the caller's to put at their roots.
+    /// Attaches the program to both devices, in whose namespace this thread must be. The caller
+    /// must set the qdiscs at their roots.
     ///
     /// # Errors
     ///
-    /// If the kernel has no tcx, or no such device.
+    /// Returns an error if the kernel has no tcx, or if a device does not exist.
     pub fn attach(&mut self) -> Result<(), BpfError> {
         let program = self.programs.program("line_cross")?;
         for device in self.devices {
@@ -219,12 +219,11 @@ impl LineEmulator {
         Ok(())
     }
 
-    /// From now on packets cross the line. Times of rates are counted from
-    /// `zero_ns`.
+    /// Starts forwarding packets over the line. The times of rates are counted from `zero_ns`.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses it.
+    /// Returns an error if the map cannot be written.
     pub fn start(&self, zero_ns: u64) -> Result<(), BpfError> {
         let each = self
             .sides
@@ -252,11 +251,11 @@ impl LineEmulator {
         self.run(true)
     }
 
-    /// From now on arriving packets are dropped and not recorded; packets on the line continue.
+    /// Drops arriving packets without records from now on; packets on the line continue.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses it.
+    /// Returns an error if the map cannot be written.
     pub fn stop(&self) -> Result<(), BpfError> {
         self.run(false)
     }
@@ -269,11 +268,12 @@ impl LineEmulator {
         })
     }
 
-    /// Gives the records that have come since the last time.
+    /// Processes the records since the last call.
     ///
     /// # Errors
     ///
-    /// If they cannot be read, or some are lost: then the line's record has gaps.
+    /// Returns an error if they cannot be read, or if some were lost, so that the recording has
+    /// gaps.
     pub fn drain(&self) -> Result<(), BpfError> {
         let unreadable = failed(NAME, RECORDS, "read");
         self.records.consume().map_err(&unreadable)?;
@@ -296,7 +296,8 @@ impl fmt::Debug for LineEmulator {
 }
 
 impl LineSide {
-    /// The longest time, in nanoseconds, between a packet's last bit and its end of the line.
+    /// Returns the longest time in nanoseconds from a packet's last bit to its arrival at the
+    /// other end.
     #[must_use]
     pub fn travels_ns(&self) -> u64 {
         let own = &self.impairments;
@@ -304,8 +305,8 @@ impl LineSide {
         self.delay_ns + more_ns.unwrap_or(0) + own.jitter_ns + own.late_ns + own.bursts_ns
     }
 
-    /// The most packets that wait or travel: those that travel at the highest
-    /// rate, and those that the limit allows.
+    /// Returns the largest number of packets on the line: those in flight at the highest rate,
+    /// and those in the buffer.
     fn room(&self) -> u32 {
         let rates = self.rates.iter().map(|rate| rate.bits_per_second);
         let bits = u128::from(rates.max().unwrap_or_default()) * u128::from(self.travels_ns());
@@ -350,7 +351,7 @@ impl LineSide {
     }
 }
 
-/// The direction and number of a record's packet, and what the record says.
+/// Parses a record: the direction, the number of its packet, and the event.
 fn read(bytes: &[u8]) -> Option<(usize, u32, LineRecord<'_>)> {
     let (head, _) = line_head::read_from_prefix(bytes).ok()?;
     let record = match head.event {
@@ -384,5 +385,5 @@ fn read(bytes: &[u8]) -> Option<(usize, u32, LineRecord<'_>)> {
     Some((head.direction as usize, head.number, record))
 }
 
-/// Bytes of Ethernet's header.
+/// Bytes of the Ethernet header.
 const ETHERNET: usize = 14;

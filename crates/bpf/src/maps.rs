@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Maps whose keys and values are typed: the only place where their bytes are cast.
+//! Typed access to maps. Only this module converts their bytes.
 
 use crate::error::BpfError;
 use crate::layout::Layout;
@@ -11,23 +11,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use zerocopy::IntoBytes;
 
-/// Finds a map of a loaded program by its name; `None` where it has none.
+/// Returns the map of a loaded program by its name, if it exists.
 pub(crate) trait Find: FnMut(&str) -> Option<MapHandle> {}
 
 impl<F: FnMut(&str) -> Option<MapHandle>> Find for F {}
 
-/// A map's value.
+/// The value of a map.
 pub trait Value: Sized {
-    /// Bytes that every one has.
+    /// The size of the smallest value in bytes.
     const LEAST: usize;
 
-    /// Reads one; `None` where the bytes are too few or too many.
+    /// Parses a value; returns `None` if the number of bytes is wrong.
     fn read(bytes: &[u8]) -> Option<Self>;
 
-    /// All its bytes.
+    /// Returns the bytes of the value.
     fn bytes(&self) -> Cow<'_, [u8]>;
 
-    /// One that is all zero.
+    /// Returns a value of zeros.
     fn zero() -> Self;
 }
 
@@ -47,8 +47,7 @@ impl<V: Layout> Value for V {
     }
 }
 
-/// A value of which only the head is the same for all disciplines; what follows is
-/// 64-bit words.
+/// A value with a typed head, which is common to all disciplines, followed by 64-bit words.
 #[derive(Debug, Clone)]
 pub struct Tailed<H> {
     pub(crate) head: H,
@@ -79,13 +78,13 @@ impl<H: Layout> Value for Tailed<H> {
     }
 }
 
-/// A map by its name, to pin it.
+/// A map with its name, for pinning.
 pub type Named<'m> = (&'static str, &'m mut MapHandle);
 
 /// A map of a program.
 #[derive(Debug)]
 pub(crate) struct Map<K, V> {
-    /// Whose it is, for errors.
+    /// The name of the owner, for errors.
     owner: String,
     name: &'static str,
     handle: MapHandle,
@@ -94,11 +93,11 @@ pub(crate) struct Map<K, V> {
 }
 
 impl<K: Layout, V: Value> Map<K, V> {
-    /// The map of this name.
+    /// Finds the map with this name.
     ///
     /// # Errors
     ///
-    /// Occurs where it is missing, or its values have another size.
+    /// Returns an error if it is missing, or if its values have another size.
     pub(crate) fn find(
         owner: &str,
         name: &'static str,
@@ -107,11 +106,11 @@ impl<K: Layout, V: Value> Map<K, V> {
         Self::of(owner, name, find(name))
     }
 
-    /// This map.
+    /// Wraps this map.
     ///
     /// # Errors
     ///
-    /// Occurs where it is missing, or its values have another size.
+    /// Returns an error if it is missing, or if its values have another size.
     pub(crate) fn of(
         owner: &str,
         name: &'static str,
@@ -120,11 +119,11 @@ impl<K: Layout, V: Value> Map<K, V> {
         Self::with_tail(owner, name, 0, handle)
     }
 
-    /// This map, whose values end in so many bytes more than the least.
+    /// Wraps this map, whose values are `tail` bytes longer than the smallest.
     ///
     /// # Errors
     ///
-    /// Occurs where it is missing, or its values have another size.
+    /// Returns an error if it is missing, or if its values have another size.
     pub(crate) fn with_tail(
         owner: &str,
         name: &'static str,
@@ -149,14 +148,14 @@ impl<K: Layout, V: Value> Map<K, V> {
         })
     }
 
-    /// The value of a key; `None` where it has none.
+    /// Returns the value of a key; `None` if the key does not exist.
     pub(crate) fn get(&self, key: &K) -> Result<Option<V>, BpfError> {
         let found = self.handle.lookup(key.as_bytes(), MapFlags::ANY);
         let found = found.map_err(self.failed("read"))?;
         Ok(found.and_then(|bytes| V::read(&bytes)))
     }
 
-    /// Sets the value of a key that is there; whether it is.
+    /// Replaces the value of an existing key; returns whether it exists.
     pub(crate) fn replace(&self, key: &K, value: &V) -> Result<bool, BpfError> {
         let bytes = value.bytes();
         match self.handle.update(key.as_bytes(), &bytes, MapFlags::EXIST) {
@@ -165,7 +164,7 @@ impl<K: Layout, V: Value> Map<K, V> {
         }
     }
 
-    /// The value of a key, all zero where it has none.
+    /// Returns the value of a key, or zeros if the key does not exist.
     pub(crate) fn get_or_zero(&self, key: &K) -> Result<V, BpfError> {
         Ok(self.get(key)?.unwrap_or_else(V::zero))
     }
@@ -177,7 +176,7 @@ impl<K: Layout, V: Value> Map<K, V> {
             .map_err(self.failed("written"))
     }
 
-    /// Sets the values of keys, in one call.
+    /// Sets the values of several keys in one system call.
     pub(crate) fn put_all(&self, entries: impl Iterator<Item = (K, V)>) -> Result<(), BpfError> {
         let (mut keys, mut values, mut count) = (Vec::new(), Vec::new(), 0);
         for (key, value) in entries {
@@ -193,7 +192,7 @@ impl<K: Layout, V: Value> Map<K, V> {
             .map_err(self.failed("written"))
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key if it exists.
     pub(crate) fn remove(&self, key: &K) -> Result<(), BpfError> {
         match self.handle.delete(key.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -201,17 +200,17 @@ impl<K: Layout, V: Value> Map<K, V> {
         }
     }
 
-    /// All keys, in no order.
+    /// Iterates over all keys, in no particular order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = K> + '_ {
         let keys = self.handle.keys();
         keys.filter_map(|key| K::read_from_bytes(&key).ok())
     }
 
-    /// All keys with their values, in no order. The map is read in one batch: the
-    /// kernel gives whole buckets, so that a smaller batch is seldom full.
+    /// Returns all keys and values, in no particular order. Reads the map in a single batch: the
+    /// kernel returns whole hash buckets, so smaller batches would rarely be full.
     pub(crate) fn entries(&self) -> Result<Vec<(K, V)>, BpfError> {
         let failed = self.failed("read");
-        // Those of processors have a value for each.
+        // Per-CPU maps have several values for each key.
         if self.handle.map_type().is_percpu() || self.handle.key_size() as usize != size_of::<K>() {
             return Err(failed(libbpf_rs::Error::from_raw_os_error(libc::EINVAL)));
         }
@@ -220,11 +219,11 @@ impl<K: Layout, V: Value> Map<K, V> {
         let most = count as usize;
         let mut keys = vec![0; most * size_of::<K>()];
         let mut values = vec![0; most * size];
-        // Where the next batch would begin: a bucket, or a key.
+        // The position of the next batch: a bucket number or a key.
         let mut after = vec![0_u8; size_of::<K>().max(size_of::<u32>())];
         #[expect(unsafe_code, reason = "libbpf-rs makes two vectors of each entry")]
-        // SAFETY: the kernel writes at most `count` keys and values of the map's
-        // sizes, and a bucket or a key behind them.
+        // SAFETY: the kernel writes at most `count` keys and values of the map's sizes, and a
+        // bucket number or a key into `after`.
         let status = unsafe {
             libbpf_sys::bpf_map_lookup_batch(
                 self.handle.as_fd().as_raw_fd(),
@@ -236,7 +235,7 @@ impl<K: Layout, V: Value> Map<K, V> {
                 std::ptr::null(),
             )
         };
-        // The end of the map.
+        // ENOENT means that the end of the map was reached.
         if status < 0 && status != -libc::ENOENT {
             return Err(failed(libbpf_rs::Error::from_raw_os_error(-status)));
         }
@@ -248,22 +247,22 @@ impl<K: Layout, V: Value> Map<K, V> {
         Ok(entries.filter_map(entry).collect())
     }
 
-    /// The map itself, to pin it or to share it with another program.
+    /// Returns the map itself, to pin it or to share it with another program.
     pub(crate) fn handle(&mut self) -> Named<'_> {
         (self.name, &mut self.handle)
     }
 
-    /// Its descriptor.
+    /// Returns its descriptor.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 
-    /// Its number in the kernel.
+    /// Returns its identifier in the kernel.
     pub(crate) fn id(&self) -> Option<u32> {
         id(&self.handle)
     }
 
-    /// Its error.
+    /// Returns a function that makes an error of this map.
     pub(crate) fn failed(
         &self,
         doing: &'static str,
@@ -272,35 +271,35 @@ impl<K: Layout, V: Value> Map<K, V> {
     }
 }
 
-/// Array maps of one value.
+/// Array maps, and access to their first value.
 impl<V: Value> Map<u32, V> {
-    /// How many keys it has room for.
+    /// Returns the number of entries.
     pub(crate) fn capacity(&self) -> u32 {
         self.handle.max_entries()
     }
 
-    /// The number that the kernel has for it, which no other map of this boot has.
+    /// Returns its identifier in the kernel, which is unique since the last boot.
     pub(crate) fn number(&self) -> Result<u32, BpfError> {
         let info = self.handle.info();
         Ok(info.map_err(self.failed("read"))?.info.id)
     }
 
-    /// The value at the first key.
+    /// Returns the value at key 0.
     pub(crate) fn first(&self) -> Result<V, BpfError> {
         self.get_or_zero(&0)
     }
 
-    /// Sets the value at the first key.
+    /// Sets the value at key 0.
     pub(crate) fn set_first(&self, value: &V) -> Result<(), BpfError> {
         self.put(&0, value)
     }
 }
 
-/// The map that is pinned in a folder by this name.
+/// Opens the map that is pinned in a folder under this name.
 ///
 /// # Errors
 ///
-/// Occurs where none is, or it cannot be opened.
+/// Returns an error if there is no such pin, or if it cannot be opened.
 pub(crate) fn pinned(folder: &Path, name: &'static str) -> Result<MapHandle, BpfError> {
     WithPrograms::of(name)?;
     let path = folder.join(name);
@@ -311,12 +310,12 @@ pub(crate) fn pinned(folder: &Path, name: &'static str) -> Result<MapHandle, Bpf
     })
 }
 
-/// The kernel's number of a map, for as long as somebody has it.
+/// Returns the kernel's identifier of a map, which is valid while the map exists.
 pub(crate) fn id(handle: &MapHandle) -> Option<u32> {
     handle.info().ok().map(|info| info.info.id)
 }
 
-/// Calls `take` with each record that a ring holds, and forgets them.
+/// Passes each record of a ring buffer to `take` and removes it.
 pub(crate) fn drain(
     owner: &str,
     name: &'static str,
@@ -333,7 +332,7 @@ pub(crate) fn drain(
     ring.build().map_err(&failed)?.consume().map_err(&failed)
 }
 
-/// The error of a map.
+/// Returns a function that makes an error of a map.
 pub(crate) fn failed(
     owner: &str,
     map: &'static str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A middlebox for tests of TCP (`bpf/bench/middlebox.bpf.c`): counts ECN fields, and
-//! marks.
+//! A middlebox for tests of TCP (`bpf/bench/middlebox.bpf.c`): counts the values of ECN fields,
+//! and marks packets.
 
 use crate::error::BpfError;
 use crate::layout::{middlebox_count, middlebox_flow, middlebox_setup};
@@ -8,36 +8,36 @@ use crate::maps::Map;
 use crate::programs::Attached;
 use crate::programs::packet::PacketPrograms;
 
-/// Its file, and the program in it.
+/// The object file and its program.
 const NAME: &str = "middlebox";
 
-/// The program, on devices until this is dropped.
+/// The program, attached to devices until this is dropped.
 #[derive(Debug)]
 pub struct Middlebox {
     programs: PacketPrograms,
     attached: Vec<Attached>,
 }
 
-/// Packets of one direction of a connection, by their ECN fields as they came: Not-ECT,
+/// Counts of packets in one direction of a connection, by their ECN field on arrival: Not-ECT,
 /// ECT(1), ECT(0), CE (RFC 3168, section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MiddleboxCount {
-    /// With payload.
+    /// Packets with payload.
     pub data: [u64; 4],
-    /// Without, except those with SYN.
+    /// Packets without payload, except those with SYN.
     pub bare: [u64; 4],
-    /// With SYN.
+    /// Packets with SYN.
     pub syn: [u64; 4],
-    /// Those that were marked here.
+    /// Packets that this middlebox has marked.
     pub marked: u64,
 }
 
 impl Middlebox {
-    /// Loads it. It marks nothing yet.
+    /// Loads the program, which marks nothing yet.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel refuses the program.
+    /// Returns an error if the kernel rejects the program.
     pub fn load() -> Result<Self, BpfError> {
         Ok(Self {
             programs: PacketPrograms::load(NAME, NAME, None)?,
@@ -45,24 +45,24 @@ impl Middlebox {
         })
     }
 
-    /// Puts it where packets leave by a device of this thread's network namespace,
-    /// after the programs that are there.
+    /// Attaches the program at egress of a device in the network namespace of this thread, after
+    /// the existing programs.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel has no tcx, or no such device.
+    /// Returns an error if the kernel has no tcx, or if the device does not exist.
     pub fn attach(&mut self, ifindex: u32) -> Result<(), BpfError> {
         let attached = self.programs.at_egress(NAME, ifindex)?;
         self.attached.push(attached);
         Ok(())
     }
 
-    /// Marks every so many packets with payload of each connection, of those that are
-    /// ECT(0) or ECT(1); none where it is 0.
+    /// Marks every n-th packet with payload of each connection, counting only ECT(0) and ECT(1).
+    /// 0 disables marking.
     ///
     /// # Errors
     ///
-    /// Occurs where the map cannot be written.
+    /// Returns an error if the map cannot be written.
     pub fn mark_every(&self, packets: u32) -> Result<(), BpfError> {
         let setup: Map<u32, middlebox_setup> = self.programs.map("middlebox_setup")?;
         setup.set_first(&middlebox_setup {
@@ -71,11 +71,11 @@ impl Middlebox {
         })
     }
 
-    /// What has passed a device from a port.
+    /// Returns the counts of packets from a port that passed a device.
     ///
     /// # Errors
     ///
-    /// Occurs where the map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn count(&self, ifindex: u32, port: u16) -> Result<MiddleboxCount, BpfError> {
         let counts: Map<middlebox_flow, middlebox_count> = self.programs.map("middlebox_counts")?;
         let flow = middlebox_flow {

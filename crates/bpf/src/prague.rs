@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TCP Prague (`bpf/prague/prague.bpf.c`): a congestion control of the running kernel, and the
-//! program that marks its leaving packets ECT(1).
+//! program that sets ECT(1) in its packets.
 
 use crate::error::BpfError;
 use crate::layout::{PRAGUE_SHIFT, prague_state};
@@ -14,59 +14,58 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-/// Its file, what errors call it, and the congestion control's name.
+/// The object file, the name in errors, and the name of the congestion control.
 const NAME: &str = "prague";
 const EGRESS: &str = "prague_egress";
 const STATES: &str = "prague_states";
-/// Pins of the congestion control, and of the program on the device of a number.
+/// The pins of the congestion control, and of the program on the device with an index.
 const PINNED: &str = "control";
 const DEVICE: &str = "device";
 
-/// The congestion control, registered. Connections that have it when this is dropped
-/// keep it, and no new ones can ask for it.
+/// The registered congestion control. When this is dropped, connections that use it keep it, but
+/// new ones cannot select it.
 pub struct Prague {
     programs: PacketPrograms,
     registered: Link,
     attached: Vec<(u32, Attached)>,
 }
 
-/// What the congestion control knows of a connection. Windows are in segments.
+/// The state of the congestion control for a connection. Windows are in segments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PragueState {
     /// The congestion window, with its fraction.
     pub window: f64,
-    /// What it was before marks last reduced it.
+    /// The window before marks last reduced it.
     pub before: f64,
-    /// What it was before the latest loss.
+    /// The window before the latest loss.
     pub before_loss: f64,
-    /// The average of the share of marked segments, from 0 to 1.
+    /// The moving average of the fraction of marked segments, from 0 to 1.
     pub alpha: f64,
-    /// Packets that left as ECT(1).
+    /// Packets that were sent with ECT(1).
     pub identified: u32,
     /// Segments whose marks were reported.
     pub marked: u32,
-    /// Rounds in which marks were counted: of a round trip, and 25 ms at least.
+    /// Rounds in which marks were counted: one round trip each, but at least 25 ms.
     pub rounds: u32,
     /// Reductions by half of alpha.
     pub reductions: u32,
-    /// Halvings: by loss, or by classic marks.
+    /// Halvings of the window because of loss or classic marks.
     pub halvings: u32,
-    /// Whether marks were found to come from a classic queue.
+    /// Whether the marks were found to come from a classic queue.
     pub classic: bool,
 }
 
 impl Prague {
-    /// The name that a socket selects (`TCP_CONGESTION`).
+    /// The name by which a socket selects it (`TCP_CONGESTION`).
     pub const NAME: &'static str = NAME;
 
-    /// Loads and registers it. Needs CAP_BPF and CAP_NET_ADMIN. A kernel before Linux
-    /// 7.0 may take it, and does not negotiate accurate feedback for it: then it responds
-    /// as Reno.
+    /// Loads and registers it. Needs CAP_BPF and CAP_NET_ADMIN. A kernel before Linux 7.0 may
+    /// accept it but does not negotiate accurate ECN feedback for it; it then behaves like Reno.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel refuses the programs, or has a congestion control of this
-    /// name.
+    /// Returns an error if the kernel rejects the programs, or already has a congestion control
+    /// with this name.
     pub fn load() -> Result<Self, BpfError> {
         let mut programs = PacketPrograms::load(NAME, NAME, None)?;
         Ok(Self {
@@ -76,26 +75,25 @@ impl Prague {
         })
     }
 
-    /// Has the packets of its connections leave by this device, of this thread's
-    /// network namespace, as ECT(1). Without that a connection responds as a classic
-    /// one.
+    /// Makes packets of its connections leave a device with ECT(1). The device must be in the
+    /// network namespace of this thread. Without this, a connection behaves like a classic one.
     ///
     /// # Errors
     ///
-    /// Occurs where the kernel has no tcx, or no such device.
+    /// Returns an error if the kernel has no tcx, or if the device does not exist.
     pub fn attach(&mut self, ifindex: u32) -> Result<(), BpfError> {
         let attached = self.programs.at_egress(EGRESS, ifindex)?;
         self.attached.push((ifindex, attached));
         Ok(())
     }
 
-    /// Keeps it beyond this process, by pins in a folder of a BPF file system, which is
-    /// made: it goes with them ([`Prague::unload`]).
+    /// Pins it in a new folder of a BPF file system, so that it outlives this process.
+    /// [`Prague::unload`] removes it.
     ///
     /// # Errors
     ///
-    /// Occurs where the folder exists, or is not of a BPF file system. Nothing is left
-    /// in it then.
+    /// Returns an error if the folder exists, or is not in a BPF file system. No pins are left
+    /// in that case.
     pub fn pin(mut self, folder: &Path) -> Result<(), BpfError> {
         fs::create_dir(folder).map_err(|source| BpfError::File {
             path: folder.to_owned(),
@@ -104,7 +102,7 @@ impl Prague {
         })?;
         let pinned = self.pin_all(folder);
         if pinned.is_err() {
-            // What could not be pinned is the error to tell.
+            // Report the first error only.
             let _ = Self::unload(folder);
         }
         pinned
@@ -123,11 +121,11 @@ impl Prague {
         })
     }
 
-    /// Removes the pins of a folder, and the folder; says whether there was one.
+    /// Removes the pins and the folder; returns whether the folder existed.
     ///
     /// # Errors
     ///
-    /// Occurs where one cannot be removed.
+    /// Returns an error if a pin cannot be removed.
     pub fn unload(folder: &Path) -> Result<bool, BpfError> {
         let remove = || {
             for entry in fs::read_dir(folder)? {
@@ -146,12 +144,12 @@ impl Prague {
         }
     }
 
-    /// What it knows of the connection of a socket of this process; `None` where that
-    /// has another congestion control, or is not connected.
+    /// Returns the state for the connection of a socket of this process. It is `None` if the
+    /// socket has another congestion control or is not connected.
     ///
     /// # Errors
     ///
-    /// Occurs where the map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn state(&self, socket: &impl AsFd) -> Result<Option<PragueState>, BpfError> {
         let states: Map<i32, prague_state> = self.programs.map(STATES)?;
         let found = states.get(&socket.as_fd().as_raw_fd())?;
@@ -178,7 +176,7 @@ impl fmt::Debug for Prague {
     }
 }
 
-/// A number of units of 2^-20.
+/// Converts a fixed-point number with 20 binary places.
 fn fraction(units: u64) -> f64 {
     units as f64 / f64::from(1_u32 << PRAGUE_SHIFT)
 }

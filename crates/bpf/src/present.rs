@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this library has programs, as a type: the only place that tests the feature `programs`.
+//! A type that exists only if this library contains BPF programs. Only this module tests the
+//! feature `programs`.
 
 use crate::error::BpfError;
 use weirgate_state::Capabilities;
 
-/// Whether this library has programs: the feature `programs`. Without them each one that
-/// is to be loaded, held or opened is a [`BpfError::NoProgram`].
+/// Whether this library contains programs: the feature `programs`. Without it, loading, holding
+/// or opening a program fails with [`BpfError::NoProgram`].
 pub const HAS_PROGRAMS: bool = WithPrograms::here().is_some();
 
-/// What a kernel that has everything offers to a program with this library.
+/// Returns the capabilities of this library with a kernel that supports everything.
 pub fn most_capabilities() -> Capabilities {
     if HAS_PROGRAMS {
         Capabilities::all()
@@ -17,18 +18,18 @@ pub fn most_capabilities() -> Capabilities {
     }
 }
 
-/// What every map, program and attachment of the kernel has with it. In a library without
-/// programs nobody can make one, so that there is no value of any type that has one. The
-/// compiler sees that, and leaves out what works with them, and nearly all of libbpf.
+/// A token that every map, program and attachment contains. A library without programs cannot
+/// construct one, and therefore no type that contains it. The compiler sees this, and removes
+/// the code for these types and nearly all of libbpf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WithPrograms {
-    /// They are part of this library.
+    /// The programs are part of this library.
     #[cfg(feature = "programs")]
     Here,
 }
 
 impl WithPrograms {
-    /// One, where this library has programs.
+    /// Returns the token, if this library contains programs.
     #[inline]
     pub(crate) const fn here() -> Option<Self> {
         #[cfg(feature = "programs")]
@@ -38,7 +39,7 @@ impl WithPrograms {
         found
     }
 
-    /// The same, or the error for a program or map of this name.
+    /// Returns the token, or the error for a program or map with this name.
     #[inline]
     pub(crate) fn of(name: &'static str) -> Result<Self, BpfError> {
         Self::here().ok_or(BpfError::NoProgram(name))

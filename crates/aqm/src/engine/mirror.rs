@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lets the native engine replay the records of another host's engine
-//! (`aqm/host/engine_record.h`), call by call.
+//! (`aqm/host/engine/record.h`), call by call.
 
 use super::ffi::{self, Node, NodeConfig, RawDeparture, Rule};
 use super::node::{EngineSize, NodeRow, config};
@@ -176,7 +176,7 @@ impl EngineMirror {
     ) -> Result<EngineTaken, MirrorError> {
         let missing = MirrorError::Malformed {
             at,
-            what: "what it says is missing",
+            what: "the data after it are missing",
         };
         if record.event == RULE {
             self.engine.rule = read(bytes).ok_or(missing)?;

@@ -23,7 +23,7 @@ impl VirtualQueue {
     pub fn refusal(discipline: Discipline) -> Option<String> {
         (discipline.raw.needs & NEEDS_QUEUE != 0).then(|| {
             format!(
-                "`{}` keeps account of the packets that wait, and at ingress none do",
+                "`{}` tracks single queued packets, and at ingress none are queued",
                 discipline.name()
             )
         })

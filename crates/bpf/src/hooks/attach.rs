@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trait by which programs at a device's hooks are loaded, updated and read; each program
-//! implements it in its own file.
+//! The operations on programs at a device's hooks. Each program implements the trait in its own
+//! file.
 
 use super::condition::Condition;
 use crate::error::BpfError;
 use std::os::fd::OwnedFd;
 use weirgate_state::{Conditioner, InHooks};
 
-/// How a program is loaded, updated and read.
+/// Loading, updating and reading of a program.
 pub(crate) trait Attach: InHooks {
-    /// Loads it for a device, with a descriptor for each of its filters.
+    /// Loads the program for a device; returns a descriptor for each of its filters.
     fn load(
         settings: &Self::Settings,
         device: u32,
         loader: &mut Loader,
     ) -> Result<Vec<OwnedFd>, BpfError>;
 
-    /// Writes the settings of the loaded program of this number for a device; it
-    /// forgets nothing.
+    /// Changes the settings of the loaded program with this identifier for a device; its state
+    /// stays.
     fn update(settings: &Self::Settings, id: u32, device: u32) -> Result<(), BpfError>;
 
-    /// Its settings for a device where these filters were found; `None` where they
-    /// cannot be read.
+    /// Reads the settings for a device at which these filters were found; `None` if they cannot
+    /// be read.
     fn read(found: &[FoundFilter], device: u32) -> Option<Self::Settings>;
 
-    /// Prepares the loaded program of this number for a device that came back under
-    /// another number. Most know of no device.
+    /// Adapts the loaded program with this identifier to a device that was created again with
+    /// another index. Most programs do not depend on the index.
     fn readdress(_id: u32, _before: u32, _after: u32) -> Result<(), BpfError> {
         Ok(())
     }
 }
 
-/// What the steps of a plan load. Conditioners have one program of each hook for all
-/// devices, because to load one takes the kernel as long as all else about a device.
+/// Loads the programs for the steps of a plan. All devices share one program of conditioners for
+/// each hook, because loading it takes the kernel as long as all other steps for a device.
 #[derive(Debug)]
 pub struct Loader {
     ingress: Option<Condition>,
     egress: Option<Condition>,
-    /// Devices at most that get conditioners.
+    /// The largest number of devices that get conditioners.
     devices: u32,
 }
 
 /// A filter that was found at a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundFilter {
-    /// The number of its program.
+    /// The identifier of its program.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Whether the program's answer is what becomes of a packet, as ours are.
+    /// Whether it is in `direct-action` mode, as all filters of weirgate are.
     pub direct: bool,
 }
 
 impl Loader {
-    /// For at most this many devices.
+    /// Makes a loader for at most this many devices.
     pub const fn new(devices: u32) -> Self {
         Self {
             ingress: None,
@@ -62,7 +62,7 @@ impl Loader {
         }
     }
 
-    /// Conditioners of a device, for what enters it or for what leaves it.
+    /// Returns the conditioners of a device for leaving (`egress`) or for arriving packets.
     pub(super) fn conditioners(
         &mut self,
         egress: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs of a device's hooks as a state has them: loaded, updated in place
-//! and read back.
+//! The programs at a device's hooks in the form of a state: loads them, updates them in place
+//! and reads their settings.
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
@@ -12,7 +12,7 @@ use weirgate_state::{
     VirtualQueueFilter, Windows,
 };
 
-/// The functions of a program whose type is not known.
+/// The operations of a program, independent of its type.
 struct Functions {
     load: fn(&HookPrograms, u32, &mut Loader) -> Result<Vec<OwnedFd>, BpfError>,
     update: fn(&HookPrograms, u32, u32) -> Result<(), BpfError>,
@@ -20,7 +20,7 @@ struct Functions {
     readdress: fn(u32, u32, u32) -> Result<(), BpfError>,
 }
 
-/// Those of every program.
+/// Returns the operations of a program.
 const fn functions(program: Program) -> Functions {
     match program {
         Program::Payload => Functions::of::<Payload>(),
@@ -53,8 +53,8 @@ fn settings<P: Attach>(wanted: &HookPrograms) -> Result<&P::Settings, BpfError> 
     P::of(wanted).ok_or(BpfError::NoProgram(P::ROW.object))
 }
 
-/// The name of a program's filter (of [`Program::row`]'s, the one at `filter`) with the
-/// settings that hooks have: it tells versions apart.
+/// Returns the name of a program's filter: the one at index `filter` in [`Program::row`]. The
+/// name identifies the version of the program and some of its settings.
 pub fn filter_name(program: Program, filter: usize, hooks: &HookPrograms) -> String {
     let row = program.row();
     let label = row.filters.get(filter).map_or("", |filter| filter.label);
@@ -63,8 +63,8 @@ pub fn filter_name(program: Program, filter: usize, hooks: &HookPrograms) -> Str
 }
 
 impl Loader {
-    /// Loads a program for a device as hooks shall have it, with a descriptor for each of
-    /// its filters.
+    /// Loads a program for a device with these settings. Returns a descriptor for each of its
+    /// filters.
     pub fn load(
         &mut self,
         program: Program,
@@ -75,7 +75,7 @@ impl Loader {
     }
 }
 
-/// Writes the settings of a program that is attached to a device; it forgets nothing.
+/// Changes the settings of a program that is attached to a device; its state stays.
 pub fn update(
     program: Program,
     wanted: &HookPrograms,
@@ -88,13 +88,12 @@ pub fn update(
     (functions(program).update)(wanted, *id, device)
 }
 
-/// Holds the loaded program of this number, which is there as long as this is, with its
-/// maps, whether a device has it or not. Needs CAP_SYS_ADMIN (`bpf_prog_get_fd_by_id`,
-/// kernel/bpf/syscall.c).
+/// Returns a descriptor of a loaded program, which keeps the program and its maps alive even if
+/// it is detached. Needs CAP_SYS_ADMIN (`bpf_prog_get_fd_by_id`, kernel/bpf/syscall.c).
 ///
 /// # Errors
 ///
-/// Occurs where it is gone, or this process may not.
+/// Returns an error if the program is gone, or if this process lacks the permission.
 pub fn hold(program: Program, id: u32) -> Result<OwnedFd, BpfError> {
     WithPrograms::of(program.row().object)?;
     libbpf_rs::Program::fd_from_id(id).map_err(|source| BpfError::Program {
@@ -104,17 +103,17 @@ pub fn hold(program: Program, id: u32) -> Result<OwnedFd, BpfError> {
     })
 }
 
-/// Prepares a program that is held for a device that came back under another number.
+/// Adapts a program to a device that was created again with another index.
 ///
 /// # Errors
 ///
-/// Occurs where the program cannot be readdressed.
+/// Returns an error if the program cannot be adapted.
 pub fn readdress(program: Program, id: u32, before: u32, after: u32) -> Result<(), BpfError> {
     (functions(program).readdress)(id, before, after)
 }
 
-/// Reads the settings of a program whose filters were found at a device. One that cannot
-/// be read, or misses a filter, is stale: a plan exchanges it.
+/// Reads the settings of a program whose filters were found at a device. A program that cannot
+/// be read, or lacks a filter, is stale, and a plan replaces it.
 pub fn read(program: Program, found: &[FoundFilter], device: u32, hooks: &mut HookPrograms) {
     let known = (functions(program).read)(found, device, hooks);
     let current = |(at, filter): (usize, &FoundFilter)| {

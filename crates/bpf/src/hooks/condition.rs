@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic conditioner of a device, for what enters or what leaves
+//! The traffic conditioners of a device, for arriving or for leaving packets
 //! (`bpf/inbound/condition.bpf.c`).
 
 mod rule;
@@ -16,83 +16,83 @@ use weirgate_state::{
 };
 use zerocopy::{FromBytes, FromZeros};
 
-/// Its file, and the program in it.
+/// The object file and its program.
 const FILE: &str = "condition";
 const NAME: &str = "condition";
 
-/// Its maps: the settings of conditioners, what they counted, where a device's begin
-/// in both, and what was decided, with its bytes where that is recorded.
+/// The maps: the settings of conditioners, their state, the index of a device's first
+/// conditioner in both, and a ring buffer of decisions with its size.
 const SETTINGS: &str = "settings";
 const INSTANCES: &str = "instances";
 const FIRSTS: &str = "places";
 const RECORDS: &str = "records";
 const RECORDED: u32 = 1 << 20;
-/// The device by which a program that no device has is run on a frame: the
-/// loopback device (`bpf_prog_test_run_skb()`, net/bpf/test_run.c).
+/// The device index that a test run of an unattached program sees: that of the loopback device
+/// (`bpf_prog_test_run_skb()`, net/bpf/test_run.c).
 const LOOPBACK: u32 = 1;
 
-/// What one conditioner has done.
+/// The counters of one conditioner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConditionCount {
     /// Its name.
     pub name: String,
     /// Packets found green, yellow and red.
     pub packets: [u64; 3],
-    /// Their bytes, of IP packets.
+    /// Their bytes, counted as IP packets.
     pub bytes: [u64; 3],
-    /// Packets that should have got a code point, and in which no place for it
-    /// was found.
+    /// Packets that should have got a code point but have no field for it.
     pub unmarked: u64,
 }
 
-/// A decision of the program's.
+/// A decision of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConditionRecord {
-    /// When, by the monotonic clock.
+    /// The time on the monotonic clock.
     pub now_ns: u64,
-    /// Which conditioner, by its place.
+    /// The index of the conditioner.
     pub rule: u32,
     /// Bytes of the IP packet.
     pub bytes: u32,
-    /// The colour that it brought.
+    /// The colour of the packet before.
     pub brings: Colour,
-    /// The colour that it got.
+    /// The colour that the meter assigned.
     pub colour: Colour,
 }
 
-/// The program, loaded by this process, with room for this many devices. Dropping this unloads it,
-/// unless a device has it by then.
+/// The loaded program, with room for a number of devices. It is unloaded when this is dropped,
+/// unless it is attached to a device.
 #[derive(Debug)]
 pub struct Condition {
     program: PacketPrograms,
-    /// Devices that have conditioners, and devices that have room.
+    /// The number of devices with conditioners, and the largest number of these devices.
     devices: u32,
     room: u32,
 }
 
-/// A loaded program's maps, by which it is configured and read for one device.
+/// The maps of a loaded program, through which it is configured and read for one device.
 #[derive(Debug)]
 pub struct ConditionMaps {
     settings: Map<u32, condition_rule>,
     instances: Map<u32, condition_state>,
-    /// Where the device's conditioners begin in both.
+    /// The index of the device's first conditioner in both maps.
     first: u32,
 }
 
 impl Condition {
-    /// Loads it with room for this many devices. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads the program with room for this many devices. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(room: u32) -> Result<Self, BpfError> {
         Self::load_as(room, false)
     }
 
-    /// Loads it for frames that [`Condition::run`] gives it.
+    /// Loads the program with these conditioners, for use with [`Condition::run`] only.
     pub fn load_alone(rules: &[Conditioner]) -> Result<Self, BpfError> {
         let mut program = Self::load_as(1, false)?;
         program.add(LOOPBACK, rules)?;
         Ok(program)
     }
 
-    /// The same with a record of every decision, for [`Condition::recorded`].
+    /// Loads the program as [`Condition::load_alone`] does, and records every decision for
+    /// [`Condition::recorded`].
     pub fn load_recording(rules: &[Conditioner]) -> Result<Self, BpfError> {
         let mut program = Self::load_as(1, true)?;
         program.add(LOOPBACK, rules)?;
@@ -111,17 +111,18 @@ impl Condition {
         })
     }
 
-    /// Whether another device has room.
+    /// Returns whether there is room for another device.
     pub const fn has_room(&self) -> bool {
         self.devices < self.room
     }
 
-    /// Gives the device of this number these conditioners. It can have the program
-    /// then.
+    /// Sets the conditioners of the device with this index, to which the program can then be
+    /// attached.
     ///
     /// # Errors
     ///
-    /// Occurs where no further device has room, or the map cannot hold a conditioner.
+    /// Returns an error if there is no room for another device, or if the map cannot hold a
+    /// conditioner.
     pub fn add(&mut self, device: u32, rules: &[Conditioner]) -> Result<(), BpfError> {
         if !self.has_room() {
             return Err(BpfError::Classes(format!(
@@ -136,23 +137,24 @@ impl Condition {
         firsts.put(&device, &first)
     }
 
-    /// The program, for a filter of a device that has conditioners.
+    /// Returns the descriptor of the program, for a filter of a device with conditioners.
     pub fn attachable(&self) -> Result<OwnedFd, BpfError> {
         self.program.program(NAME)
     }
 
-    /// What tells it of the frames that [`Condition::run`] gives it.
+    /// Returns the maps for frames that [`Condition::run`] passes to the program.
     pub fn maps(&self) -> Result<ConditionMaps, BpfError> {
         ConditionMaps::of(LOOPBACK, |name: &str| self.program.handle(name))
     }
 
-    /// Runs it once on an Ethernet frame of this class: whether it lets the
-    /// packet go, and the frame afterwards.
+    /// Runs the program once on an Ethernet frame of this class. Returns whether it accepts the
+    /// packet, and the frame after the run.
     pub fn run(&self, frame: &[u8], class: u32) -> Result<(bool, Vec<u8>), BpfError> {
         self.run_given(frame, class, (0, 0))
     }
 
-    /// The same for a frame into which this many segments of this many bytes were merged.
+    /// Runs the program on a frame into which segments were merged: their number, and the
+    /// payload bytes of each.
     pub fn run_merged(
         &self,
         frame: &[u8],
@@ -176,7 +178,7 @@ impl Condition {
         Ok((!ran.dropped, ran.frame))
     }
 
-    /// Calls `take` with each record of a decision so far, and forgets them.
+    /// Passes each recorded decision to `take` and removes it.
     pub fn recorded(&self, mut take: impl FnMut(ConditionRecord)) -> Result<(), BpfError> {
         let map = self.program.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(FILE))?;
@@ -195,24 +197,25 @@ impl Condition {
 }
 
 impl ConditionMaps {
-    /// Those of the loaded program of this number, for the device of that one;
-    /// `None` where there is no such program, it is none of this kind, or it has no
-    /// conditioners of the device.
+    /// Opens the maps of the loaded program with this identifier, for one device. Returns `None`
+    /// if there is no such program, if it is of another kind, or if it has no conditioners of
+    /// the device.
     pub fn of_program(id: u32, device: u32) -> Option<Self> {
         Self::of(device, maps_of(id)?).ok()
     }
 
-    /// Gives what the loaded program of this number has for one device to another: the
-    /// device came back under another number.
+    /// Transfers the conditioners of one device to another index in the loaded program with this
+    /// identifier, because the device was created again.
     ///
     /// # Errors
     ///
-    /// Occurs where there is no such program, or it has nothing for the first.
+    /// Returns an error if there is no such program, or if it has no conditioners of the first
+    /// device.
     pub fn readdress(id: u32, before: u32, after: u32) -> Result<(), BpfError> {
         let gone = || BpfError::NoProgram(FILE);
         let firsts: Map<u32, u32> = Map::find(NAME, FIRSTS, &mut maps_of(id).ok_or_else(gone)?)?;
         let first = firsts.get(&before)?.ok_or_else(gone)?;
-        // There may be room for no more than there are.
+        // Remove the old entry first, because the map may be full.
         firsts.remove(&before)?;
         firsts.put(&after, &first)
     }
@@ -231,8 +234,8 @@ impl ConditionMaps {
         })
     }
 
-    /// Sets the conditioners, in the order in which they are tested. One that is unchanged at its
-    /// position keeps its meter and its counts; any other starts again.
+    /// Sets the conditioners in the order of evaluation. One that is unchanged at its index
+    /// keeps its meter and counters; any other restarts.
     pub fn set(&self, rules: &[Conditioner]) -> Result<(), BpfError> {
         if rules.len() > CONDITIONERS as usize {
             return Err(BpfError::Classes(format!(
@@ -253,14 +256,14 @@ impl ConditionMaps {
         Ok(())
     }
 
-    /// The conditioners, in their order; `None` where [`ConditionMaps::set`] could
-    /// not have written one.
+    /// Returns the conditioners in order; `None` if [`ConditionMaps::set`] cannot have written
+    /// one of them.
     pub fn rules(&self) -> Result<Option<Vec<Conditioner>>, BpfError> {
         let rules = self.used()?;
         Ok(rules.iter().map(|(_, one)| rule::decode(one)).collect())
     }
 
-    /// What each has done, in their order.
+    /// Returns the counters of each conditioner, in order.
     pub fn counts(&self) -> Result<Vec<ConditionCount>, BpfError> {
         let count = |(key, rule): (u32, condition_rule)| {
             let state = self.instances.get_or_zero(&key)?;
@@ -268,7 +271,8 @@ impl ConditionMaps {
                 name: rule::name(&rule),
                 ..ConditionCount::default()
             };
-            // Where no packet came since, the counts are an earlier one's.
+            // Without a packet since the last change, the counters are those of an earlier
+            // conditioner.
             if state.version == rule.version {
                 count.packets = state.packets;
                 count.bytes = state.bytes;
@@ -279,7 +283,7 @@ impl ConditionMaps {
         self.used()?.into_iter().map(count).collect()
     }
 
-    /// Those before the first unused one.
+    /// Returns the conditioners up to the first unused entry.
     fn used(&self) -> Result<Vec<(u32, condition_rule)>, BpfError> {
         let mut used = Vec::new();
         for key in self.keys() {
@@ -297,7 +301,7 @@ impl ConditionMaps {
     }
 }
 
-/// The conditioners of one of a device's hooks, which its row in `state` names.
+/// Marks the conditioners of one hook, whose settings `state` has under this type.
 trait OfHook: InHooks<Settings = Conditioning> {}
 
 impl OfHook for IngressConditioners {}

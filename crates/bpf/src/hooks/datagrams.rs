@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds each stream of datagrams to a rate
-//! (`bpf/inbound/udp.bpf.c`).
+//! The filter that polices each UDP stream to a rate (`bpf/inbound/udp.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
@@ -13,31 +12,30 @@ use weirgate_aqm::{UdpState, UdpVerdict};
 use weirgate_state::{Datagrams, Measured, SparedMark};
 use weirgate_units::{Rate, Size, Span};
 
-/// Its file, and the program in it.
+/// The object file and its program.
 const FILE: &str = "udp";
 const NAME: &str = "udp_states";
 
-/// The filter, loaded. It is gone when this is dropped, unless a device has it
-/// by then.
+/// The loaded filter. It is unloaded when this is dropped, unless it is attached to a device.
 #[derive(Debug)]
 pub struct UdpControl(PacketPrograms);
 
-/// A stream that the filter knows.
+/// A stream in the filter's map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpStream {
-    /// Who sends.
+    /// The sender.
     pub sender: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub receiver: SocketAddr,
-    /// Where it is.
+    /// The state of the stream.
     pub state: UdpState,
-    /// The rate measured, in bytes of IP packets a second.
+    /// The measured rate, in bytes of IP packets a second.
     pub rate_bytes_s: u64,
     /// Datagrams that were not delivered.
     pub discarded: u64,
 }
 
-/// A loaded filter's maps, by which it is configured and read.
+/// The maps of a loaded filter, through which it is configured and read.
 #[derive(Debug)]
 pub struct UdpMaps {
     settings: Map<u32, udp_settings>,
@@ -45,35 +43,35 @@ pub struct UdpMaps {
 }
 
 impl UdpControl {
-    /// Loads it. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads the filter. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(wanted: &Datagrams) -> Result<Self, BpfError> {
         let control = Self(PacketPrograms::load(FILE, NAME, None)?);
         control.maps()?.set(wanted)?;
         Ok(control)
     }
 
-    /// Its maps.
+    /// Returns its maps.
     pub fn maps(&self) -> Result<UdpMaps, BpfError> {
         UdpMaps::of(|name: &str| self.0.handle(name))
     }
 
-    /// Sets how streams are held from the next packet on.
+    /// Changes the settings, from the next packet on.
     pub fn set(&self, wanted: &Datagrams) -> Result<(), BpfError> {
         self.maps()?.set(wanted)
     }
 
-    /// How many streams are known.
+    /// Returns the number of known streams.
     pub fn streams(&self) -> Result<usize, BpfError> {
         Ok(self.maps()?.streams.keys().count())
     }
 
-    /// The program, for a filter that acts by itself.
+    /// Returns the descriptor of the program, for a filter in `direct-action` mode.
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
         self.0.program(NAME)
     }
 
-    /// Runs it once on an Ethernet frame with this mark: what becomes of it, and
-    /// its mark afterwards. Refused is what has all of `refuse_mark`.
+    /// Runs the filter once on an Ethernet frame with this mark. Returns what happens to it, and
+    /// its mark after the run. A frame with all bits of `refuse_mark` is refused.
     pub fn run(
         &self,
         frame: &[u8],
@@ -91,8 +89,8 @@ impl UdpControl {
 }
 
 impl UdpMaps {
-    /// Those of the loaded program of this number; `None` where there is no such
-    /// program, or it is none of this kind.
+    /// Opens the maps of the loaded program with this identifier. Returns `None` if there is no
+    /// such program, or if it is of another kind.
     pub fn of_program(id: u32) -> Option<Self> {
         Self::of(maps_of(id)?).ok()
     }
@@ -104,17 +102,17 @@ impl UdpMaps {
         })
     }
 
-    /// Sets how streams are held from the next packet on. No stream is forgotten.
+    /// Changes the settings, from the next packet on. The state of streams stays.
     pub fn set(&self, wanted: &Datagrams) -> Result<(), BpfError> {
         self.settings.set_first(&encode(wanted))
     }
 
-    /// How streams are held.
+    /// Returns the settings.
     pub fn settings(&self) -> Result<Datagrams, BpfError> {
         Ok(decode(&self.settings.first()?))
     }
 
-    /// The streams that it knows, in no order.
+    /// Returns the known streams, in no particular order.
     pub fn streams(&self) -> Result<Vec<UdpStream>, BpfError> {
         let stream = |(key, stream): (tuple, udp_stream)| {
             let (sender, receiver) = key.ends()?;

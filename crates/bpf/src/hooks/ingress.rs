@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines on virtual queues of arriving packets, which outlive this process. Each has a folder
-//! of pins, named after its attach point and its name.
+//! Disciplines on virtual queues of arriving packets, which outlive this process. Each has a
+//! folder of pins, named after its attach point and discipline.
 
 use crate::error::BpfError;
 use crate::hooks::virtual_queue::{Filter, FilterMaps, FilterSetup};
@@ -14,13 +14,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::Discipline;
 
-/// The folder of all of them; no discipline has this name's kind pinned in it.
+/// The folder with one folder for each attachment; it is not the name of a qdisc kind.
 const FOLDER: &str = "ingress";
 
-/// The pin of what holds the program to its device, made last.
+/// The pin of the link, made last.
 const LINK: &str = "link";
 
-/// What a device may have for its arriving packets.
+/// A discipline for the arriving packets of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressAttachment {
     /// The device.
@@ -30,7 +30,7 @@ pub struct IngressAttachment {
 }
 
 impl Store {
-    /// All that are pinned, also on devices that are gone.
+    /// Returns all pinned attachments, including those of devices that no longer exist.
     pub fn ingresses(&self) -> Vec<IngressAttachment> {
         let folder = self.folder().join(FOLDER);
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -38,13 +38,13 @@ impl Store {
         names.filter_map(|name| parsed(&name)).collect()
     }
 
-    /// The one on a device, if it exists and nobody has detached it.
+    /// Returns the attachment of a device, if it exists and is not detached.
     pub fn ingress_at(&self, point: AttachPoint) -> Option<IngressAttachment> {
         let mut all = self.ingresses().into_iter();
         all.find(|one| one.point == point && tcx::is_on(&self.of(one).join(LINK), point.ifindex))
     }
 
-    /// Its maps.
+    /// Opens the maps of an attachment.
     pub fn ingress_maps(
         &self,
         one: &IngressAttachment,
@@ -56,9 +56,8 @@ impl Store {
         })
     }
 
-    /// Loads a discipline and puts it on a device of this thread's network namespace, in place of a
-    /// former one. `seed` is as for
-    /// [`Filter::load`].
+    /// Loads a discipline and attaches it to a device in the network namespace of this thread,
+    /// replacing an earlier one. `seed` is that of [`Filter::load`].
     pub fn put_ingress(
         &self,
         point: AttachPoint,
@@ -82,14 +81,13 @@ impl Store {
             source,
         })?;
         pinned(&filter, point, &folder).inspect_err(|_| {
-            // The refusal is the error to report.
+            // Report the first error only.
             let _ = self.remove_ingress(&one);
         })
     }
 
-    /// Removes the pins of those that are no longer on a device, because the device is gone or
-    /// somebody detached the program. A folder without its link may be one that another process is
-    /// about to fill.
+    /// Removes the pins of attachments that were detached or whose device no longer exists. A
+    /// folder without a link is kept, because another process may be about to complete it.
     pub fn tidy_ingresses(&self) -> Result<Vec<IngressAttachment>, BpfError> {
         let mut all = self.ingresses();
         all.retain(|one| {
@@ -102,7 +100,7 @@ impl Store {
         Ok(all)
     }
 
-    /// Takes it off its device.
+    /// Detaches a discipline from its device.
     pub fn remove_ingress(&self, one: &IngressAttachment) -> Result<(), BpfError> {
         let folder = self.of(one);
         for name in [LINK].iter().chain(&FilterMaps::NAMES) {
@@ -138,7 +136,7 @@ fn pinned(filter: &Filter, point: AttachPoint, folder: &Path) -> Result<(), BpfE
     attached.pin(&folder.join(LINK))
 }
 
-/// A folder's name, read.
+/// Parses the name of a folder.
 fn parsed(name: &str) -> Option<IngressAttachment> {
     let mut words = name.splitn(3, '-');
     Some(IngressAttachment {

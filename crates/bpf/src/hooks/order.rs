@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that keep a TCP connection's segments in order when it changes class
+//! Programs that keep the segments of a TCP connection in order when it changes its class
 //! (`bpf/order/order.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
@@ -11,46 +11,45 @@ use libbpf_rs::MapCore;
 use std::os::fd::OwnedFd;
 use weirgate_state::Order as OrderState;
 
-/// Its file, and the programs in it.
+/// The object file and its programs.
 const FILE: &str = "order";
 const IN: &str = "order_in";
 const OUT: &str = "order_out";
 
-/// Both programs, loaded. They are gone when this is dropped, unless a device
-/// has them by then.
+/// Both loaded programs. They are unloaded when this is dropped, unless they are attached to a
+/// device.
 #[derive(Debug)]
 pub struct Order(PacketPrograms);
 
-/// What the programs did.
+/// The counters of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OrderTotals {
-    /// Connections that changed their class when all of their data in the old one
-    /// was acknowledged, or no acknowledgement had come by.
+    /// Connections that changed their class once all data sent in the old class was
+    /// acknowledged, or before any acknowledgement was seen.
     pub moved: u64,
-    /// Those that changed it because that took too long.
+    /// Connections that changed it after a timeout.
     pub late: u64,
     /// Acknowledgements whose window was closed.
     pub closed: u64,
-    /// Packets let go because another processor was at their connection for too
-    /// long.
+    /// Packets that passed without processing, because another processor worked on their
+    /// connection for too long.
     pub missed: u64,
 }
 
 impl Order {
-    /// Loads both. Needs CAP_BPF and CAP_NET_ADMIN, and no type information of
-    /// the kernel.
+    /// Loads both programs. Needs CAP_BPF and CAP_NET_ADMIN, but not the kernel's BTF.
     pub fn load() -> Result<Self, BpfError> {
         PacketPrograms::load(FILE, FILE, None).map(Self)
     }
 
-    /// The program for acknowledgements, at ingress, or for data, at egress, for a
-    /// filter that acts by itself.
+    /// Returns the program for acknowledgements at ingress, or for data at egress, for a filter
+    /// in `direct-action` mode.
     pub fn program(&self, ingress: bool) -> Result<OwnedFd, BpfError> {
         self.0.program(named(ingress))
     }
 
-    /// Runs one of the programs once on an Ethernet frame of this class: the
-    /// frame and its class afterwards.
+    /// Runs one of the programs once on an Ethernet frame of this class. Returns the frame and
+    /// its class after the run.
     pub fn run(&self, ingress: bool, frame: &[u8], class: u32) -> Result<(Vec<u8>, u32), BpfError> {
         let given = Given {
             priority: class,
@@ -60,7 +59,7 @@ impl Order {
         Ok((ran.frame, ran.priority))
     }
 
-    /// What they did so far.
+    /// Returns the counters so far.
     pub fn totals(&self) -> Result<OrderTotals, BpfError> {
         let map: Map<u32, order_totals> = self.0.map("totals")?;
         let order_totals {
@@ -77,7 +76,7 @@ impl Order {
         })
     }
 
-    /// How many connections are known, counted for each direction.
+    /// Returns the number of known connections; each direction counts.
     pub fn flows(&self) -> Result<usize, BpfError> {
         let map = self.0.handle("order_flows");
         let map = map.ok_or(BpfError::NoProgram(FILE))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that finds signatures in the first packets of a flow
+//! The filter that searches the first packets of a flow for signatures
 //! (`bpf/payload/payload.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
@@ -9,31 +9,29 @@ use std::os::fd::OwnedFd;
 use weirgate_signatures::BITS;
 use weirgate_state::Payload as PayloadState;
 
-/// Its name, as a file and as a program.
+/// The name of the object file and of the program.
 const NAME: &str = "payload";
 
-/// The filter in the kernel. It is gone when this is dropped, unless a device
-/// has it by then.
+/// The loaded filter. It is unloaded when this is dropped, unless it is attached to a device.
 #[derive(Debug)]
 pub struct Payload(PacketPrograms);
 
 impl Payload {
-    /// Loads it; it will write [`Signature::number`](weirgate_signatures::Signature::number)
-    /// into the mark's [`BITS`] bits from `lowest` on, which is at most 29. Needs CAP_BPF and CAP_NET_ADMIN, and no type information of
-    /// the kernel.
+    /// Loads the filter. It writes [`Signature::number`](weirgate_signatures::Signature::number)
+    /// into [`BITS`] bits of the mark, from bit `lowest` on, which is at most 29. Needs CAP_BPF
+    /// and CAP_NET_ADMIN, but not the kernel's BTF.
     pub fn load(lowest: u32) -> Result<Self, BpfError> {
         let constants = lowest.min(32 - BITS).to_ne_bytes();
         PacketPrograms::load(NAME, NAME, Some(&constants)).map(Self)
     }
 
-    /// The program, for a filter that acts by itself (`direct-action` of
-    /// cls_bpf).
+    /// Returns the descriptor of the program, for a filter in `direct-action` mode (cls_bpf).
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
         self.0.program(NAME)
     }
 
-    /// Runs it once on an Ethernet frame with this mark: the mark afterwards.
-    /// What it found in a flow is remembered from run to run, as for packets.
+    /// Runs the filter once on an Ethernet frame with this mark. Returns the mark after the run.
+    /// Results for a flow are kept between runs.
     pub fn run(&self, frame: &[u8], mark: u32) -> Result<u32, BpfError> {
         Ok(self.0.run(NAME, frame, mark)?.mark)
     }

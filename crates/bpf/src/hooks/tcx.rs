@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of a device's hooks that are attached by tcx and not as filters, because the hook qdisc
-//! belongs to another program and has no room for filters.
+//! Programs at a device's hooks that are attached by tcx instead of as filters, because the hook
+//! qdisc belongs to another program and does not allow filters.
 //!
-//! Each is held by a pin. Its name has the device, the hook, and what the filter would
-//! have: preference and name.
+//! A pin holds each of them. Its name contains the device, the hook, and the preference and name
+//! of the corresponding filter.
 //!
-//! tcx runs programs before filters, in the order in which they were put there. So one
-//! with a lower preference is put before those with a higher one.
+//! tcx runs programs before filters, in the order of attachment. A program with a lower
+//! preference is therefore inserted before those with higher ones.
 
 use super::FoundFilter;
 use crate::error::BpfError;
@@ -23,24 +23,25 @@ use weirgate_units::Arrange as _;
 /// The folder of their pins; no discipline has this name.
 const FOLDER: &str = "tcx";
 
-/// A program that is at a hook by tcx.
+/// A program that is attached to a hook by tcx.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcxProgram {
     /// The device.
     pub point: AttachPoint,
     /// The hook.
     pub hook: ClsactHook,
-    /// The preference that its filter would have.
+    /// The preference of the corresponding filter.
     pub preference: u16,
-    /// The name that its filter would have.
+    /// The name of the corresponding filter.
     pub name: String,
 }
 
 impl Store {
-    /// Where they are pinned, if there are any.
+    /// The folder for their pins.
     pub const TCX_FOLDER: &'static str = "/sys/fs/bpf/weirgate/tcx";
 
-    /// All that are pinned, also on devices that are gone; those that run first come first.
+    /// Returns all pinned programs in the order in which they run, including those of devices
+    /// that no longer exist.
     pub fn tcx_programs(&self) -> Vec<TcxProgram> {
         let entries = fs::read_dir(self.folder().join(FOLDER));
         let names = entries.into_iter().flatten().flatten();
@@ -51,7 +52,7 @@ impl Store {
         found
     }
 
-    /// The program as a filter would be found; `None` where it is no longer on a device.
+    /// Returns the program in the form of a filter; `None` if it is no longer attached.
     pub fn tcx_filter(&self, one: &TcxProgram) -> Option<FoundFilter> {
         let Pinned { program, .. } = tcx::on(&self.pin_of(one), one.point.ifindex)?;
         Some(FoundFilter {
@@ -61,8 +62,8 @@ impl Store {
         })
     }
 
-    /// Puts a program on a device of this thread's network namespace, in place of one with
-    /// the same hook and preference.
+    /// Attaches a program to a device in the network namespace of this thread, replacing one
+    /// with the same hook and preference.
     pub fn put_tcx(&self, one: &TcxProgram, program: BorrowedFd<'_>) -> Result<(), BpfError> {
         let folder = self.folder().join(FOLDER);
         fs::create_dir_all(&folder).map_err(|source| BpfError::File {
@@ -95,10 +96,10 @@ impl Store {
         attached.pin(&self.pin_of(one))
     }
 
-    /// Takes it off its device.
+    /// Detaches the program from its device.
     pub fn remove_tcx(&self, one: &TcxProgram) -> Result<(), BpfError> {
         remove(&self.pin_of(one), |path: &Path| fs::remove_file(path))?;
-        // It stays while others are in it.
+        // Ignore the error: the folder is removed only once it is empty.
         let _ = fs::remove_dir(self.folder().join(FOLDER));
         Ok(())
     }
@@ -112,14 +113,14 @@ impl Store {
 }
 
 impl TcxProgram {
-    /// Whether it is the one of a hook and preference of a device.
+    /// Returns whether it is the program of this device, hook and preference.
     #[must_use]
     pub fn is_at(&self, point: AttachPoint, hook: ClsactHook, preference: u16) -> bool {
         (self.point, self.hook, self.preference) == (point, hook, preference)
     }
 }
 
-/// The name of a pin, read.
+/// Parses the name of a pin.
 fn parsed(name: &str) -> Option<TcxProgram> {
     let mut words = name.splitn(5, '-');
     let point = AttachPoint {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds arriving packets to a rate by a virtual queue. Any discipline that
-//! supports virtual queues can decide on it (`bpf/ingress/ingress.bpf.h`).
+//! The filter that polices arriving packets by a virtual queue. Any discipline that supports
+//! virtual queues can make its decisions (`bpf/ingress/ingress.bpf.h`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
@@ -21,40 +21,37 @@ use weirgate_state::{HookProgram as _, VirtualQueueFilter};
 use weirgate_units::Rate;
 use zerocopy::IntoBytes;
 
-/// The discipline of a policy's filter.
+/// The discipline that policies use.
 const HOLD: &str = "meredt";
 
-/// The program in each file.
+/// The name of the program in each object file.
 const NAME: &str = "inbound";
 
-/// The map of flows, where the discipline knows any, and that of what was
-/// decided.
+/// The map of flows, if the discipline tracks any, and the ring buffer of decisions.
 const FLOWS: &str = "flows";
 const RECORDS: &str = "records";
 
-/// How the filter is to work.
+/// The settings of the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterSetup {
-    /// The link; arriving packets are held to its rate.
+    /// The link, whose rate is the limit.
     pub link: LinkFacts,
-    /// Which parts of a packet make its flow: a sum of 1 (source address), 2
-    /// (destination address), 4 (source port), 8 (destination port) and 16
-    /// (protocol).
+    /// The header fields that identify a flow: the sum of 1 (source address), 2 (destination
+    /// address), 4 (source port), 8 (destination port) and 16 (protocol).
     pub parts: u64,
-    /// The discipline and its parameters; of several bands there is one, as
-    /// [`VirtualQueue::in_force`] says.
+    /// The discipline and its parameters. There is only one band, as [`VirtualQueue::in_force`]
+    /// explains.
     pub settings: Settings,
 }
 
-/// The filter, loaded by this process. It is gone when this is dropped, unless
-/// a device has it by then.
+/// The loaded filter. It is unloaded when this is dropped, unless it is attached to a device.
 #[derive(Debug)]
 pub struct Filter {
     discipline: Discipline,
     programs: PacketPrograms,
 }
 
-/// A loaded filter's maps, by which it is configured and read.
+/// The maps of a loaded filter, through which it is configured and read.
 #[derive(Debug)]
 pub struct FilterMaps {
     discipline: Discipline,
@@ -64,53 +61,53 @@ pub struct FilterMaps {
     flows: Option<Map<u32, filter_flow>>,
 }
 
-/// What the filter has done.
+/// The state of the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterState {
-    /// The virtual queue's discipline.
+    /// The discipline of the virtual queue.
     pub instance: Instance,
-    /// Packets let go because several processors were at it for too long. The virtual
-    /// queue counts their bytes.
+    /// Packets that passed without a decision, because other processors used the state for too
+    /// long. The virtual queue counts their bytes.
     pub missed: u64,
-    /// Packets of no flow, which are counted and let go.
+    /// Packets without a flow, which are counted and accepted.
     pub other: u64,
-    /// The whole state, to compare with another host's.
+    /// The whole state, to compare it with that of another host.
     pub bytes: Vec<u8>,
 }
 
-/// A flow that the filter knows.
+/// A flow in the filter's map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterFlow {
-    /// Who sends; unspecified where sources do not tell flows apart.
+    /// The source address; unspecified if sources do not identify flows.
     pub source: IpAddr,
-    /// To whom.
+    /// The destination address; unspecified if destinations do not identify flows.
     pub destination: IpAddr,
-    /// Source port; 0 for none.
+    /// The source port; 0 for none.
     pub source_port: u16,
-    /// Destination port; 0 for none.
+    /// The destination port; 0 for none.
     pub destination_port: u16,
-    /// IP protocol; 0 where protocols do not tell flows apart.
+    /// The IP protocol; 0 if protocols do not identify flows.
     pub protocol: u8,
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets: u64,
-    /// Their bytes, as the device counts.
+    /// Their bytes, as the device counts them.
     pub bytes: u64,
-    /// Packets of these that were marked.
+    /// Packets that were marked.
     pub marks: u64,
     /// Packets that were dropped.
     pub drops: u64,
-    /// When the last one came, by the monotonic clock.
+    /// The time of the last packet on the monotonic clock.
     pub seen_ns: u64,
 }
 
 impl Filter {
-    /// Loads the filter. Needs CAP_BPF and CAP_NET_ADMIN, and no type
-    /// information of the kernel. `seed` is the key of the flow hash, and should be secret.
+    /// Loads the filter. Needs CAP_BPF and CAP_NET_ADMIN, but not the kernel's BTF. `seed` is
+    /// the key of the flow hash and should be secret.
     pub fn load(setup: &FilterSetup, seed: u32) -> Result<Self, BpfError> {
         Self::load_as(setup, seed, false)
     }
 
-    /// The same with a record of every decision, for [`Filter::recorded`].
+    /// Loads the filter, and records every decision for [`Filter::recorded`].
     pub fn load_recording(setup: &FilterSetup, seed: u32) -> Result<Self, BpfError> {
         Self::load_as(setup, seed, true)
     }
@@ -132,26 +129,25 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The program, for a filter that acts by itself (`direct-action` of
-    /// cls_bpf).
+    /// Returns the descriptor of the program, for a filter in `direct-action` mode (cls_bpf).
     pub fn program(&self) -> Result<OwnedFd, BpfError> {
         self.programs.program(NAME)
     }
 
-    /// Its maps.
+    /// Returns its maps.
     pub fn maps(&self) -> Result<FilterMaps, BpfError> {
         FilterMaps::of(self.discipline, |name: &str| self.programs.handle(name))
     }
 
-    /// Runs it once on an Ethernet frame: whether it lets the packet go, and the
-    /// frame afterwards.
+    /// Runs the filter once on an Ethernet frame. Returns whether it accepts the packet, and the
+    /// frame after the run.
     pub fn run(&self, frame: &[u8]) -> Result<(bool, Vec<u8>), BpfError> {
         let ran = self.programs.run(NAME, frame, 0)?;
         Ok((!ran.dropped, ran.frame))
     }
 
-    /// The same for a packet into which this many segments, each of this many bytes of payload,
-    /// were merged.
+    /// Runs the filter on a packet into which segments were merged: their number, and the
+    /// payload bytes of each.
     pub fn run_merged(
         &self,
         frame: &[u8],
@@ -165,26 +161,26 @@ impl Filter {
         Ok((!ran.dropped, ran.frame))
     }
 
-    /// Calls `take` with each record of a decision so far, and forgets them.
+    /// Passes each recorded decision to `take` and removes it.
     pub fn recorded(&self, take: impl FnMut(&[u8])) -> Result<(), BpfError> {
         let map = self.programs.handle(RECORDS);
         let map = map.ok_or(BpfError::NoProgram(NAME))?;
         drain(NAME, RECORDS, &map, take)
     }
 
-    /// The discipline of a policy's filter.
+    /// Returns the discipline of a policy's filter.
     ///
     /// # Panics
     ///
-    /// Never: the kit has it.
+    /// Never panics: the kit contains this discipline.
     pub fn of_policies() -> Discipline {
         Discipline::named(HOLD).expect("one of the kit")
     }
 }
 
 impl FilterMaps {
-    /// Those of a policy's program of this number; `None` where there is no such
-    /// program, or it is none of this kind.
+    /// Opens the maps of a policy's program with this identifier. Returns `None` if there is no
+    /// such program, or if it is of another kind.
     pub fn of_program(id: u32) -> Result<Option<Self>, BpfError> {
         let Some(mut take) = maps_of(id) else {
             return Ok(None);
@@ -209,10 +205,10 @@ impl FilterMaps {
         })
     }
 
-    /// Their names, of which the last is not in every program.
+    /// The names of the maps. Not every program has the last one.
     pub(crate) const NAMES: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, FLOWS];
 
-    /// All that there are by name, to pin.
+    /// Returns the existing maps with their names, to pin them.
     pub(crate) fn named(&mut self) -> impl Iterator<Item = Named<'_>> {
         let all = [
             self.settings.handle(),
@@ -222,13 +218,12 @@ impl FilterMaps {
         all.into_iter().chain(self.flows.as_mut().map(Map::handle))
     }
 
-    /// Which discipline it is.
+    /// Returns the discipline.
     pub fn discipline(&self) -> Discipline {
         self.discipline
     }
 
-    /// States how the filter is to work, from its next packet on. It forgets
-    /// nothing.
+    /// Changes the settings, from the next packet on. The state stays.
     pub fn set(&self, setup: &FilterSetup) -> Result<(), BpfError> {
         if setup.settings.discipline() != self.discipline {
             return Err(BpfError::Other {
@@ -247,7 +242,7 @@ impl FilterMaps {
         raise(&self.changes, 0)
     }
 
-    /// Its settings.
+    /// Returns the settings.
     pub fn setup(&self) -> Result<Option<FilterSetup>, BpfError> {
         let Tailed { head, tail } = self.settings.first()?;
         let settings = Settings::from_values(self.discipline, &tail);
@@ -258,7 +253,7 @@ impl FilterMaps {
         }))
     }
 
-    /// What it has done.
+    /// Returns the state.
     pub fn state(&self) -> Result<FilterState, BpfError> {
         let Tailed { head, tail } = self.instances.first()?;
         let (_, own) = VirtualQueue::layout(self.discipline);
@@ -276,7 +271,8 @@ impl FilterMaps {
         })
     }
 
-    /// The flows that it knows, in no order; none where the discipline knows none.
+    /// Returns the known flows, in no particular order; none if the discipline does not track
+    /// flows.
     pub fn flows(&self) -> Result<Vec<FilterFlow>, BpfError> {
         let flows = self.flows.as_ref().map(Map::entries).transpose()?;
         let flows = flows.into_iter().flatten();
@@ -308,7 +304,7 @@ fn filter(setup: &FilterSetup) -> Option<VirtualQueueFilter> {
 }
 
 impl filter_flow {
-    /// The flow; `None` where the place is free.
+    /// Converts an entry; `None` if it is free.
     fn known(&self) -> Option<FilterFlow> {
         let (source, destination) = self.tuple.ends()?;
         (self.seen_ns != 0).then(|| FilterFlow {
@@ -328,8 +324,8 @@ impl filter_flow {
 
 impl Attach for VirtualQueueFilter {
     fn load(settings: &Self, _: u32, _: &mut Loader) -> Result<Vec<OwnedFd>, BpfError> {
-        // Nobody outside may know which flows have one hash: by the random keys of
-        // the standard library's maps.
+        // Seed the flow hash with the random keys of the standard library's maps, so that
+        // outsiders cannot predict collisions.
         let seed = RandomState::new().build_hasher().finish() as u32;
         Ok(vec![Filter::load(&setup(settings)?, seed)?.program()?])
     }
@@ -340,7 +336,7 @@ impl Attach for VirtualQueueFilter {
         maps.set(&setup(settings)?)
     }
 
-    /// `None` where [`Attach::update`] could not have made it.
+    /// Returns `None` if [`Attach::update`] cannot have made the settings.
     fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
         let maps = FilterMaps::of_program(found.first()?.id).ok()??;
         filter(&maps.setup().ok()??)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that set the receive window of leaving segments (`bpf/inbound/window.bpf.c`).
+//! Programs that set the receive window in leaving TCP segments (`bpf/inbound/window.bpf.c`).
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
@@ -17,58 +17,59 @@ use weirgate_state::{SparedMark, WindowAlgorithm, Windows};
 use weirgate_units::{Handle, Rate, Size, Span};
 use zerocopy::FromZeros;
 
-/// Its file, and the programs in it.
+/// The object file and its programs.
 const FILE: &str = "window";
-/// The same with what knows hosts behind address translation, which needs the kernel's
-/// type information.
+/// The object file of the variant that identifies hosts behind address translation; it needs the
+/// kernel's BTF.
 const TRANSLATED: &str = "window_translated";
 const IN: &str = "window_in";
 const OUT: &str = "window_out";
 
-/// Both programs, loaded. They are gone when this is dropped, unless a device
-/// has them by then.
+/// Both loaded programs. They are unloaded when this is dropped, unless they are attached to a
+/// device.
 #[derive(Debug)]
 pub struct WindowControl(PacketPrograms);
 
-/// What the programs did.
+/// The counters of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WindowTotals {
-    /// Shares that limited connections used in the last whole second, or where
-    /// they share by hosts, hosts; each of them at most two; rounded.
+    /// The number of whole shares that limited connections used in the last full second,
+    /// rounded; each connection counts for at most two. If connections are grouped by host,
+    /// hosts are counted instead.
     pub active: u64,
     /// Packets whose window was changed.
     pub rewritten: u64,
-    /// Acknowledgements that were given a later time to leave.
+    /// Acknowledgements that were delayed.
     pub held: u64,
     /// Packets of connections whose handshake was not seen.
     pub unknown: u64,
-    /// Packets let go because another processor was at their connection for too
-    /// long.
+    /// Packets that passed without processing, because another processor worked on their
+    /// connection for too long.
     pub missed: u64,
 }
 
-/// A connection that the programs know.
+/// A connection in the map of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowConnection {
-    /// Who receives here: the end whose windows are chosen.
+    /// The local end, which receives the data and whose window is set.
     pub receiver: SocketAddr,
-    /// Who sends from there.
+    /// The remote end, which sends the data.
     pub sender: SocketAddr,
-    /// Bytes of payload that came.
+    /// Bytes of payload that arrived.
     pub bytes: u64,
-    /// The rate measured, in bytes of payload a second.
+    /// The measured rate, in bytes of payload a second.
     pub rate_bytes_s: u64,
-    /// The window last offered, in bytes; 0 for none yet.
+    /// The window last advertised, in bytes; 0 for none yet.
     pub window: u32,
-    /// What the receiver itself offered then.
+    /// The receiver's own window at that time.
     pub offered: u32,
-    /// The class by which it was found; 0 for none.
+    /// The class that was found for it; 0 for none.
     pub class: u32,
-    /// Whether a mark says that it is not to be limited.
+    /// Whether its mark exempts it from the limit.
     pub spared: bool,
 }
 
-/// A loaded program's maps, by which it is configured and read.
+/// The maps of a loaded program, through which it is configured and read.
 #[derive(Debug)]
 pub struct WindowMaps {
     settings: Map<u32, window_settings>,
@@ -78,8 +79,8 @@ pub struct WindowMaps {
 }
 
 impl WindowControl {
-    /// Loads both; those that know hosts behind address translation where the kernel
-    /// takes them. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads both programs. Uses the variant that identifies hosts behind address translation,
+    /// if the kernel accepts it. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn load(wanted: &Windows) -> Result<Self, BpfError> {
         let translated = || PacketPrograms::load(TRANSLATED, FILE, None);
         let plain = || PacketPrograms::load(FILE, FILE, None);
@@ -88,43 +89,43 @@ impl WindowControl {
         Ok(control)
     }
 
-    /// Its maps.
+    /// Returns their maps.
     pub fn maps(&self) -> Result<WindowMaps, BpfError> {
         WindowMaps::of(|name: &str| self.0.handle(name))
     }
 
-    /// Sets how windows are to be chosen from the next packet on.
+    /// Changes the settings, from the next packet on.
     pub fn set(&self, wanted: &Windows) -> Result<(), BpfError> {
         self.maps()?.set(wanted)
     }
 
-    /// What they did so far.
+    /// Returns the counters so far.
     pub fn totals(&self) -> Result<WindowTotals, BpfError> {
         self.maps()?.totals()
     }
 
-    /// How many connections are known.
+    /// Returns the number of known connections.
     pub fn connections(&self) -> Result<usize, BpfError> {
         Ok(self.maps()?.connections.keys().count())
     }
 
-    /// The program for a filter that acts by itself, at ingress or at egress.
+    /// Returns the program at ingress or at egress, for a filter in `direct-action` mode.
     pub fn program(&self, ingress: bool) -> Result<OwnedFd, BpfError> {
         self.0.program(named(ingress))
     }
 
-    /// Pins the programs in a folder of a BPF file system, by their names
-    /// `window_in` and `window_out`: for tc, which takes programs from there.
+    /// Pins the programs in a folder of a BPF file system as `window_in` and `window_out`, from
+    /// where tc can load them.
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
         self.0.pin(folder)
     }
 
-    /// Runs one of the programs once on an Ethernet frame: the frame afterwards.
+    /// Runs one of the programs once on an Ethernet frame. Returns the frame after the run.
     pub fn run(&self, ingress: bool, frame: &[u8]) -> Result<Vec<u8>, BpfError> {
         self.run_as(ingress, frame, (0, 0))
     }
 
-    /// The same on a frame with this mark and of this class.
+    /// Runs one of the programs on a frame with this mark and of this class.
     pub fn run_as(
         &self,
         ingress: bool,
@@ -139,8 +140,8 @@ impl WindowControl {
         Ok(self.0.run_as(named(ingress), frame, given)?.frame)
     }
 
-    /// The same for a packet into which this many segments, each of this many bytes of payload,
-    /// were merged.
+    /// Runs one of the programs on a packet into which segments were merged: their number, and
+    /// the payload bytes of each.
     pub fn run_merged(
         &self,
         ingress: bool,
@@ -156,8 +157,8 @@ impl WindowControl {
 }
 
 impl WindowMaps {
-    /// Those of the loaded program of this number; `None` where there is no such
-    /// program, or it is none of this kind.
+    /// Opens the maps of the loaded program with this identifier. Returns `None` if there is no
+    /// such program, or if it is of another kind.
     pub fn of_program(id: u32) -> Option<Self> {
         Self::of(maps_of(id)?).ok()
     }
@@ -171,20 +172,19 @@ impl WindowMaps {
         })
     }
 
-    /// Whether another program has the very same maps.
+    /// Returns whether another program uses exactly the same maps.
     pub fn are(&self, other: &Self) -> bool {
         let own = self.connections.id();
         own.is_some() && own == other.connections.id()
     }
 
-    /// Sets how windows are chosen from the next packet on. No connection is
-    /// forgotten.
+    /// Changes the settings, from the next packet on. The state of connections stays.
     pub fn set(&self, wanted: &Windows) -> Result<(), BpfError> {
         self.settings.set_first(&encode(wanted))
     }
 
-    /// A session of high priority goes on for so long from now, unless this is
-    /// called again: it began with the first call. No time ends it.
+    /// Announces a session of high priority, which starts with the first call and lasts for
+    /// `lease` after the last one. A `lease` of zero ends it.
     pub fn announce(&self, lease: Duration) -> Result<(), BpfError> {
         let there = self.announced.first()?;
         let now = monotonic();
@@ -202,12 +202,12 @@ impl WindowMaps {
         self.announced.set_first(&announced { since_ns, until_ns })
     }
 
-    /// How windows are chosen.
+    /// Returns the settings.
     pub fn settings(&self) -> Result<Windows, BpfError> {
         Ok(decode(&self.settings.first()?))
     }
 
-    /// What they did so far.
+    /// Returns the counters so far.
     pub fn totals(&self) -> Result<WindowTotals, BpfError> {
         let all = self.totals.first()?;
         let used = all.slots.iter().map(|slot| slot.members.all.before);
@@ -222,7 +222,7 @@ impl WindowMaps {
         })
     }
 
-    /// The connections that they know, in no order.
+    /// Returns the known connections, in no particular order.
     pub fn connections(&self) -> Result<Vec<WindowConnection>, BpfError> {
         let connection = |(key, one): (tuple, window_connection)| {
             let (receiver, sender) = key.ends()?;
@@ -242,7 +242,7 @@ impl WindowMaps {
     }
 }
 
-/// What the map holds: classes beyond its room are of no class.
+/// Converts the settings to the form of the map. Classes beyond its size are ignored.
 fn encode(wanted: &Windows) -> window_settings {
     let mut settings = window_settings {
         rule: window_rule {
@@ -319,7 +319,7 @@ fn decode(settings: &window_settings) -> Windows {
     }
 }
 
-/// The clock of programs, `bpf_ktime_get_ns()`: nanoseconds.
+/// Returns the time of the clock that programs use, `bpf_ktime_get_ns()`, in nanoseconds.
 fn monotonic() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -340,7 +340,7 @@ impl Attach for Windows {
         maps.ok_or(BpfError::NoProgram(FILE))?.set(settings)
     }
 
-    /// `None` where the two do not belong together.
+    /// Returns `None` if the two programs do not share their maps.
     fn read(found: &[FoundFilter], _: u32) -> Option<Self> {
         let [ingress, egress] = found else {
             return None;

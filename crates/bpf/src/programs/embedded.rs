@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled programs, part of this library. They are compressed, because they are two megabytes
-//! and similar to each other.
+//! The compiled programs, which are part of this library. They have two megabytes and resemble
+//! each other, so they are compressed together.
 
 use crate::present::WithPrograms;
 use lzma_rust2::LzmaReader;
@@ -9,7 +9,7 @@ use std::ops::Deref;
 use weirgate_units::fnv1a_64;
 use zerocopy::IntoBytes;
 
-/// An object, where libbpf can read it in place: as 64-bit words.
+/// An object file in memory, aligned to 64 bits so that libbpf can read it in place.
 #[derive(Debug)]
 pub struct Object {
     words: Box<[u64]>,
@@ -17,7 +17,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// One of so many bytes, all zero.
+    /// Makes an object of this size that consists of zeros.
     fn empty(bytes: usize) -> Self {
         let words = vec![0; bytes.div_ceil(8)].into_boxed_slice();
         Self { words, bytes }
@@ -28,7 +28,7 @@ impl Object {
     }
 }
 
-/// Copies an object that may begin anywhere.
+/// Copies an object, which need not be aligned.
 impl From<&[u8]> for Object {
     fn from(bytes: &[u8]) -> Self {
         let mut object = Self::empty(bytes.len());
@@ -45,27 +45,27 @@ impl Deref for Object {
     }
 }
 
-/// Objects that are packed together.
+/// Objects that are compressed together.
 struct Block {
-    /// Their bytes, as LZMA without a header.
+    /// The compressed data: LZMA without a header.
     packed: &'static [u8],
-    /// How many bytes they have.
+    /// The total size of the objects in bytes.
     bytes: usize,
 }
 
 /// A program below `bpf/`.
 struct Program {
     name: &'static str,
-    /// A number that tells versions of it apart.
+    /// A checksum that identifies its version.
     digest: u32,
-    /// Where its object is: the number of the block, the place in it, and its length.
+    /// The location of its object: the index of the block, the offset in it, and the size.
     block: usize,
     at: usize,
     bytes: usize,
 }
 
-// `BLOCKS` and `PROGRAMS`, and how they are packed: `PROPERTIES` and `DICTIONARY`. Also
-// `SOURCES`, and their `KIT_NUMBER`.
+// Defines `BLOCKS` and `PROGRAMS`, the compression parameters `PROPERTIES` and `DICTIONARY`, and
+// `SOURCES` with their `KIT_NUMBER`.
 include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 impl Program {
@@ -73,7 +73,7 @@ impl Program {
         PROGRAMS.iter().find(|program| program.name == name)
     }
 
-    /// The object.
+    /// Decompresses the object.
     fn object(&self) -> Object {
         self.unpacked().expect("what this library packed itself")
     }
@@ -90,45 +90,45 @@ impl Program {
     }
 }
 
-/// Programs of the lab and its measurements, which no router ever has.
+/// Programs of the laboratory and its measurements, which a router never loads.
 const OF_THE_LAB: [&str; 6] = ["fifo", "line", "middlebox", "prague", "send", "watch"];
 
-/// Every compiled program that weirgate may load on a router, with its name.
+/// Returns every compiled program that weirgate may load on a router, with its name.
 pub fn programs() -> impl Iterator<Item = (&'static str, Object)> {
     let all = PROGRAMS.iter();
     let of_routers = all.filter(|program| !OF_THE_LAB.contains(&program.name));
     of_routers.map(|program| (program.name, program.object()))
 }
 
-/// The program of this name.
+/// Returns the program with this name.
 pub(crate) fn named(name: &str) -> Option<Object> {
     WithPrograms::here()?;
     Program::found(name).map(Program::object)
 }
 
-/// The ingress program of a discipline of the kit.
+/// Returns the ingress program of a discipline of the kit.
 pub(crate) fn ingress(discipline: &str) -> Option<Object> {
     named(&format!("ingress_{discipline}"))
 }
 
-/// A number that tells versions of a program apart; 0 where there is none.
+/// Returns a checksum that identifies the version of a program; 0 if there is no such program.
 pub(crate) fn digest(name: &str) -> u32 {
     Program::found(name).map_or(0, |program| program.digest)
 }
 
-/// The sources that the programs were made from, and libbpf's headers: path and
-/// text. Someone else's discipline is compiled with these.
+/// Returns the sources of the programs, and libbpf's headers, as paths and texts. They are
+/// needed to compile a user's own discipline.
 pub fn sources() -> &'static [(&'static str, &'static str)] {
     SOURCES
 }
 
-/// What tells versions of the kit's sources apart: a discipline that was built
-/// by itself carries the number of those that it was built with.
+/// Returns a checksum of the kit's sources. A discipline that was compiled separately contains
+/// the checksum of the sources that it was built with.
 pub fn kit_number() -> u64 {
     KIT_NUMBER
 }
 
-/// A number that tells texts apart (FNV-1a of all of them).
+/// Returns a checksum of texts: FNV-1a of all their bytes.
 pub fn source_number<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
     fnv1a_64(texts.into_iter().flatten().copied())
 }
@@ -152,19 +152,20 @@ mod tests {
         }
     }
 
-    /// The constants of a program, set before it is loaded, are one value: the compiler orders
-    /// several as it likes, and whoever sets their bytes does not know how.
+    /// The constants of a program, which are set before it is loaded, form one value. The
+    /// compiler may reorder several values, and the code that sets their bytes does not know
+    /// their order.
     #[test]
     fn constants_are_one_value() {
         let mut several = Vec::new();
         let mut found = 0;
-        // Constants of disciplines are set where they are written.
+        // The constants of disciplines are set in the source.
         let discipline = |program: &&Program| program.name.starts_with("ingress_");
         for program in PROGRAMS.iter().filter(|program| !discipline(program)) {
             let object = program.object();
             let mut open = ObjectBuilder::default();
             let open = open.open_memory(&object).unwrap();
-            // SAFETY: the object is open for as long as what is read of it.
+            // SAFETY: the object stays open while its data are read.
             #[expect(unsafe_code, reason = "libbpf-rs lends it as a pointer")]
             let whole = unsafe { open.as_libbpf_object().as_ref() };
             let types = Btf::from_bpf_object(whole).unwrap();

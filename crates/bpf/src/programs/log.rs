@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Captures what libbpf prints, for the error instead of the terminal.
+//! Captures the output of libbpf, to include it in errors instead of printing it.
 
 use libbpf_rs::{PrintLevel, set_print};
 use std::sync::{Mutex, PoisonError};
 
-/// libbpf knows one function to print with, for the whole process.
+/// The captured output. libbpf has a single print function for the whole process.
 static PRINTED: Mutex<String> = Mutex::new(String::new());
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Lines that an error shows at most. The verifier ends with what matters: its reason, and
-/// since Linux 7.3 some 20 lines for each step that led there.
+/// The largest number of lines in an error. The verifier's reason comes last, and since Linux
+/// 7.3 with some 20 lines for each step that led there.
 const LAST_LINES: usize = 160;
 
-/// Does some work with libbpf; with its result, what was printed meanwhile.
+/// Runs some work with libbpf; returns its result, and what libbpf printed.
 pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, String) {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     printed().clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled programs, and how they are loaded and attached.
+//! Loads and attaches the compiled programs.
 
 mod embedded;
 pub(crate) mod log;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shared code of programs that examine packets, in filters (cls_bpf) and at tracepoints: load
-//! them, pass their descriptors on, run one on a frame, open their maps.
+//! Shared code for programs that examine packets, as filters (cls_bpf) and at tracepoints: loads
+//! them, runs them on single frames, and opens their maps.
 
 use crate::error::BpfError;
 use crate::layout::{__sk_buff, Layout, TC_ACT_SHOT, tuple};
@@ -15,48 +15,48 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Bytes of a packet's context that the kernel gives back: more than any kernel has.
+/// The size of the buffer for the context that a test run returns; larger than in any kernel.
 const CONTEXT_BACK: usize = 1024;
 
-/// The programs of one file, loaded. They are gone when this is dropped, unless
-/// a device has them by then.
+/// The loaded programs of one object file. They are unloaded when this is dropped, unless they
+/// are attached to a device.
 #[derive(Debug)]
 pub(crate) struct PacketPrograms {
-    /// The file.
+    /// The object file.
     file: &'static str,
-    /// What errors call them.
+    /// The name of the programs in errors.
     kind: &'static str,
     object: Object,
     _with: WithPrograms,
 }
 
-/// What is known of a frame besides its bytes.
+/// The properties of a frame besides its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Given {
     pub(crate) mark: u32,
-    /// What names its class.
+    /// The priority, which names its class.
     pub(crate) priority: u32,
-    /// How many segments were made one packet, of so many bytes of payload; 0
-    /// for one that is one.
+    /// The number of merged segments, and the payload bytes of each; 0 for a packet that was not
+    /// merged.
     pub(crate) merged: (u32, u32),
 }
 
-/// What a program made of a frame.
+/// The result of running a program on a frame.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Whether it dropped it.
+    /// Whether the program dropped the frame.
     pub(crate) dropped: bool,
-    /// The frame afterwards.
+    /// The frame after the run.
     pub(crate) frame: Vec<u8>,
-    /// Its mark afterwards.
+    /// Its mark after the run.
     pub(crate) mark: u32,
-    /// What names its class afterwards.
+    /// Its priority after the run.
     pub(crate) priority: u32,
 }
 
 impl PacketPrograms {
-    /// Loads a file. `constants` are what its constants begin with; none where
-    /// it has no constants. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Loads an object file. `constants` is the beginning of its constant data, if it has any.
+    /// Needs CAP_BPF and CAP_NET_ADMIN.
     pub(crate) fn load(
         file: &'static str,
         kind: &'static str,
@@ -65,7 +65,8 @@ impl PacketPrograms {
         Self::load_sized(file, kind, constants, &[])
     }
 
-    /// The same, where maps have room for so many entries, or bytes of a ring.
+    /// Loads an object file, with the given sizes of maps in entries, or of ring buffers in
+    /// bytes.
     pub(crate) fn load_sized(
         file: &'static str,
         kind: &'static str,
@@ -76,8 +77,8 @@ impl PacketPrograms {
         Self::load_object(file, kind, &object, constants, room)
     }
 
-    /// The same of an object that need not be part of this library; libbpf reads
-    /// 64-bit words, at which it must begin.
+    /// Loads an object that need not be part of this library. It must be aligned to 8 bytes,
+    /// because libbpf reads 64-bit words.
     pub(crate) fn load_object(
         file: &'static str,
         kind: &'static str,
@@ -117,8 +118,7 @@ impl PacketPrograms {
         })
     }
 
-    /// A program, for a filter that acts by itself (`direct-action` of
-    /// cls_bpf).
+    /// Returns the descriptor of a program, for a filter in `direct-action` mode (cls_bpf).
     pub(crate) fn program(&self, name: &str) -> Result<OwnedFd, BpfError> {
         let mut programs = self.object.progs();
         let program = programs
@@ -128,14 +128,14 @@ impl PacketPrograms {
         copied.map_err(|error| self.unusable("held", error.into()))
     }
 
-    /// Puts a program where packets leave by a device of this thread's network
-    /// namespace, after those that are there, until what is given back is dropped.
+    /// Attaches a program at egress of a device in the network namespace of this thread, after
+    /// the existing ones. It is detached when the returned value is dropped.
     pub(crate) fn at_egress(&self, name: &str, ifindex: u32) -> Result<Attached, BpfError> {
         let attached = Attached::to(self.program(name)?.as_fd(), ifindex, End::Egress);
         attached.map_err(|error| self.unusable("attached", error))
     }
 
-    /// Puts every program where its section says, until what is given back is
+    /// Attaches every program as its section says. They are detached when the returned value is
     /// dropped.
     pub(crate) fn attach(&self) -> Result<Vec<Link>, BpfError> {
         let attached = |program: libbpf_rs::ProgramMut<'_>| {
@@ -146,8 +146,8 @@ impl PacketPrograms {
         self.object.progs_mut().map(attached).collect()
     }
 
-    /// Registers the kind of qdisc, or the congestion control, that the file has beside
-    /// them, until what is given back is dropped. `ops` is what the file calls it.
+    /// Registers the qdisc kind or the congestion control of the object file, until the returned
+    /// value is dropped. `ops` is its name in the file.
     pub(crate) fn register(&mut self, ops: &str) -> Result<Link, BpfError> {
         let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let ops = self.object.maps_mut().find(|map| map.name() == ops);
@@ -171,8 +171,8 @@ impl PacketPrograms {
         Ok(())
     }
 
-    /// Runs a program once on an Ethernet frame with this mark. What it
-    /// remembers, it remembers from run to run, as from packet to packet.
+    /// Runs a program once on an Ethernet frame with this mark. Its maps keep their contents
+    /// between runs.
     pub(crate) fn run(&self, name: &str, frame: &[u8], mark: u32) -> Result<Ran, BpfError> {
         let given = Given {
             mark,
@@ -181,7 +181,7 @@ impl PacketPrograms {
         self.run_as(name, frame, given)
     }
 
-    /// The same on a frame of which more is known.
+    /// Runs a program once on a frame with further properties.
     pub(crate) fn run_as(&self, name: &str, frame: &[u8], given: Given) -> Result<Ran, BpfError> {
         let mut programs = self.object.progs_mut();
         let program = programs
@@ -219,7 +219,7 @@ impl PacketPrograms {
         })
     }
 
-    /// A map of typed values.
+    /// Returns a typed map.
     pub(crate) fn map<K: Layout, V: Layout>(
         &self,
         name: &'static str,
@@ -227,7 +227,7 @@ impl PacketPrograms {
         Map::of(self.kind, name, self.handle(name))
     }
 
-    /// A map, whatever is in it.
+    /// Returns an untyped map.
     pub(crate) fn handle(&self, name: &str) -> Option<MapHandle> {
         let map = self.object.maps().find(|map| map.name() == name)?;
         MapHandle::try_from(&map).ok()
@@ -242,8 +242,8 @@ impl PacketPrograms {
     }
 }
 
-/// Gives the maps of the loaded program of this number by their names, each
-/// once; `None` where there is no such program.
+/// Returns a function that takes the maps of the loaded program with this identifier by name,
+/// each at most once. Returns `None` if there is no such program.
 pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> {
     WithPrograms::here()?;
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
@@ -259,20 +259,20 @@ pub(crate) fn maps_of(id: u32) -> Option<impl FnMut(&str) -> Option<MapHandle>> 
 }
 
 impl tuple {
-    /// Whose packets they are, and for whom; `None` where they have no flow.
+    /// Returns the source and the destination of the flow; `None` for an unknown IP version.
     pub(crate) fn ends(&self) -> Option<(SocketAddr, SocketAddr)> {
         let ports = self.ports.map(u16::from_be);
         let end = |side: usize| Some(SocketAddr::new(self.address(side)?, ports[side]));
         Some((end(0)?, end(1)?))
     }
 
-    /// The source's address (0), or the destination's (1).
+    /// Returns the source address (0) or the destination address (1).
     pub(crate) fn address(&self, side: usize) -> Option<IpAddr> {
         address(self.version, self.address[side].as_bytes())
     }
 }
 
-/// The address of a version of IP that bytes begin with.
+/// Converts the leading bytes to an address of this IP version.
 pub(crate) fn address(version: u8, bytes: &[u8]) -> Option<IpAddr> {
     Some(match version {
         4 => Ipv4Addr::from_octets(*bytes.first_chunk()?).into(),

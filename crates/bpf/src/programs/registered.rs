@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations of an object that others compiled, such as the kernel's own BPF qdiscs.
+//! Registers objects that were compiled elsewhere, such as the kernel's own BPF qdiscs.
 
 use crate::programs::verifier::{Refused, read};
 use crate::programs::{Object, log};
 use libbpf_rs::{Link, MapCore, MapType, ObjectBuilder};
 
-/// Operations that are in the kernel until this is dropped and nothing uses them.
+/// Registered operations. They stay in the kernel until this is dropped and nothing uses them.
 #[derive(Debug)]
 pub struct Registered {
-    /// One link for each set of operations. They go before the object: what has no link of
-    /// the kernel's is taken back through the object's map.
+    /// One link for each set of operations. The links must be dropped before the object, because
+    /// operations without a kernel link are unregistered through the object's map.
     _links: Vec<Link>,
     _object: libbpf_rs::Object,
 }
 
-/// Loads a compiled object and registers each set of operations that it has
-/// (`struct_ops`). Needs root.
+/// Loads a compiled object and registers each of its sets of operations (`struct_ops`). Needs
+/// root.
 ///
 /// # Errors
 ///
-/// [`Refused`] where the kernel does not take a program, or does not take the operations.
+/// Returns [`Refused`] if the kernel rejects a program or the operations.
 pub fn register(object: &[u8]) -> Result<Registered, Refused> {
     let aligned = Object::from(object);
     let (registered, log) = log::recorded(|| {

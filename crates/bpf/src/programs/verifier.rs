@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel verifier's verdict on a compiled discipline, which is not put to use.
+//! Checks a compiled discipline with the kernel's verifier, without using it.
 
 use crate::programs::{Object, log, sources};
 use libbpf_rs::query::ProgInfoIter;
@@ -7,32 +7,32 @@ use libbpf_rs::{ObjectBuilder, Program};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
-/// What a program costs the verifier.
+/// The cost of verifying a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// The program.
+    /// The name of the program.
     pub program: String,
-    /// Instructions that the verifier went through, of 1,000,000 allowed.
+    /// Instructions that the verifier processed, of 1,000,000 allowed.
     pub verified: u32,
     /// Instructions of the program.
     pub instructions: usize,
 }
 
-/// Why the kernel does not take it.
+/// The reason why the kernel rejects a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// `FILE:LINE` of the source, where the verifier named one.
+    /// `FILE:LINE` of the source, if the verifier named one.
     pub line: Option<String>,
-    /// The source's text there.
+    /// The source text of that line.
     pub code: String,
-    /// What it says is wrong.
+    /// The verifier's message.
     pub why: String,
-    /// The last lines of what was printed.
+    /// The last lines of the verifier's log.
     pub log: String,
 }
 
-/// Loads a compiled discipline and lets it go again. Needs root. libbpf reads
-/// 64-bit words, so the bytes are copied to where they are aligned.
+/// Loads a compiled discipline and unloads it again. Needs root. The bytes are copied to aligned
+/// memory, because libbpf reads 64-bit words.
 pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
     let aligned = Object::from(object);
     let (loaded, log) = log::recorded(|| {
@@ -57,7 +57,7 @@ pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
     Ok(object.progs().map(cost).collect())
 }
 
-/// Finds the line and the reason in what was printed.
+/// Finds the line and the reason in the verifier's log.
 pub(crate) fn read(error: &str, log: String) -> Refused {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
     let end = lines
@@ -66,7 +66,7 @@ pub(crate) fn read(error: &str, log: String) -> Refused {
         .unwrap_or(lines.len());
     let locations: Vec<(&str, String)> =
         lines[..end].iter().filter_map(|it| location(it)).collect();
-    // A line of the discipline tells more than one of the kit around it.
+    // Prefer a line of the discipline to one of the surrounding kit.
     let own = |(_, line): &&(&str, String)| {
         let file = line.split(':').next().unwrap_or_default();
         !sources()
@@ -103,15 +103,15 @@ pub(crate) fn read(error: &str, log: String) -> Refused {
     }
 }
 
-/// Where the last jump back is: of a loop that the verifier gave up on, the line
-/// that repeats it. It stops at whichever instruction is one too many.
+/// Returns the line of the last backward jump. For a loop that exceeds the limit, this is the
+/// line that repeats it; the verifier itself stops at an arbitrary instruction of the loop.
 fn jumped_back<'l>(lines: &[&'l str]) -> Option<(&'l str, String)> {
     let at = lines.iter().rposition(|line| line.contains("goto pc-"))?;
     lines[..at].iter().rev().find_map(|line| location(line))
 }
 
-/// The source's text and `FILE:LINE` of an annotation: `; CODE @ FILE:LINE`, or
-/// `PROGRAM @ FILE:LINE:COLUMN` as newer kernels have it.
+/// Parses an annotation of the log: `; CODE @ FILE:LINE`, or `PROGRAM @ FILE:LINE:COLUMN` in
+/// newer kernels. Returns the source text and `FILE:LINE`.
 fn location(line: &str) -> Option<(&str, String)> {
     let (code, at) = line.rsplit_once(" @ ")?;
     let mut parts = at.split(':');

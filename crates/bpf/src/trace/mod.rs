@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs at tracepoints, which observe packets and change nothing.
+//! Programs at tracepoints, which observe packets without changing them.
 
 pub(crate) mod passive;
 pub(crate) mod reference;

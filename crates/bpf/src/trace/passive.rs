@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements of passing packets (`bpf/passive/passive.bpf.c`): waits in a device's queue, round
-//! trips, and the traffic of hosts.
+//! Measures passing packets (`bpf/passive/passive.bpf.c`): waiting times in a device's queue,
+//! round trips, and the traffic of hosts.
 
 use crate::error::BpfError;
 use crate::layout::{
@@ -17,44 +17,43 @@ use std::net::IpAddr;
 use weirgate_units::Inserted as _;
 use zerocopy::IntoBytes;
 
-/// The file, and what errors call its programs.
+/// The object file, and the name of its programs in errors.
 const FILE: &str = "passive";
 
-/// Devices that can be looked at, at most.
+/// The largest number of devices that can be measured at the same time.
 pub const PASSIVE_DEVICES: usize = crate::layout::PASSIVE_DEVICES as usize;
 
-/// What is wanted of a device.
+/// A device to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PassiveDevice {
-    /// Its number.
+    /// The index of the device.
     pub ifindex: u32,
-    /// The number of the device whose arriving packets it delays, for an IFB;
-    /// else its own.
+    /// For an IFB, the index of the device whose arriving packets it delays; otherwise its own
+    /// index.
     pub line: u32,
-    /// Whether hosts are distinguished: on the inside, before addresses are
-    /// translated.
+    /// Whether hosts are counted separately; useful on the inside, before address translation.
     pub hosts: bool,
 }
 
-/// What a time is of.
+/// The quantity that a [`Spread`] contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PassiveQuantity {
-    /// From when a device gets a packet to when the packet leaves its queue.
+    /// The time from when a device receives a packet to when the packet leaves its queue.
     Wait,
-    /// From when a TCP segment is given to the device to when its answer
+    /// The time from when a TCP segment is passed to the device to when its acknowledgement
     /// arrives there.
     Beyond,
-    /// From when a TCP segment arrives at the device to when its answer is given
-    /// to it.
+    /// The time from when a TCP segment arrives at the device to when its acknowledgement is
+    /// passed to the device.
     Here,
-    /// No time: the IP bytes of the packets whose wait was timed.
+    /// The IP bytes of the packets whose waiting time was measured.
     Bytes,
 }
 
 impl PassiveQuantity {
     const ALL: [Self; 4] = [Self::Wait, Self::Beyond, Self::Here, Self::Bytes];
 
-    /// As the program calls it.
+    /// Returns the number of the quantity in the program.
     fn number(self) -> u32 {
         match self {
             Self::Wait => OF_WAIT,
@@ -65,50 +64,49 @@ impl PassiveQuantity {
     }
 }
 
-/// What a [`Spread`] is of.
+/// The key of a [`Spread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpreadOf {
-    /// The device.
+    /// The index of the device.
     pub ifindex: u32,
-    /// The packet's priority: a class's number, where one was given. Of
-    /// [`PassiveQuantity::Here`] that of the IFB where the segment passed one, else that of
-    /// its answer.
+    /// The packet's priority, which is the class identifier if one was set. For
+    /// [`PassiveQuantity::Here`] it is the priority at the IFB if the segment passed one;
+    /// otherwise it is that of the acknowledgement.
     pub priority: u32,
-    /// What was timed.
+    /// The quantity.
     pub quantity: PassiveQuantity,
 }
 
-/// A host's counters, which only grow, and restart after the host was forgotten.
+/// The counters of a host. They only increase, and restart at zero if the host was evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Host {
-    /// IP bytes that it sent.
+    /// IP bytes that it has sent.
     pub sent_bytes: u64,
-    /// Its packets.
+    /// Packets that it has sent.
     pub sent_packets: u64,
-    /// IP bytes that it was sent.
+    /// IP bytes sent to it.
     pub received_bytes: u64,
-    /// Packets that it was sent.
+    /// Packets sent to it.
     pub received_packets: u64,
-    /// Round trips between here and those with whom it talks.
+    /// The number of round trips between this machine and the host's remote ends.
     pub beyond_count: u64,
-    /// Their sum in ns.
+    /// The sum of these round trips in nanoseconds.
     pub beyond_ns: u64,
-    /// Round trips between here and the host.
+    /// The number of round trips between this machine and the host.
     pub here_count: u64,
-    /// Their sum in ns.
+    /// The sum of these round trips in nanoseconds.
     pub here_ns: u64,
     /// Packets to it that were dropped in the device's queue.
     pub dropped: u64,
-    /// Packets to it that were marked there (ECN's CE), but by programs that do so
-    /// before the queue.
+    /// Packets to it that were marked there (CE), except by programs that run before the queue.
     pub marked: u64,
-    /// Packets to it that left the queue.
+    /// Packets to it that left the queue and were timed.
     pub timed: u64,
-    /// Their waits there, added up, in ns.
+    /// The sum of their waiting times in nanoseconds.
     pub waited_ns: u64,
 }
 
-/// Looks on until it is dropped. Nothing that it does can change a packet.
+/// A running measurement, which ends when this is dropped. It cannot change packets.
 #[derive(Debug)]
 pub struct Passive {
     programs: PacketPrograms,
@@ -117,8 +115,8 @@ pub struct Passive {
 }
 
 impl Passive {
-    /// Begins to look at this thread's network namespace; at no device yet.
-    /// Needs CAP_BPF and CAP_PERFMON, and the kernel's type information.
+    /// Starts a measurement in the network namespace of this thread, at no device yet. Needs
+    /// CAP_BPF, CAP_PERFMON and the kernel's BTF.
     pub fn open() -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
         let programs = PacketPrograms::load(FILE, FILE, Some(&namespace.to_ne_bytes()))?;
@@ -130,8 +128,7 @@ impl Passive {
         })
     }
 
-    /// From now on looks at these devices, the first [`PASSIVE_DEVICES`] of
-    /// them.
+    /// Selects these devices, but at most the first [`PASSIVE_DEVICES`].
     pub fn watch(&mut self, devices: &[PassiveDevice]) -> Result<(), BpfError> {
         let wanted: BTreeSet<PassiveDevice> =
             devices.iter().take(PASSIVE_DEVICES).copied().inserted();
@@ -145,8 +142,8 @@ impl Passive {
                 map.remove(&before.ifindex)?;
             }
         }
-        // A device that is made again has another number: what is known of the
-        // one before would take up room for ever.
+        // A device that is created again gets another index, so histograms of the old index must
+        // be deleted.
         let gone = |of: &SpreadOf| !stay.contains(&of.ifindex);
         let gone: Vec<SpreadOf> = self.spreads()?.into_keys().filter(gone).collect();
         self.forget(&gone)?;
@@ -161,7 +158,7 @@ impl Passive {
         Ok(())
     }
 
-    /// The times of every device and class so far.
+    /// Returns the histograms of every device and class so far.
     pub fn spreads(&self) -> Result<BTreeMap<SpreadOf, Spread>, BpfError> {
         let named = |(key, spread): (passive_spread_key, spread)| {
             let of = SpreadOf {
@@ -177,7 +174,7 @@ impl Passive {
         Ok(all.into_iter().filter_map(named).inserted())
     }
 
-    /// Gives the room of these times to others.
+    /// Deletes histograms, to make room for others.
     pub fn forget(&self, gone: &[SpreadOf]) -> Result<(), BpfError> {
         let map = self.spread_map()?;
         gone.iter().try_for_each(|one| {
@@ -189,8 +186,8 @@ impl Passive {
         })
     }
 
-    /// The hosts of every device that tells them apart: the 4,096 that were
-    /// heard of last.
+    /// Returns the counters of hosts at every device that distinguishes them, for the 4,096
+    /// hosts seen last.
     pub fn hosts(&self) -> Result<BTreeMap<(u32, IpAddr), Host>, BpfError> {
         let map: Map<passive_host_key, passive_host> = self.programs.map("hosts")?;
         let named = |(key, host): (passive_host_key, passive_host)| {
@@ -201,9 +198,9 @@ impl Passive {
         Ok(map.entries()?.into_iter().filter_map(named).inserted())
     }
 
-    /// Packets that left a queue and could not be timed, because they were not
-    /// seen to come or were cut into segments there; and times for which there
-    /// was no room: in all, they only grow.
+    /// Returns two counters that only increase. The first is of packets that could not be timed
+    /// when they left a queue: their arrival was not seen, or they were segmented there. The
+    /// second is of times for which there was no room.
     pub fn untimed(&self) -> Result<(u64, u64), BpfError> {
         let map: Map<u32, passive_totals> = self.programs.map("totals")?;
         let totals = map.first()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Watches the kernel's own disciplines at work (`bpf/bench/watch.bpf.c`), so
-//! that those of the kit can be compared with them.
+//! Records the decisions of the kernel's own disciplines (`bpf/bench/watch.bpf.c`), to compare
+//! them with those of the kit.
 
 use crate::error::BpfError;
 use crate::layout::{SEEN_DEQUEUE, SEEN_ENQUEUE, seen};
@@ -25,7 +25,7 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// What its programs' names begin with.
+    /// Returns the prefix of the names of its programs.
     fn prefix(self) -> &'static str {
         match self {
             Self::Codel => "codel_",
@@ -35,33 +35,33 @@ impl Watched {
     }
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeenKind {
-    /// A packet came; whether it was taken.
+    /// A packet arrived; true if it was queued.
     Came(bool),
-    /// The device asked; `packet` is 0 where it got none.
+    /// A packet was requested; `packet` is 0 if there was none.
     Left,
-    /// PIE brought its probability up to date.
+    /// PIE updated its drop probability.
     Updated,
 }
 
-/// One event of the discipline.
+/// One event of a discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// What.
+    /// The kind.
     pub kind: SeenKind,
-    /// Which packet: the same number until it has left. Of an update the delay
-    /// that it went by, in 64 ns, and `len` the bytes queued.
+    /// A number that identifies the packet until it has left. For an update: the delay on which
+    /// it is based, in units of 64 ns; `len` is then the backlog in bytes.
     pub packet: u64,
-    /// When, as the discipline took it: units of 1024 ns for those with a
-    /// CoDel, else nanoseconds; 0 where it took no time.
+    /// The time that the discipline read, in units of 1024 ns for CoDel and fq_codel, otherwise
+    /// in nanoseconds; 0 if it read no clock.
     pub time: u64,
-    /// PIE's probability, in 2^-56.
+    /// PIE's probability in units of 2^-56.
     pub probability: u64,
-    /// Bytes, as the kernel counts them.
+    /// The size in bytes, as the kernel counts it.
     pub len: u32,
-    /// The flow's hash.
+    /// The hash of the flow.
     pub hash: u32,
 }
 
@@ -82,7 +82,7 @@ impl From<seen> for Seen {
     }
 }
 
-/// Watches from when it is made.
+/// A running trace, which ends when this is dropped.
 #[derive(Debug)]
 pub struct QdiscTrace {
     events: MapHandle,
@@ -91,8 +91,8 @@ pub struct QdiscTrace {
 }
 
 impl QdiscTrace {
-    /// Watches every qdisc of a kind. Needs root, a kernel with fexit programs,
-    /// and the kind's module in the kernel already.
+    /// Starts a trace of every qdisc of a kind. Needs root, a kernel with fexit programs, and
+    /// the loaded module of the kind.
     pub fn begin(of: Watched) -> Result<Self, BpfError> {
         let object = programs::named(NAME).ok_or(BpfError::NoProgram(NAME))?;
         let (watch, log) = log::recorded(|| {
@@ -130,8 +130,8 @@ impl QdiscTrace {
         })
     }
 
-    /// Gives every event as it comes, until `more` says false; it is asked
-    /// several times a second.
+    /// Passes every event to `take` until `more` returns false; `more` is called several times a
+    /// second.
     pub fn follow(
         &self,
         take: impl FnMut(Seen),
@@ -155,7 +155,7 @@ impl QdiscTrace {
         Ok(())
     }
 
-    /// Events that were lost because they were not read fast enough.
+    /// Returns the number of events that were lost because they were not read fast enough.
     pub fn lost(&self) -> Result<u64, BpfError> {
         self.lost.first()
     }

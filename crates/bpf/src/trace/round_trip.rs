@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of a line's own TCP (`bpf/passive/round_trip.bpf.c`).
+//! Measures the round trips of TCP connections that end at this machine's line
+//! (`bpf/passive/round_trip.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{round_trip_end, round_trip_heard};
@@ -11,10 +12,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 use weirgate_units::Arrange as _;
 
-/// The file, and what errors call its programs.
+/// The object file, and the name of its programs in errors.
 const FILE: &str = "round_trip";
 
-/// Looks on until it is dropped. Nothing that it does can change a packet.
+/// A running measurement, which ends when this is dropped. It cannot change packets.
 #[derive(Debug)]
 pub struct RoundTrips {
     _programs: PacketPrograms,
@@ -23,20 +24,20 @@ pub struct RoundTrips {
     ends: Map<round_trip_end, round_trip_heard>,
 }
 
-/// What an end outside reported.
+/// The round trips to one remote address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// The end.
+    /// The remote address.
     pub end: IpAddr,
-    /// The least time in which one of its answers came.
+    /// The shortest round trip.
     pub least: Duration,
-    /// How many came.
+    /// The number of round trips measured.
     pub count: u64,
 }
 
 impl RoundTrips {
-    /// Begins to look at this thread's network namespace; at no device yet.
-    /// Needs CAP_BPF and CAP_PERFMON, and the kernel's type information.
+    /// Starts a measurement in the network namespace of this thread, at no device yet. Needs
+    /// CAP_BPF, CAP_PERFMON and the kernel's BTF.
     pub fn open() -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
         let programs = PacketPrograms::load(FILE, FILE, Some(&namespace.to_ne_bytes()))?;
@@ -51,17 +52,17 @@ impl RoundTrips {
         })
     }
 
-    /// From now on looks at the device of this number; 0 for none.
+    /// Selects the device with this index; 0 for none.
     pub fn watch(&self, ifindex: u32) -> Result<(), BpfError> {
         self.line.set_first(&ifindex)
     }
 
-    /// Who answered since the last time, by address: the 64 that did so last.
+    /// Returns and clears the results by address, for the 64 addresses that answered last.
     pub fn take(&self) -> Result<Vec<RoundTrip>, BpfError> {
         let keys: Vec<round_trip_end> = self.ends.keys().collect();
         let mut all = Vec::new();
         for key in keys {
-            // Forgotten by the kernel meanwhile.
+            // The kernel has evicted it since.
             let Some(heard) = self.ends.get(&key)? else {
                 continue;
             };

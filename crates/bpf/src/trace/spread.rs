@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The distribution of times (`bpf/passive/spread.h`).
+//! Histograms of times (`bpf/passive/spread.h`).
 
 use crate::layout::{SPREAD_LEAST, SPREAD_PLACES, SPREAD_STEPS, spread};
 
 const STEPS: usize = SPREAD_STEPS as usize;
 
-/// Times: how many, how long together, and how many in each step of an eighth of
-/// a doubling, from 1 µs to 17 s.
+/// A histogram of times from 1 µs to 17 s, with eight bins per octave. It also has the number of
+/// times and their sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
-    /// How many.
+    /// The number of times.
     pub count: u64,
-    /// Their sum in ns.
+    /// The sum of the times in nanoseconds.
     pub sum_ns: u64,
     steps: Vec<u32>,
 }
@@ -37,8 +37,8 @@ impl From<&spread> for Spread {
 }
 
 impl Spread {
-    /// What came since an earlier look at the same; all of it where that one is
-    /// not of the same, because it counted more.
+    /// Returns the difference from an earlier copy. If the earlier one has counted more, it is
+    /// not a copy of the same histogram, and all of this one is returned.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if before.count > self.count {
@@ -48,12 +48,12 @@ impl Spread {
         Self {
             count: self.count - before.count,
             sum_ns: self.sum_ns.wrapping_sub(before.sum_ns),
-            // A step counts to 2^32 and begins anew.
+            // The counter of a bin has 32 bits and wraps.
             steps: steps.map(|(now, then)| now.wrapping_sub(*then)).collect(),
         }
     }
 
-    /// Adds those of another.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
@@ -62,8 +62,7 @@ impl Spread {
         }
     }
 
-    /// Of every step that holds any: where it begins and ends in ns, and how many
-    /// it holds.
+    /// Iterates over the bins that are not empty: their bounds in nanoseconds, and their counts.
     pub fn histogram(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let steps = self
             .steps
@@ -73,16 +72,16 @@ impl Spread {
         steps.map(|(step, count)| (bound(step), bound(step + 1), u64::from(*count)))
     }
 
-    /// The mean in ns; nothing without any.
+    /// Returns the mean in nanoseconds; `None` without any times.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.count)
     }
 
-    /// The time in ns that a part of them, of a thousand, does not exceed; known
-    /// to the step, within which it is taken to be even. Nothing without any.
+    /// Returns a quantile, given in thousandths, in nanoseconds. Within a bin, times are assumed
+    /// to be uniform. Returns `None` without any times.
     pub fn at_most_ns(&self, thousandths: u64) -> Option<u64> {
-        // Counted here: a packet may be counted in one place and not yet in
-        // the other when this is read.
+        // Sum the bins, because `count` may differ from their sum if a packet is counted during
+        // the read.
         let all: u64 = self.steps.iter().map(|step| u64::from(*step)).sum();
         if all == 0 {
             return None;
@@ -101,7 +100,7 @@ impl Spread {
     }
 }
 
-/// Where a step begins, in ns.
+/// Returns the lower bound of a bin in nanoseconds.
 fn bound(step: usize) -> u64 {
     if step == 0 {
         return 0;
@@ -120,7 +119,7 @@ mod tests {
         let bounds: Vec<u64> = (0..=STEPS).map(bound).collect();
         assert!(bounds.is_sorted_by(|a, b| a < b), "{bounds:?}");
         assert_eq!(bound(STEPS), 1 << 34);
-        // An eighth of a doubling at most.
+        // No bin is wider than an eighth of its lower bound.
         for pair in bounds[1..].windows(2) {
             assert!(pair[1] - pair[0] <= pair[0] / 8, "{pair:?}");
         }
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(since.mean_ns(), Some(5_000_000));
         let median = since.at_most_ns(500).expect("some");
         assert!(median.abs_diff(5_000_000) < 5_000_000 / 8, "{median}");
-        // It began anew.
+        // The counters started again.
         assert_eq!(before.since(&now), before);
         assert_eq!(Spread::default().mean_ns(), None);
         assert_eq!(Spread::default().at_most_ns(500), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A survey of the packets that pass one device (`bpf/passive/survey.bpf.c`).
+//! Counts and classifies the packets that pass one device (`bpf/passive/survey.bpf.c`).
 
 use crate::error::BpfError;
 use crate::layout::{SURVEY_SIZE_BITS, survey_count, survey_direction, survey_of, survey_service};
@@ -12,64 +12,65 @@ use std::collections::BTreeMap;
 use weirgate_units::Inserted as _;
 use zerocopy::IntoBytes;
 
-/// The file, and what errors call its programs.
+/// The object file, and the name of its programs in errors.
 const FILE: &str = "survey";
 
-/// Bytes of a step of [`SurveyWay::sizes`].
+/// The width in bytes of one bin of [`SurveyDirection::sizes`].
 pub const SIZE_STEP: u32 = 1 << SURVEY_SIZE_BITS;
 
-/// How much of something there was.
+/// A number of packets with their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SurveyCount {
     /// Packets.
     pub packets: u64,
-    /// Their bytes, without the link's header.
+    /// Their bytes, without the link-layer header.
     pub bytes: u64,
 }
 
-/// What packets are distinguished by.
+/// The properties by which packets are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SurveyService {
-    /// The protocol of the packet: 0x0800 for IPv4, 0x86dd for IPv6.
+    /// The EtherType: 0x0800 for IPv4, 0x86dd for IPv6.
     pub ethertype: u16,
-    /// IP's protocol; 0 for none, and for fragments.
+    /// The IP protocol; 0 for packets without one, and for fragments.
     pub protocol: u8,
     /// The lower of the two ports; 0 for none.
     pub port: u16,
-    /// Whether it left or arrived.
+    /// Whether the packets left; otherwise they arrived.
     pub out: bool,
 }
 
-/// One direction through the device.
+/// The packets in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyDirection {
-    /// Everything.
+    /// All packets.
     pub all: SurveyCount,
-    /// Its bytes on the wire, by the [`SurveyLink`].
+    /// Their bytes on the wire, calculated by the [`SurveyLink`].
     pub wire: u64,
-    /// By size, in steps of [`SIZE_STEP`] bytes; the last has all larger ones.
+    /// A histogram of sizes in bins of [`SIZE_STEP`] bytes; the last bin includes all larger
+    /// packets.
     pub sizes: Vec<SurveyCount>,
-    /// The times from one packet to the next.
+    /// The intervals between consecutive packets.
     pub gaps: Spread,
 }
 
-/// What a packet is on the wire of the link.
+/// The overhead and framing of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SurveyLink {
-    /// Bytes beside the IP packet.
+    /// Bytes that the link adds to an IP packet.
     pub overhead: i32,
-    /// The smallest frame, in bytes.
+    /// The smallest frame in bytes.
     pub smallest: u32,
-    /// Bytes of a frame's pieces (of a cell, of a code word); 0 where it is whole.
+    /// Bytes of a frame in one ATM cell or PTM code word; 0 if frames are not split.
     pub piece: u32,
-    /// What each piece, also one that is not full, adds on the wire.
+    /// Bytes on the wire that each cell or code word adds, even if it is not full.
     pub piece_wire: u32,
-    /// Whether the frame's own bytes count beside that.
+    /// Whether the bytes of the frame itself are added to that.
     pub kept: bool,
 }
 
 impl SurveyLink {
-    /// Packets as they are.
+    /// No overhead or framing.
     pub const NONE: Self = Self {
         overhead: 0,
         smallest: 0,
@@ -79,7 +80,7 @@ impl SurveyLink {
     };
 }
 
-/// Looks on until it is dropped.
+/// A running survey, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Survey {
     programs: PacketPrograms,
@@ -87,8 +88,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Begins to look at a device of this thread's network namespace. Needs
-    /// CAP_BPF and CAP_PERFMON, and the kernel's type information.
+    /// Starts a survey of a device in the network namespace of this thread. Needs CAP_BPF,
+    /// CAP_PERFMON and the kernel's BTF.
     pub fn open(ifindex: u32, link: &SurveyLink) -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
         let of = survey_of {
@@ -108,13 +109,13 @@ impl Survey {
         })
     }
 
-    /// What passed so far, by protocol and port: the 4,096 that were seen last.
+    /// Returns the packets so far by protocol and port, for the 4,096 combinations seen last.
     pub fn services(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
         self.counts("services")
     }
 
-    /// The same by protocol alone, with port 0: all that passed, also what was
-    /// forgotten of ports.
+    /// Returns the packets so far by protocol only, with port 0. This includes ports that were
+    /// evicted from [`Self::services`].
     pub fn protocols(&self) -> Result<BTreeMap<SurveyService, SurveyCount>, BpfError> {
         self.counts("protocols")
     }
@@ -133,7 +134,7 @@ impl Survey {
         Ok(map.entries()?.into_iter().map(entry).inserted())
     }
 
-    /// What arrived and what left so far.
+    /// Returns the packets so far: those that arrived, and those that left.
     pub fn directions(&self) -> Result<[SurveyDirection; 2], BpfError> {
         let map: Map<u32, survey_direction> = self.programs.map("directions")?;
         let read = |out: u32| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A conditioner as its program's map holds it (`struct condition_rule`).
+//! The form of a conditioner in the program's map (`struct condition_rule`).
 
 use crate::error::BpfError;
 use crate::layout::{
@@ -13,12 +13,12 @@ use weirgate_state::{ColourAction, ColourMeter, Conditioner};
 use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What the map holds of a conditioner, of version 0.
+/// Converts a conditioner to the form of the map, with version 0.
 ///
 /// # Errors
 ///
-/// Occurs where it has more of something than the map has room for, or its meter a
-/// number out of range.
+/// Returns an error if a list or the name is too long, or if a parameter of the meter is out of
+/// range.
 pub(super) fn encode(one: &Conditioner) -> Result<condition_rule, BpfError> {
     let wrong = |what: String| BpfError::Classes(format!("conditioner `{}` {what}", one.name));
     let mut rule = condition_rule::new_zeroed();
@@ -67,7 +67,7 @@ pub(super) fn encode(one: &Conditioner) -> Result<condition_rule, BpfError> {
     })
 }
 
-/// Whether two are the same but for their versions.
+/// Returns whether two conditioners are equal, ignoring their versions.
 pub(super) fn same(one: &condition_rule, other: &condition_rule) -> bool {
     let other = condition_rule {
         version: one.version,
@@ -76,13 +76,13 @@ pub(super) fn same(one: &condition_rule, other: &condition_rule) -> bool {
     one.as_bytes() == other.as_bytes()
 }
 
-/// Its name.
+/// Returns the name of a conditioner.
 pub(super) fn name(rule: &condition_rule) -> String {
     let text = rule.name.as_bytes().split(|byte| *byte == 0).next();
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-/// The conditioner that a map holds; `None` where [`encode`] could not have made it.
+/// Converts an entry of the map; `None` if [`encode`] cannot have made it.
 pub(super) fn decode(rule: &condition_rule) -> Option<Conditioner> {
     let meter = match rule.metered {
         0 => None,
@@ -124,7 +124,7 @@ pub(super) fn decode(rule: &condition_rule) -> Option<Conditioner> {
     })
 }
 
-/// Writes values to the begin of a list; whether all have room.
+/// Copies values to the start of an array; returns whether all fit.
 fn fill<T>(room: &mut [T], values: impl ExactSizeIterator<Item = T>) -> bool {
     let fits = values.len() <= room.len();
     for (slot, value) in room.iter_mut().zip(values) {
@@ -167,7 +167,7 @@ fn network(net: &condition_net) -> Option<(IpAddr, u8)> {
     Some((address, u8::try_from(net.length).ok()?))
 }
 
-/// A meter's numbers: what a kind has not stays 0.
+/// Returns the parameters of a meter. Those that its kind does not use stay 0.
 fn params(meter: ColourMeter, aware: bool) -> meter_params {
     let mut params = meter_params::new_zeroed();
     params.aware = aware.into();
@@ -213,7 +213,7 @@ fn params(meter: ColourMeter, aware: bool) -> meter_params {
     params
 }
 
-/// The same numbers as crate aqm has them, which knows their ranges.
+/// Converts the parameters to the form of crate aqm, which checks their ranges.
 fn checked(params: &meter_params) -> MeterParams {
     MeterParams {
         rate: params.rate_bytes_s,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The codes of this crate's problems with their meanings, from which the reference is written.
+//! The codes of this crate's problems and their meanings; the reference is generated from them.
 
 use weirgate_policy::Code;
 

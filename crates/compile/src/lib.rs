@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes the state that a kernel should have, from a policy and what the kernel offers, and derives
-//! what that state promises.
+//! Compiles a policy to the state that a kernel should have, given the kernel's capabilities,
+//! and derives what that state promises.
 //!
-//! * [`compile`] makes the [`State`]: two HTB qdiscs for each direction
-//!   (`tree`), queues (`tree::leaf`), nftables rules (`classify`), devices.
-//! * [`bounds`] derives the worst-case waits, and from them the buckets that
-//!   `tree` gives to classes: bound and tree are one calculation.
-//! * [`setups`] holds the exact set-up beside the naive one.
-//! * [`check_report`] is what `weirgate check` prints.
+//! * [`compile`] makes the [`State`]: two HTB qdiscs for each direction (`tree`), queues
+//!   (`tree::leaf`), nftables rules (`classify`), devices.
+//! * [`bounds`] derives the worst-case waits, and from them the token buckets that `tree` gives
+//!   to classes, so that both result from one calculation.
+//! * [`setups`] compares the exact set-up with the naive one.
+//! * [`check_report`] returns what `weirgate check` prints.
 //!
 //! ```
 //! use weirgate_compile::{check_report, compile};
@@ -31,8 +31,8 @@
 //! assert_eq!(check_report(&policy).directions.len(), 1);
 //! ```
 //!
-//! This crate never sees the present state of a kernel; crate `plan` compares. It does not know
-//! files.
+//! This crate neither sees the present state of a kernel, which crate `plan` compares, nor
+//! accesses files.
 
 mod check;
 mod classify;
@@ -63,14 +63,14 @@ use weirgate_state::{
     Capabilities, Device, DeviceName, Hook, Offloads, Origin, Qdisc, State, Table,
 };
 
-/// The name of the tables.
+/// The name of the nftables tables.
 pub const TABLE: &str = "weirgate";
 
-/// The state that a policy describes, with errors and warnings; no state where one of the problems
-/// is an error.
+/// Returns the state that a policy describes, with errors and warnings. There is no state if one
+/// of the problems is an error.
 ///
-/// The problems' spans are those of the policy's text, their codes those of
-/// [`CODES`]. The same policy and capabilities always give the same state.
+/// The spans of problems refer to the policy's text, and their codes are in [`CODES`]. The same
+/// policy and capabilities always give the same state.
 #[must_use]
 pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Problem>) {
     let problems = Problems::default();
@@ -95,8 +95,8 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     (usable.then_some(state), problems.into_sorted())
 }
 
-/// The scheduler of a direction: its classes with their numbers. `None` where
-/// the policy does not shape it.
+/// Returns the scheduler of a direction, which contains its classes with their numbers; `None`
+/// if the policy does not shape it.
 #[must_use]
 pub fn scheduler(policy: &Policy, direction: Direction) -> Option<Scheduler> {
     scheduler::of(policy, direction, &Problems::default())
@@ -166,8 +166,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
     state
 }
 
-/// Every device that the policy names: those that shape, and those that must not
-/// hand over merged packets (GRO, GSO, TSO).
+/// Adds every device that the policy names: those that shape, and those that must not pass on
+/// merged packets (GRO, GSO, TSO).
 fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut State) {
     let link = &policy.link;
     let off = Some(Offloads {

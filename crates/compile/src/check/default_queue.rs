@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queue of classes without a `queue`: the first of three that this kernel has.
+//! The queue of classes without a `queue`: the first of three that this kernel supports.
 
 use crate::codes;
 use std::borrow::Cow;
@@ -7,9 +7,9 @@ use weirgate_document::{Problems, Value};
 use weirgate_policy::{CakeQueue, Engine, Fair, Policy, Queue, SfqQueue};
 use weirgate_state::Capabilities;
 
-/// The policy with the queue written where it names none, if the usual one is
-/// not there: `fq_codel`, else cake, else sfq, all of which share between flows.
-/// Where none is, the policy stays as it is and is refused for want of the first.
+/// Returns the policy with an explicit queue where it states none, if the kernel lacks
+/// `fq_codel`. The replacement is cake or else sfq; all share between flows. If there is none
+/// either, the policy is unchanged and is later rejected for lack of `fq_codel`.
 pub(crate) fn settled<'p>(
     policy: &'p Policy,
     kernel: &Capabilities,
@@ -21,13 +21,13 @@ pub(crate) fn settled<'p>(
         ("sfq", Queue::Sfq(SfqQueue::default()))
     };
     let engine = policy.link.engine.as_ref().map(|engine| engine.value);
-    // Its queues are its own.
+    // The engine of rows has its own queues.
     if engine == Some(Engine::Rows) || kernel.has_qdisc("fq_codel") || !kernel.has_qdisc(kind) {
         return Cow::Borrowed(policy);
     }
     let mut settled = policy.clone();
     let link = policy.link.fair.as_ref().map(|fair| fair.value);
-    // What is shared between hosts has cake, and is refused without it.
+    // A class that is shared between hosts needs cake, and is rejected without it.
     let usual = |fair: Option<Fair>| !fair.or(link).is_some_and(Fair::knows_hosts);
     let mut first = None;
     let classes = settled.classes.iter_mut().map(|class| {

@@ -5,11 +5,11 @@ use weirgate_policy::{Amount, Direction, Inbound, Policy};
 use weirgate_track::{Cost, Limits, Settings, Setup};
 use weirgate_units::Rate;
 
-/// An acknowledgement without data and a full packet, IP bytes.
+/// The sizes of an acknowledgement without data and of a full packet, in IP bytes.
 const ENDS: (u32, u32) = (40, 1500);
 
-/// Whom to ask, what to count, and between which rates; `None` where the policy
-/// follows nothing.
+/// Returns the ends to probe, the packets to count, and the range of rates; `None` if the policy
+/// does not follow a rate.
 #[must_use]
 pub fn following(policy: &Policy) -> Option<Setup> {
     let track = policy.track.as_ref()?;
@@ -63,7 +63,7 @@ fn limits(policy: &Policy, direction: Direction) -> Option<Limits> {
     })
 }
 
-/// What senders are held to by their windows, where that is a share.
+/// Returns the rate to which windows limit senders, if that is stated as a share.
 fn held(policy: &Policy, direction: Direction, base: Rate) -> Option<Rate> {
     let rate = policy.receive.as_ref()?.rate.as_ref()?;
     match rate.value {

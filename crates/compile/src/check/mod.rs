@@ -21,7 +21,7 @@ use weirgate_state::Capabilities;
 use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
-/// What this kernel cannot do.
+/// Reports what this kernel lacks for a policy.
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
     let release = release(kernel);
@@ -76,7 +76,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
 }
 
-/// What looking at payloads needs.
+/// Reports what is missing for examining payloads.
 fn payload(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let mut looking = policy.rules.iter().filter(|rule| rule.payload().is_some());
     let Some(first) = looking.clone().next() else {
@@ -111,7 +111,7 @@ pub(crate) fn release(kernel: &Capabilities) -> String {
     }
 }
 
-/// Queues that this kernel does not have, and why the policy needs them.
+/// Reports queues that this kernel lacks, and why the policy needs them.
 fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let link = policy.link.fair.as_ref();
     let mut queues: Vec<_> = policy
@@ -136,7 +136,7 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
             ),
             (None, _) => (span, "", "choose another queue"),
         };
-        // What the link says is reported once.
+        // Report a setting of the link only once.
         if reported.insert((span.start, kind)) {
             problems.error(
                 codes::NO_QDISC,
@@ -148,7 +148,7 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
     }
 }
 
-/// What is allowed and may surprise.
+/// Warns about settings that are allowed but may surprise.
 pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
     if link.lan.is_empty() {
@@ -174,8 +174,8 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
 }
 
-/// Rules that test inside addresses where they are not seen, in one warning at
-/// the first of them.
+/// Warns about rules that test inside addresses where these are not visible: one warning at the
+/// first of them.
 fn translated_rules(policy: &Policy, problems: &Problems) {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
@@ -188,7 +188,7 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
         return;
     };
     let message = "packets from outside are seen before NAT here, with the router's own address";
-    // A rule of several addresses or services is several here, of one line.
+    // A rule with several addresses or services appears here several times, with one line.
     let others: BTreeSet<u32> = private
         .map(|prefix| prefix.line)
         .filter(|line| *line != first.line)
@@ -215,10 +215,10 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
     );
 }
 
-/// So many lines are named in a warning about many.
+/// How many lines one warning lists.
 const MOST_LINES: usize = 8;
 
-/// Groups whose addresses are not seen where the downstream is divided.
+/// Reports groups whose addresses are not visible where the downstream is divided.
 fn translated_groups(policy: &Policy, problems: &Problems) {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
@@ -246,9 +246,9 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// What packets that arrive on an IFB do not have yet. A decision that the
-/// upstream has made and kept is there all the same, where the kernel can look
-/// it up. Of a service it is reported once: `reported` has those of earlier rules.
+/// Reports properties that packets arriving on an IFB do not have yet. A decision that the
+/// upstream has stored is available nevertheless, if the kernel can look it up. A service is
+/// reported once: `reported` has those of earlier rules.
 fn before_tracking<'p>(
     rule: &'p Rule,
     kernel: &Capabilities,
@@ -295,19 +295,18 @@ fn before_tracking<'p>(
     }
 }
 
-/// A queue at the far end of which `check` asks how long it stays: what an
-/// exchange of 25 kB holds on 2 Mbit/s.
+/// The queue at the far end whose drain time `check` calculates: what an exchange of 25 kB
+/// leaves on 2 Mbit/s.
 const FAR_QUEUE: Span = Span::from_millis(100);
 
-/// Longer than this nobody takes for "it drains".
+/// The longest drain time that is not reported.
 const DRAINED_WITHIN: Span = Span::from_secs(30);
 
-/// What waits at the far end leaves at the line's rate and comes on at the
-/// gate's at best, as senders keep time with the packets that pass the gate.
-/// So a queue of time T there takes `T * line / (line - gate)` to drain. It is
-/// as bad as it sounds only where senders have stopped growing: a TCP transfer
-/// adds a packet per round trip, and where that is more than the difference
-/// the queue never drains.
+/// Warns if a queue at the far end drains too slowly. It leaves at the rate of the line, and is
+/// refilled at up to the rate of the gate, because senders are clocked by the packets that pass
+/// the gate. A queue of time T there thus takes `T * line / (line - gate)` to drain. This holds
+/// only if senders have stopped growing. A TCP transfer adds a packet per round trip, and if
+/// that exceeds the difference, the queue never drains.
 fn slow_drain(policy: &Policy, problems: &Problems) {
     let down = Direction::Down;
     let shaped = policy.line_rate(down).zip(policy.gate(down));

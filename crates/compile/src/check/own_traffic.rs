@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets for the router itself, if the downstream is shaped on the LAN device: they never leave
-//! through that device, so no gate sees them.
+//! Packets for the router itself, if the downstream is shaped on the LAN device: they never
+//! leave through that device, so they are not shaped.
 
 use crate::codes;
 use std::ops::Range;
 use weirgate_document::Problems;
 use weirgate_policy::{Condition, Conditions, Direction, Inbound, Known, Policy, Rule, Sender};
 
-/// Whether what arrives for the router itself passes unshaped.
+/// Returns whether packets for the router itself are not shaped.
 fn passes(policy: &Policy) -> bool {
     let link = &policy.link;
     let shaped = policy.line_rate(Direction::Down).is_some();
     shaped && link.inbound.value == Inbound::Lan && !link.bridge
 }
 
-/// The same for whoever reads a direction's report.
+/// Returns a note for the report of a direction.
 pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
     (direction == Direction::Down && passes(policy)).then(|| {
         "What arrives for this router itself, or through a tunnel that ends here, is not shaped."
@@ -22,8 +22,8 @@ pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
     })
 }
 
-/// Rules that speak of the router's own packets and hold for their answers,
-/// which are then not shaped.
+/// Warns about rules for the router's own packets that also apply to replies, which are not
+/// shaped.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     if !passes(policy) {
         return;
@@ -40,7 +40,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Where a rule asks for packets that the router itself makes.
+/// Returns where a rule refers to packets that the router itself sends.
 fn speaks_of_own(rule: &Rule) -> Option<Range<usize>> {
     let own = |one: &Condition<'_>| match one {
         Condition::Sender(sender) => sender.0.value == Sender::Router,

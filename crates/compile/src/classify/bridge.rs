@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transparent bridge of two ports: which facts its packets lack, and which headers hide packets
-//! from rules.
+//! Transparent bridges of two ports: the properties that bridged packets lack, and the headers
+//! that hide packets from rules.
 
 use crate::classify::session;
 use crate::codes;
@@ -10,13 +10,12 @@ use weirgate_state::{Capabilities, Field, Match, Origin, PPPOE_SESSION, Rule, Ru
 
 use crate::scheduler::Member;
 
-/// What carries others' traffic and is not looked into: PPPoE sessions
-/// (RFC 2516) with something else than IP, a second VLAN tag (802.1Q, 802.1ad),
-/// MPLS (RFC 3032).
+/// EtherTypes of encapsulated traffic that rules do not inspect: PPPoE sessions (RFC 2516) with
+/// a protocol other than IP, a second VLAN tag (802.1Q, 802.1ad), and MPLS (RFC 3032).
 const HIDING: [u16; 5] = [PPPOE_SESSION, 0x8100, 0x88a8, 0x8847, 0x8848];
 
-/// What hides in other headers is the default class's: it must not be served
-/// before all, as what no rule sees is.
+/// Returns the rules that send encapsulated packets to the default class. Otherwise they would
+/// be served first, like packets that no rule sees.
 pub(crate) fn hidden(default: &Member, ending: &RuleVerdict) -> Vec<Rule> {
     let origin = Origin::new(default.class.line, "hidden in PPPoE, a second tag or MPLS");
     let rule = |kind: u16| Rule {
@@ -30,8 +29,8 @@ pub(crate) fn hidden(default: &Member, ending: &RuleVerdict) -> Vec<Rule> {
     HIDING.map(rule).to_vec()
 }
 
-/// What keeps a session of PPPoE up is served like what the link itself lives
-/// on.
+/// Returns the rule for control packets of PPPoE sessions, which are served like other packets
+/// on which the link depends.
 pub(crate) fn control(first: &Member, ending: &RuleVerdict) -> Rule {
     let origin = Origin::new(
         first.class.line,
@@ -43,7 +42,7 @@ pub(crate) fn control(first: &Member, ending: &RuleVerdict) -> Rule {
     }
 }
 
-/// What stands in a bridge's way.
+/// Reports what prevents shaping on a bridge.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     if !kernel.nft_egress {
         problems.error(
@@ -66,7 +65,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
-/// What a rule asks for that bridged packets do not have.
+/// Returns what a rule needs that bridged packets lack.
 fn lacking(rule: &PolicyRule) -> Option<(SourceSpan, &'static str)> {
     const CONNECTION: &str = "no connection: they do not pass connection tracking";
     const INPUT: &str = "no input device, no local socket and no mark";
@@ -80,7 +79,7 @@ fn lacking(rule: &PolicyRule) -> Option<(SourceSpan, &'static str)> {
         return Some((meter.span.clone(), CONNECTION));
     }
     for when in rule.asked().chain(&rule.never) {
-        // A service's own place is in another text.
+        // The spans of a service's conditions refer to another text.
         let service = rule
             .services
             .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Code points that `[dscp]` clears or maps; rules set others.
+//! Clears and maps code points as `[dscp]` says; rules can set others.
 
 use crate::classify::condition::guard;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -
     }
 }
 
-/// Every code point but those left alone becomes 0.
+/// Returns rules that set every code point to 0, except those that are exempt.
 pub(crate) fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
     let origin = Origin::new(dscp.line, format!("code points {why}"));
     let zero = Dscp::default();
@@ -41,8 +41,8 @@ pub(crate) fn clear(dscp: &DscpTreatment, why: &str) -> Vec<Rule> {
 
 pub(crate) fn mapped(dscp: &DscpTreatment) -> Vec<Rule> {
     let origin = Origin::new(dscp.line, "code points mapped");
-    // A code point is mapped once: what has been written is not looked at
-    // again, because a target that is a source comes before.
+    // Order the mappings so that no code point is mapped twice: a target that is also a source
+    // is mapped before.
     let mut order: Vec<(Dscp, Dscp)> = Vec::new();
     let mut waiting = dscp.map.clone();
     while !waiting.is_empty() {

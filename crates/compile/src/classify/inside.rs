@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of classes behind address translation, where packets are shaped on arrival and do not show
-//! their inside host yet.
+//! Selects parts of classes behind address translation, where packets are shaped on arrival and
+//! their inside host is not visible yet.
 //!
-//! The upstream knows, and has the connection keep it: everything in which
-//! hosts differ is numbered, and the number is written into bits of the
-//! connection's mark (`[marks]` `inside`), a rule or two for each bit, whatever
-//! the number of hosts. `act_ctinfo` copies the bits into the marks of packets
-//! that arrive, where a rule for each part of each class reads them. IPv4 only:
-//! IPv6 packets have the inside address everywhere.
+//! The upstream chains know the inside host and store it in the connection. Hosts with equal
+//! parts share a number, which is written into bits of the connection's mark (`[marks]`
+//! `inside`). This takes one or two rules for each bit, however many hosts there are.
+//! `act_ctinfo` copies the bits into the marks of arriving packets, where one rule for each part
+//! of each class reads them. This applies to IPv4 only: IPv6 packets have the inside address
+//! everywhere.
 
 use crate::classify::naming;
 use crate::classify::part_rules;
@@ -23,23 +23,23 @@ use weirgate_state::{
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
-/// The most bits: a rule for each number is tried on what arrives.
+/// The largest number of bits: arriving packets are compared with a rule for each number.
 const MOST: u32 = 8;
 
-/// Hosts by number: for each from 1 its addresses, and its part of each divided
-/// class, by the class's place.
+/// Sets of hosts, numbered from 1: the addresses of each, and its part of each divided class, in
+/// the order of classes.
 struct Numbers {
     mask: u32,
     hosts: Vec<Hosts>,
 }
 
-/// What has one number.
+/// The hosts that share a number.
 struct Hosts {
     addresses: Vec<(u128, u128)>,
     parts: Vec<Option<Handle>>,
 }
 
-/// Whether marks are asked to tell whose packets arrive.
+/// Returns the mask of mark bits, if the policy has them for telling inside hosts apart.
 fn is_asked(policy: &Policy) -> Option<u32> {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
@@ -51,7 +51,7 @@ fn is_asked(policy: &Policy) -> Option<u32> {
         .map(|mask| mask.value)
 }
 
-/// The numbers of a policy; `None` where there is nobody to tell apart.
+/// Returns the numbers of a policy; `None` if there are no hosts to tell apart.
 fn numbers(policy: &Policy) -> Option<Numbers> {
     let mask = is_asked(policy)?;
     let scheduler = crate::scheduler(policy, Direction::Down)?;
@@ -60,7 +60,7 @@ fn numbers(policy: &Policy) -> Option<Numbers> {
         .iter()
         .map(|parent| part_rules::ranges(&parent.members, IpVersion::V4))
         .collect();
-    // Between two edges nothing changes.
+    // All addresses between two edges belong to the same parts.
     let ends = parents.iter().flatten();
     let mut edges: Vec<u128> = ends.flat_map(|part| [part.0, part.1 + 1]).collect();
     edges.arrange();
@@ -85,7 +85,7 @@ fn numbers(policy: &Policy) -> Option<Numbers> {
     (!hosts.is_empty()).then_some(Numbers { mask, hosts })
 }
 
-/// The bits that arriving packets need of their connections' marks; 0 for none.
+/// Returns the bits of their connections' marks that arriving packets need; 0 for none.
 pub(crate) fn bits(policy: &Policy) -> u32 {
     numbers(policy).map_or(0, |numbers| numbers.mask)
 }
@@ -94,13 +94,14 @@ fn origin(policy: &Policy, what: &str) -> Origin {
     Origin::new(policy.link.inbound.line, what)
 }
 
-/// Upstream, before the scheme: the connection keeps whose it is.
+/// Returns the rules before the policy's upstream rules that store the inside host in the
+/// connection.
 pub(crate) fn keeping(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Rule> {
     let Some(Numbers { mask, hosts }) = numbers(policy) else {
         return Vec::new();
     };
     let all: Vec<_> = hosts.iter().map(|one| &one.addresses).collect();
-    // Another numbering is other rules, so that a plan forgets what was kept.
+    // Other numbers make other rules, so that a plan clears stored numbers.
     let digest = naming::digest(&format!("{all:?}"));
     let lowest = mask.trailing_zeros();
     let used = usize::BITS - hosts.len().leading_zeros();
@@ -133,8 +134,8 @@ pub(crate) fn keeping(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Rule> {
     rules
 }
 
-/// Where packets arrive, behind the scheme: what is of a divided class goes to
-/// the part of the host that its connection is of.
+/// Returns the rules after the policy's, where packets arrive. They send packets of a divided
+/// class to the part of their connection's host.
 pub(crate) fn leading(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
     let Some(Numbers { mask, hosts }) = numbers(policy) else {
         return Vec::new();
@@ -166,7 +167,7 @@ pub(crate) fn leading(policy: &Policy, scheduler: &Scheduler) -> Vec<Rule> {
     rules
 }
 
-/// The numbers must have room, and the kernel copy them.
+/// Checks that the bits suffice for the numbers, and that the kernel can copy them.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(Numbers { mask, hosts }) = numbers(policy) else {
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules of a policy as nftables chains that give each packet its class.
 //!
-//! Upstream they hang at postrouting, before source NAT: forwarded packets and
-//! the router's own, with inside addresses. Downstream they hang where packets
-//! arrive (IFB), before destination NAT, or at postrouting of the LAN device,
-//! after it; of a bridge at the egress of its two ports (`bridge`). Where packets
-//! arrive, conntrack has not seen them: kept decisions are looked up in the packet's
-//! mark, into which `act_ctinfo` has written them. They are made upstream only. The order is the same everywhere:
+//! Upstream they are at postrouting, before source NAT; they see forwarded packets and the
+//! router's own, with inside addresses. Downstream they are where packets arrive (IFB), before
+//! destination NAT, or at postrouting of the LAN device, after it. On a bridge they are at the
+//! egress of its two ports (`bridge`). Arriving packets have not passed connection tracking yet.
+//! Kept decisions are therefore read from the packet's mark, to which `act_ctinfo` has copied
+//! them. They are made upstream only. The order is the same everywhere:
 //!
 //! 1. on a LAN device, what does not come from the link is not shaped;
 //!    (and TCP's segments are lowered there for the upstream, `segments`);
@@ -22,8 +22,8 @@
 //! 8. packets of a divided class go to the part of their host (`part_rules`);
 //! 9. code points are cleared on the way out, where that is asked for.
 //!
-//! `rule` writes a rule of the policy, `condition` turns conditions into matches. What the chains mean is in
-//! crate `state`.
+//! `rule` translates a rule of the policy, and `condition` translates conditions to matches. Crate
+//! `state` defines what the chains mean.
 
 pub(crate) mod bridge;
 pub(crate) mod code_points;
@@ -45,8 +45,8 @@ use weirgate_state::{
     Chain, DeviceName, Effect, Field, Frame, Hook, IpVersion, Match, Origin, Rule, RuleVerdict, Set,
 };
 
-/// A direction's chains, the one with the hook first, and the sets they use.
-/// `restored` says whether arriving packets have their connections' decisions.
+/// Returns a direction's chains, the one with the hook first, and adds the sets that they use.
+/// `restored` tells whether arriving packets have their connections' decisions.
 pub(crate) fn chains(
     policy: &Policy,
     scheduler: &Scheduler,
@@ -138,10 +138,10 @@ pub(crate) fn chains(
     chains
 }
 
-/// Where packets are shaped as they arrive, what their payloads betray cannot
-/// be kept there: the chain that does so where they leave for the inside, by
-/// which it holds for the upstream too. Rules of rule sets are left out, as
-/// they may be off. `None` where nothing is to be learnt.
+/// Returns the chain that stores the signature of a payload in the connection, for packets that
+/// are shaped on arrival. It is placed where they leave for the inside, and the result also
+/// applies upstream. Rules of rule sets are omitted, because they may be off. Returns `None` if
+/// no rule needs it.
 pub(crate) fn learning(
     policy: &Policy,
     scheduler: &Scheduler,
@@ -209,13 +209,13 @@ pub(crate) fn learning(
     chains.pop().filter(|chain| !chain.rules.is_empty())
 }
 
-/// The chain of a rule set in a direction; its switch is named after it.
+/// Returns the name of the chain for a rule set in a direction; its switch has the same name.
 #[must_use]
 pub fn ruleset_chain(direction: Direction, name: &str) -> String {
     format!("{direction}_set_{}", name.replace('-', "_"))
 }
 
-/// Whether any rule of the scheme leaves a say to later ones.
+/// Returns whether any rule of the policy lets later ones decide.
 pub(crate) fn is_marking(policy: &Policy) -> bool {
     policy.rules.iter().any(|rule| !rule.last)
 }
@@ -226,13 +226,13 @@ struct Writer<'a> {
     lists: Lists<'a>,
     /// Whether packets have passed connection tracking.
     tracked: bool,
-    /// Where kept decisions are seen: in the connection's mark or, where
-    /// packets arrive, in what was restored of it.
+    /// The field with kept decisions: the connection's mark or, where packets arrive, its copy
+    /// in the packet's mark.
     decisions: Option<Field>,
-    /// How a rule ends that is the last for its packets.
+    /// The verdict of a rule that is the last one for its packets.
     ending: RuleVerdict,
     called: Vec<Chain>,
-    /// Rules so far that keep their decision.
+    /// The number of rules so far that keep their decision.
     kept: u32,
 }
 
@@ -241,7 +241,7 @@ impl Writer<'_> {
         is_marking(self.policy)
     }
 
-    /// What stands before the policy's own rules.
+    /// Returns the rules before those of the policy.
     fn before(&mut self) -> Vec<Rule> {
         let link = &self.policy.link;
         let direction = self.scheduler.direction;
@@ -290,7 +290,7 @@ impl Writer<'_> {
         rules
     }
 
-    /// The policy's rules; those of a rule set go into its own chain.
+    /// Adds the rules of the policy; those of a rule set go into its own chain.
     fn scheme(&mut self, rules: &mut Vec<Rule>) {
         let policy = self.policy;
         let direction = self.scheduler.direction;
@@ -308,7 +308,7 @@ impl Writer<'_> {
             for rule in set {
                 self.rule(rule, &mut inside);
             }
-            // Not in this direction, but its rules are counted above.
+            // Omit a chain without rules for this direction; its rules were counted above.
             if inside.is_empty() {
                 continue;
             }
@@ -345,7 +345,7 @@ impl Writer<'_> {
     }
 }
 
-/// The default class, for all of IP.
+/// Returns the rules that send all other IP packets to the default class.
 fn rest(default: &Member, verdict: &RuleVerdict) -> Vec<Rule> {
     let origin = Origin::new(default.class.line, "what no rule matches");
     let rule = |version| Rule {
@@ -355,7 +355,7 @@ fn rest(default: &Member, verdict: &RuleVerdict) -> Vec<Rule> {
     IpVersion::BOTH.map(rule).to_vec()
 }
 
-/// What the link itself lives on.
+/// Adds rules for the packets on which the link itself depends.
 fn control(first: &Member, direction: Direction, ending: &RuleVerdict, rules: &mut Vec<Rule>) {
     let mut add = |matches: Vec<Match>, what: &str| {
         let reason = format!("{what}, never behind others");
@@ -369,7 +369,7 @@ fn control(first: &Member, direction: Direction, ending: &RuleVerdict, rules: &m
         vec![Match::range(Field::IcmpType(IpVersion::V6), 133, 137)],
         "neighbour discovery of IPv6",
     );
-    // RFC 2131 section 4.1 and RFC 8415 section 7.2: server's and client's port.
+    // The ports of server and client: RFC 2131 section 4.1 and RFC 8415 section 7.2.
     for (version, server, client) in [(IpVersion::V4, 67, 68), (IpVersion::V6, 547, 546)] {
         let (source, destination) = match direction {
             Direction::Up => (client, server),

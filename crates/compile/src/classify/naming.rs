@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of counters, meters and lists, which follow from their content and not from the place in
+//! Names of counters, meters and lists, which depend on their content and not on their place in
 //! the policy.
 //!
-//! A rule without a name of its own is known by its class and a digest of its
-//! conditions. So a line added above it, or a rule put before it, leaves its
-//! counter and its meters as they are, and the plan has nothing to change
-//! there. Two rules that ask for the same are distinguished by a number.
+//! A rule without a name gets one from its class and a checksum of its conditions. A line or a
+//! rule that is inserted before it therefore does not change its counter and its meters, and the
+//! plan need not replace them. Equal rules are distinguished by a number.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +14,13 @@ use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, RuleVerdict, Set}
 use weirgate_units::Inserted as _;
 use weirgate_units::{fnv1a_64, fnv1a_64_more};
 
-/// What no name of nftables' and no class can contain.
+/// A character that neither nftables nor classes allow in names.
 const MARKER: char = '#';
 
-/// Letters of a class that get into a name; nftables takes 128 altogether.
+/// The number of characters of a class in a name; nftables allows 128 in total.
 const LONGEST: usize = 24;
 
-/// What stands in names for a rule without one until [`settle`].
+/// Returns the name of a rule without one until [`settle`] replaces it.
 pub(crate) fn provisional(rule: &PolicyRule) -> String {
     let class = rule.class.as_ref().map_or("code", |class| &class.value);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
@@ -29,7 +28,7 @@ pub(crate) fn provisional(rule: &PolicyRule) -> String {
     format!("{class}{MARKER}{}{MARKER}", rule.span.start)
 }
 
-/// Puts names made of the rules' contents in place of provisional ones.
+/// Replaces provisional names by names that depend on the contents of the rules.
 pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
     let settled = Settled::of(chains);
     let put = |text: &mut String| settled.put(text);
@@ -52,21 +51,20 @@ pub(crate) fn settle(chains: &mut [Chain], sets: &mut [Set]) {
     }
 }
 
-/// Where a rule begins in the policy, and its class: what is in its
-/// provisional name.
+/// The parts of a provisional name: the offset of the rule in the policy, and its class.
 type Token = (usize, String);
 
-/// The names that rules get.
+/// The final names of rules.
 struct Settled(BTreeMap<Token, String>);
 
 impl Settled {
-    /// Names by content, given in the order of the policy's rules.
+    /// Calculates names from contents, in the order of the policy's rules.
     fn of(chains: &[Chain]) -> Self {
         let mut contents: BTreeMap<Token, Digest> = BTreeMap::new();
         for rule in chains.iter().flat_map(|chain| &chain.rules) {
             let counter = rule.counter.as_deref().unwrap_or_default();
             if let Some((label, position, _)) = divided(counter) {
-                // What stands before the class is the direction.
+                // The label begins with the direction.
                 let class = label.split_once('_').map_or(label, |(_, class)| class);
                 let token = (position, class.to_owned());
                 digest_rule(contents.entry(token).or_default(), rule);
@@ -100,15 +98,15 @@ impl Settled {
     }
 }
 
-/// A name with a provisional part: what stands before the rule's place, the
-/// place, and what stands after it.
+/// Splits a name with a provisional part: the text before it, the offset of the rule, and the
+/// text after it.
 fn divided(text: &str) -> Option<(&str, usize, &str)> {
     let (label, rest) = text.split_once(MARKER)?;
     let (position, rest) = rest.split_once(MARKER)?;
     Some((label, position.parse().ok()?, rest))
 }
 
-/// Adds what a rule asks for, without names and without the numbers of
+/// Adds the conditions and effects of a rule to a checksum, without names and numbers of
 /// decisions.
 fn digest_rule(digest: &mut Digest, rule: &Rule) {
     let verdict = match &rule.verdict {
@@ -121,11 +119,11 @@ fn digest_rule(digest: &mut Digest, rule: &Rule) {
     let mark = |effect: &&Effect| matches!(effect, Effect::ConnectionMark { .. });
     let effects = rule.effects.iter().filter(|effect| !mark(effect));
     let effects: Vec<&Effect> = effects.collect();
-    // A digest takes whatever is written to it.
+    // Writing to a checksum cannot fail.
     let _ = write!(digest, "{matches:?}{effects:?}{verdict:?}");
 }
 
-/// A match without the name of the set that it counts in.
+/// Returns a match without the name of its set.
 fn unnamed(one: &Match) -> Cow<'_, Match> {
     match one {
         Match::Meter(meter) => Cow::Owned(Match::Meter(Meter {
@@ -136,7 +134,7 @@ fn unnamed(one: &Match) -> Cow<'_, Match> {
     }
 }
 
-/// A digest of a text that is written to it piece by piece.
+/// A checksum of a text that is written piece by piece.
 struct Digest(u64);
 
 impl Default for Digest {
@@ -153,17 +151,17 @@ impl Write for Digest {
 }
 
 impl Digest {
-    /// Six hexadecimal digits of it, folded.
+    /// Folds the checksum to six hexadecimal digits.
     fn text(&self) -> String {
         let hash = self.0;
         format!("{:06x}", (hash ^ (hash >> 24) ^ (hash >> 48)) & 0x00ff_ffff)
     }
 }
 
-/// Six hexadecimal digits of a text.
+/// Returns six hexadecimal digits for a text.
 pub(crate) fn digest(text: &str) -> String {
     let mut digest = Digest::default();
-    // It takes whatever is written to it.
+    // Writing to a checksum cannot fail.
     let _ = digest.write_str(text);
     digest.text()
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that lead packets of a divided class to the part of their host.
+//! The rules that assign packets of a divided class to the part of their host.
 //!
-//! They stand behind the scheme, which knows whole classes only: it writes the
-//! class of hosts that belong to no part. For each divided class and IP version
-//! there is one rule: a packet that has that class now gets the one that a map
-//! has for its inside host's address. One look-up serves any number of hosts;
-//! what is in no part keeps its class.
+//! They follow the policy's rules, which know only whole classes and write the class of hosts
+//! without a part. For each divided class and IP version there is one rule. It looks up the
+//! inside host's address in a map and sets the class found there. A single lookup serves any
+//! number of hosts; packets of hosts in no part keep their class.
 
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::Parent;
@@ -17,7 +16,7 @@ use weirgate_state::{
 use weirgate_units::Arrange as _;
 use weirgate_units::Handle;
 
-/// The rules of a direction, and the maps that they use added to the sets.
+/// Returns the rules of a direction, and adds the maps that they use to the sets.
 pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {
     let direction = scheduler.direction;
     let mut out = Vec::new();
@@ -70,8 +69,8 @@ fn origin(parent: &Parent) -> Origin {
     )
 }
 
-/// Addresses of one version with their class, apart from each other: what is
-/// written first holds.
+/// Returns disjoint ranges of addresses of one IP version with their classes. Earlier members
+/// take precedence.
 pub(crate) fn ranges(
     members: &[(Prefix, Handle)],
     version: IpVersion,
@@ -80,7 +79,7 @@ pub(crate) fn ranges(
     let own = |prefix: &Prefix| prefix.is_v4() == (version == IpVersion::V4);
     for (prefix, class) in members.iter().filter(|member| own(&member.0)) {
         let (from, to) = span(*prefix);
-        // What is left of it between those before.
+        // The parts of the range that earlier members leave.
         let mut pieces = vec![(from, to)];
         let met = |taken: &&(u128, u128, Handle)| taken.0 <= to && from <= taken.1;
         for &(taken_from, taken_to, _) in out.iter().filter(met) {
@@ -95,7 +94,7 @@ pub(crate) fn ranges(
     out
 }
 
-/// What remains of a range without another.
+/// Returns the parts of a range outside another one.
 fn without((from, to): (u128, u128), (first, last): (u128, u128)) -> Vec<(u128, u128)> {
     if last < from || to < first {
         return vec![(from, to)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rule of the policy as rules of a chain: one for each way to fulfil it.
+//! Translates a rule of the policy to rules of a chain: one for each way to fulfil it.
 
 use crate::classify::condition::{self, guard};
 use crate::classify::{Writer, naming, segments};
@@ -13,7 +13,7 @@ use weirgate_state::{
 use weirgate_units::Dscp;
 
 impl Writer<'_> {
-    /// One rule as those of a chain.
+    /// Translates one rule.
     pub(super) fn rule(&mut self, rule: &PolicyRule, out: &mut Vec<Rule>) {
         let direction = self.scheduler.direction;
         let keep = rule.keep.is_some().then(|| {
@@ -27,7 +27,7 @@ impl Writer<'_> {
         let member = match &rule.class {
             Some(class) => match self.scheduler.named(&class.value) {
                 Some(member) => Some(member),
-                // A kept decision whose class is of the other direction.
+                // The rule keeps a decision, and its class does not exist in this direction.
                 None => return,
             },
             None => None,
@@ -84,7 +84,7 @@ impl Writer<'_> {
                 &body,
             ));
         }
-        // Alternatives of services may overlap, and each packet counts once.
+        // Services may overlap, so return after the first match to count each packet once.
         if rule.services.len() > 1 && !rule.last {
             for one in &mut own {
                 if one.verdict == RuleVerdict::Continue {
@@ -110,7 +110,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Every way to fulfil a rule: matches, and those that come last.
+    /// Returns every way to fulfil a rule: its matches, and those that must be evaluated last.
     pub(super) fn alternatives(
         &mut self,
         rule: &PolicyRule,
@@ -134,7 +134,7 @@ impl Writer<'_> {
                 || condition::needs_tracking(&rule.when)
                 || service.is_some_and(condition::needs_tracking);
             if !self.tracked && needs {
-                // Reported by `check`.
+                // `check` reports it.
                 continue;
             }
             let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
@@ -149,9 +149,9 @@ impl Writer<'_> {
                 for time in &times {
                     let mut matches = [matches.clone(), time.clone()].concat();
                     if let (Some(value), Some(field)) = (decision, self.decisions) {
-                        // The kept decision has matched already, once. Of two
-                        // decisions, the one that decides the class stays: the
-                        // later where rules re-mark.
+                        // Packets with the kept decision have already matched an earlier rule.
+                        // Of two decisions, the one that determines the class is kept: the later
+                        // one where rules re-mark.
                         matches.push(if rule.last {
                             Match::one(field, value.into()).negated()
                         } else {
@@ -166,7 +166,7 @@ impl Writer<'_> {
                     if let Some(Count::Connections(_)) =
                         rule.meter.as_ref().map(|meter| counted(&meter.value))
                     {
-                        // nftables drops what it cannot count.
+                        // nftables drops packets that it cannot count.
                         let mask = INVALID | UNTRACKED;
                         matches.push(Match::one(Field::ConnectionState { mask }, 0));
                     }
@@ -196,7 +196,7 @@ impl Writer<'_> {
             Per::Local if local_is_source => (Field::Source(version), name.to_owned()),
             Per::Remote if !local_is_source => (Field::Source(version), name.to_owned()),
             Per::Local | Per::Remote => (Field::Destination(version), name.to_owned()),
-            // Of both versions together, so one set serves both.
+            // One set contains connections of both IP versions.
             Per::Connection => (Field::ConnectionId, name.replacen(['4', '6'], "", 1)),
             Per::All => (Field::Mark { mask: 0 }, name.replacen(['4', '6'], "", 1)),
         };
@@ -221,7 +221,7 @@ impl Writer<'_> {
     }
 }
 
-/// Bits of a packet's state (`NF_CT_STATE_BIT`) where it has no connection.
+/// Bits of a packet's state without a connection (`NF_CT_STATE_BIT`).
 const INVALID: u32 = 1;
 const UNTRACKED: u32 = 64;
 
@@ -233,8 +233,8 @@ fn counted(meter: &PolicyMeter) -> Count {
     }
 }
 
-/// The rule with these matches; one for each version where it writes a code
-/// point and the matches name none.
+/// Returns the rule with these matches. If it sets a code point and the matches name no IP
+/// version, there is one rule for each version.
 fn with_dscp(matches: Vec<Match>, dscp: Option<Dscp>, body: &Rule) -> Vec<Rule> {
     let Some(dscp) = dscp else {
         return vec![Rule {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Smaller TCP segments upstream, where one full packet would hold the link for
+//! Reduces the size of upstream TCP segments where one full packet would occupy the link for
 //! longer than the `delay` of a class allows.
 //!
-//! A packet in transmission cannot be called back, so on a slow line the only
-//! way to a short wait is shorter packets. How long TCP's upstream packets are
-//! is what the far end says in the SYN or SYN-ACK that it sends, so that is
-//! lowered in packets from outside; a lower value stays. UDP, QUIC among it,
-//! knows no such thing: the bounds that `check` prints stay those of full
+//! A transmission cannot be interrupted, so on a slow line only shorter packets give a short
+//! wait. The size of upstream TCP segments is limited by the MSS that the far end announces in
+//! its SYN or SYN-ACK. It is therefore reduced in packets from outside; a lower value stays.
+//! UDP, including QUIC, has no equivalent: the bounds that `check` prints remain those of full
 //! packets.
 
 use crate::codes;
@@ -17,10 +16,10 @@ use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, TCP};
 use weirgate_units::{Rate, Span};
 
-/// SYN of the flags in a TCP header's 14th byte.
+/// The SYN flag in the 14th byte of a TCP header.
 const SYN: u8 = 2;
 
-/// IP and TCP headers without options.
+/// Returns the bytes of IP and TCP headers without options.
 const fn headers(version: IpVersion) -> u32 {
     match version {
         IpVersion::V4 => 40,
@@ -28,7 +27,7 @@ const fn headers(version: IpVersion) -> u32 {
     }
 }
 
-/// The least segment that a host must take: RFC 9293 section 3.7.1 and, for the
+/// Returns the smallest segment that a host must accept: RFC 9293 section 3.7.1 and, for the
 /// minimum MTU of IPv6, RFC 8200 section 5.
 const fn floor(version: IpVersion) -> u32 {
     match version {
@@ -37,16 +36,16 @@ const fn floor(version: IpVersion) -> u32 {
     }
 }
 
-/// A class's `delay` and what it takes.
+/// The `delay` of a class and the packet size that it requires.
 pub(crate) struct Lowered<'a> {
     pub(crate) class: &'a Class,
     pub(crate) delay: &'a Value<Span>,
-    /// The IP packet that keeps to it, in bytes; below the floors it may be.
+    /// The IP packet that meets the delay, in bytes; it may be below the minimum segment.
     packet: u32,
 }
 
 impl Lowered<'_> {
-    /// Payload of the segments of a version.
+    /// Returns the MSS for an IP version.
     fn segment(&self, version: IpVersion) -> u32 {
         self.packet
             .saturating_sub(headers(version))
@@ -54,8 +53,8 @@ impl Lowered<'_> {
     }
 }
 
-/// The class whose `delay` takes the smallest packets upstream, where a full
-/// one is too long for it.
+/// Returns the class whose `delay` requires the smallest packets upstream, if a full packet
+/// takes too long for it.
 pub(crate) fn lowered(policy: &Policy, gate: Rate) -> Option<Lowered<'_>> {
     let classes = policy.classes_of(Direction::Up);
     let asked = classes.filter_map(|class| Some((class, class.delay.as_ref()?)));
@@ -75,7 +74,7 @@ pub(crate) fn lowered(policy: &Policy, gate: Rate) -> Option<Lowered<'_>> {
     })
 }
 
-/// The rules at the head of the downstream chain.
+/// Returns the rules at the head of the downstream chain.
 pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
     let found = match (direction, policy.gate(Direction::Up)) {
         (Direction::Down, Some(gate)) => lowered(policy, gate),
@@ -107,8 +106,8 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
     IpVersion::BOTH.map(rule).to_vec()
 }
 
-/// Before a rule that states a segment: the same for the packets of it that
-/// say how large segments may be. What goes upstream says it for what comes.
+/// Returns the rules before a rule that states a segment size. They apply the limit to those of
+/// its packets that announce an MSS. An MSS in upstream packets limits downstream segments.
 pub(crate) fn stated(
     rule: &PolicyRule,
     alternatives: &[(Vec<Match>, Vec<Match>)],
@@ -161,7 +160,7 @@ pub(crate) fn stated(
         .collect()
 }
 
-/// What is lowered, in words; for a report.
+/// Describes the reduction for a report.
 pub(crate) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
     if scheduler.direction != Direction::Up {
         return None;
@@ -192,7 +191,7 @@ pub(crate) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
     ))
 }
 
-/// What cannot be done.
+/// Reports delays that smaller segments cannot meet.
 pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
     let Some(lowered) = policy
         .gate(Direction::Up)

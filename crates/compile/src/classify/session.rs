@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets in sessions of PPPoE that pass a bridge: each chain has a copy for
-//! IPv4 and one for IPv6, whose rules look behind PPPoE's header
-//! ([`Frame::Session`]), and the chains with a hook or a switch hand such packets
-//! over to theirs. So a packet runs through one copy only, and counters, meters,
-//! lists and switches are those of the rules that were copied.
+//! PPPoE sessions that pass a bridge. Each chain has a copy for IPv4 and one for IPv6, whose
+//! rules look behind the PPPoE header ([`Frame::Session`]). Chains with a hook or a switch hand
+//! packets of sessions over to these copies. A packet thus traverses only one copy. Counters,
+//! meters, lists and switches are those of the original rules.
 
 use crate::scheduler::Scheduler;
 use std::collections::BTreeSet;
@@ -17,11 +16,11 @@ use weirgate_state::{
 use crate::classify::segments;
 use crate::codes;
 
-/// PPP's numbers of protocols that control the link or a network protocol
-/// (RFC 1661 section 2): LCP, IPCP, IPV6CP.
+/// The numbers of PPP protocols that control the link or a network protocol (RFC 1661 section
+/// 2): LCP, IPCP, IPV6CP.
 const CONTROL: (u128, u128) = (0x8000, 0xffff);
 
-/// PPP's number of IPv4 (RFC 1332 section 2) and of IPv6 (RFC 5072 section 2).
+/// Returns the PPP protocol number of IPv4 (RFC 1332 section 2) or of IPv6 (RFC 5072 section 2).
 const fn number(version: IpVersion) -> u128 {
     match version {
         IpVersion::V4 => 0x0021,
@@ -29,7 +28,7 @@ const fn number(version: IpVersion) -> u128 {
     }
 }
 
-/// A packet of a session whose protocol is one of these.
+/// Returns matches for packets of a session with one of these PPP protocols.
 pub(crate) fn carries((from, to): (u128, u128)) -> Vec<Match> {
     vec![
         Match::one(Field::EtherType, PPPOE_SESSION.into()),
@@ -37,7 +36,7 @@ pub(crate) fn carries((from, to): (u128, u128)) -> Vec<Match> {
     ]
 }
 
-/// What keeps sessions up.
+/// Returns matches for packets that keep sessions up.
 pub(crate) fn control() -> Vec<Match> {
     carries(CONTROL)
 }
@@ -83,14 +82,14 @@ pub(crate) fn add(
     }
 }
 
-/// Whether code points are others by the time rules look at them.
+/// Returns whether code points are changed before rules read them.
 fn rewritten(policy: &Policy, direction: Direction) -> bool {
     policy.dscp.as_ref().is_some_and(|dscp| {
         !dscp.map.is_empty() || dscp.distrust.is_some_and(|some| some.contains(direction))
     })
 }
 
-/// The upper layer's header is the next one.
+/// Returns a match for packets whose next header is that of the upper layer.
 fn beyond_extensions() -> Match {
     Match::within(Field::Protocol, EXTENSION_HEADERS).negated()
 }
@@ -98,7 +97,7 @@ fn beyond_extensions() -> Match {
 struct Copying {
     /// The chains that are copied under another name.
     called: BTreeSet<String>,
-    /// Whether code points are written before rules look at them.
+    /// Whether code points are changed before rules read them.
     rewritten: bool,
 }
 
@@ -117,8 +116,8 @@ impl Copying {
         }
     }
 
-    /// The same rule for sessions that carry a version; `None` where it is about
-    /// other packets or does what cannot be done there.
+    /// Returns a copy of a rule for sessions that carry an IP version; `None` if it concerns
+    /// other packets, or has an effect that is impossible there.
     fn rule(&self, rule: &Rule, version: IpVersion) -> Option<Rule> {
         let mut rule = rule.clone();
         let own = Match::version_is(version);
@@ -153,8 +152,8 @@ impl Copying {
     }
 }
 
-/// What must hold for these matches to find what they look for at its fixed
-/// place.
+/// Returns a match that must apply so that the fields of these matches are at their fixed
+/// offsets.
 fn guard(matches: &[Match], version: IpVersion) -> Option<Match> {
     let upper = |one: &Match| {
         let ports = matches!(
@@ -167,7 +166,7 @@ fn guard(matches: &[Match], version: IpVersion) -> Option<Match> {
     let looks = matches.iter().any(upper);
     match version {
         IpVersion::V4 => looks.then(|| Match::one(Field::Shape, Field::PLAIN_SHAPE.into())),
-        // A stated protocol is no extension.
+        // A stated protocol is not an extension header.
         IpVersion::V6 => {
             let stated = matches.iter().any(Match::names_protocol);
             let asks = looks || matches.iter().any(protocol);
@@ -176,7 +175,7 @@ fn guard(matches: &[Match], version: IpVersion) -> Option<Match> {
     }
 }
 
-/// What a policy asks for that is not done in sessions.
+/// Reports what a policy asks for that is not done in sessions.
 pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
     let rules = || policy.rules.iter();
     let hint = "with PPPoE, do that on the router that terminates the session";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kit's shaper as an engine: the classes of a scheduler behind one gate,
-//! each with a discipline of the kit as its queue.
+//! The kit's shaper as an engine: the classes of a scheduler behind one gate, with a discipline
+//! of the kit as the queue of each.
 //!
-//! It serves as the tree does: guarantees first, by priority, then the rest by
-//! priority and among equals in proportion to guarantees, one packet at a time.
-//! So the bounds that `bounds` derives hold for it, with the same credit. Which
-//! discipline stands for which of the kernel's queues is decided in [`queue`]; one
-//! that a class names itself is taken as it is stated ([`completed`]).
+//! It serves classes like the tree: guarantees first, by priority, then the excess by priority,
+//! and among equals in proportion to guarantees, one packet at a time. The bounds that `bounds`
+//! derives therefore apply, with the same credit. [`queue`] selects the discipline that replaces
+//! each of the kernel's queues; a discipline that a class names is used as stated
+//! ([`completed`]).
 
 use crate::engine;
 use crate::engine::wire;
@@ -18,37 +18,37 @@ use weirgate_state::{Kit, KitClass, KitProgram, KitSetting, Origin, Qdisc, Qdisc
 use weirgate_units::Arrange as _;
 use weirgate_units::Span;
 
-/// `AQM_ONE` (aqm/include/aqm.h): what a ratio of one is.
+/// The ratio 1 in fixed point: `AQM_ONE` (aqm/include/aqm.h).
 const ONE: u64 = 1 << 32;
 
-/// Bytes are counted on the wire: `measure` of drop tail, and of RED.
+/// The value of `measure` for bytes on the wire, of drop tail and of RED.
 const DROPTAIL_ON_WIRE: u64 = 1;
 const RED_ON_WIRE: u64 = 2;
 
-/// The target of the kit's PIE where nothing is set (`aqm/pie.c`).
+/// The default target of the kit's PIE (`aqm/pie.c`).
 const PIE_TARGET: Span = Span::from_millis(15);
 
-/// The kit's discipline with a queue for L4S (`aqm/dualpi2.c`).
+/// The discipline of the kit with a queue for L4S (`aqm/dualpi2.c`).
 pub(crate) const DUAL: &str = "dualpi2";
 
-/// From this delay on ECT(1) packets are marked (RFC 9332 section 4.1.2), unless the
-/// link needs longer for [`FEWEST`].
+/// The delay from which ECT(1) packets are marked (RFC 9332 section 4.1.2), unless the link
+/// needs longer for [`FEWEST`].
 const SHALLOW: Span = Span::from_millis(1);
 
-/// Full packets whose time a mark by delay allows in the queue of L4S: the one that
-/// waits, and one on the line before it (`step_packets` of `aqm/dualpi2.c`).
+/// The number of full packets whose time the L4S queue must allow before it marks by delay: the
+/// packet itself, and one on the line before it (`step_packets` of `aqm/dualpi2.c`).
 const FEWEST: u64 = 2;
 
 /// `ce_threshold_for` of `aqm/fq_codel.c`.
 const THRESHOLD_FOR_L4S: u64 = 1;
 
-/// What dualpi2 holds, in time, and in packets at least and at most: as many as it may
-/// hold where nobody says how many (`aqm/dualpi2.c`).
+/// The limit of dualpi2 in time, and its smallest and largest value in packets; the latter is
+/// its default (`aqm/dualpi2.c`).
 const DUAL_HOLDS: Span = Span::from_millis(250);
 const DUAL_LEAST: u64 = 100;
 const DUAL_MOST: u64 = 10_000;
 
-/// What of a policy the kit's shaper cannot do, and what would let it.
+/// Returns what the kit's shaper lacks for a policy, and how to change the policy.
 #[must_use]
 pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
@@ -121,7 +121,7 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     })
 }
 
-/// The shaper at the root of a direction's device.
+/// Returns the shaper at the root of a direction's device.
 pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let link = &policy.link;
     let layer = &link.layer.value;
@@ -161,7 +161,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     }
 }
 
-/// The program that a class's discipline needs, where it is not of the kit.
+/// Returns the program for a class's discipline, if that is not part of the kit.
 fn own_program(class: &KitClass) -> Option<KitProgram> {
     let name = &class.discipline;
     if Discipline::named(name).is_some() {
@@ -171,8 +171,8 @@ fn own_program(class: &KitClass) -> Option<KitProgram> {
     Some(KitProgram::new(name, own.shaper_number()))
 }
 
-/// Whether a class's discipline marks, by its explicit parameters and its
-/// defaults.
+/// Returns whether a class's discipline marks, with its explicit parameters and the defaults of
+/// the others.
 fn marks(class: &KitClass) -> bool {
     let Some(discipline) = Discipline::any_named(&class.discipline) else {
         return false;
@@ -220,9 +220,8 @@ fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> KitClass {
     }
 }
 
-/// The discipline that stands for a class's queue, and the explicit values of its
-/// parameters: the tree's own values, with bytes on the wire. `mtu` is in the
-/// device's bytes.
+/// Returns the discipline for a class's queue, and the explicit values of its parameters. They
+/// are the tree's values, with bytes on the wire. `mtu` is in bytes as the device counts them.
 fn queue(
     scheduler: &Scheduler,
     member: &Member,
@@ -256,20 +255,19 @@ fn queue(
                 ("ecn", u64::from(own.ecn)),
                 ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
             ];
-            // What is left out is one MTU, as the device counts.
+            // The default is one MTU, as the device counts.
             let quantum = stated.map(|bytes| ("quantum_bytes", u64::from(bytes.min(1 << 20))));
             settings.extend(quantum);
             settings.extend(own.ce_threshold.into_iter().flat_map(shallow));
             ("fq_codel", settings)
         }
-        // Refused before (`misfit`), so that this is never written.
+        // `misfit` has reported these, so the result is not used.
         _ => ("fq_codel", Vec::new()),
     }
 }
 
-/// A discipline's parameters as a policy states them, and of the others those
-/// that this link needs to be otherwise than in the discipline's table: targets
-/// that a full packet alone does not exceed.
+/// Returns the parameters that a policy states for a discipline, and further ones whose defaults
+/// do not suit this link: targets must allow for a full packet.
 fn completed(
     own: &KitQueue,
     scheduler: &Scheduler,
@@ -288,7 +286,7 @@ fn completed(
             ("interval_ns", interval.as_nanos()),
             ("mtu_bytes", no_queue(mtu, scheduler.full_packet)),
         ],
-        // Its base probability is PIE's, with the same target (RFC 9332 appendix A.1).
+        // Its base probability is that of PIE, with the same target (RFC 9332 appendix A.1).
         DUAL => vec![
             ("limit_packets", dual_limit(scheduler)),
             ("target_ns", target.max(PIE_TARGET).as_nanos()),
@@ -312,15 +310,15 @@ fn completed(
     all
 }
 
-/// The delay from which the dual queue of a class marks ECT(1). Beside others, a class
-/// gets its packets at the rate that it is guaranteed: a shorter step than two of them
-/// would mark them all, and L4S senders would leave the guarantee to the others.
+/// Returns the delay from which the dual queue of a class marks ECT(1). Beside other classes, a
+/// class receives packets at its guaranteed rate. If the step were shorter than two packets at
+/// that rate, all would be marked, and L4S senders would leave their guarantee to others.
 pub(crate) fn step(scheduler: &Scheduler, member: &Member) -> Span {
     let packets = u64::from(scheduler.full_packet) * FEWEST;
     SHALLOW.max(bounds::time(packets, member.class.rate))
 }
 
-/// fq_codel's threshold for ECT(1), in the kit's words.
+/// Returns the parameters for fq_codel's ECT(1) threshold.
 fn shallow(threshold: Span) -> [(&'static str, u64); 2] {
     [
         ("ce_threshold_ns", threshold.as_nanos()),
@@ -328,30 +326,29 @@ fn shallow(threshold: Span) -> [(&'static str, u64); 2] {
     ]
 }
 
-/// What both queues of dualpi2 hold: a quarter of a second of the gate in full packets
-/// (`limit` of RFC 9332 appendix A.1), and enough small ones on a slow link.
+/// Returns the limit of both queues of dualpi2: a quarter of a second of full packets at the
+/// gate's rate (`limit` of RFC 9332 appendix A.1), and enough small ones on a slow link.
 fn dual_limit(scheduler: &Scheduler) -> u64 {
     let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
     (DUAL_HOLDS.as_nanos() / packet.as_nanos().max(1)).clamp(DUAL_LEAST, DUAL_MOST)
 }
 
-/// The packets of a queue whose packets leave in the order in which they came,
-/// where that is known; 0 where it is not.
+/// Returns the limit in packets of a first-in first-out queue, or 0 if it is unknown.
 pub(crate) fn packets_held(own: &KitQueue) -> u64 {
     let explicit = own.value("limit_packets");
     match own.discipline {
         "droptail" => explicit.unwrap_or(0),
-        // The defaults of their tables.
+        // The defaults in their tables of parameters.
         "codel" | "pie" | "fuzzy" => explicit.unwrap_or(1_000),
         _ => 0,
     }
 }
 
-/// `measure` of queues that are counted on the wire (aqm/include/red.h).
+/// The value of `measure` for queues that are counted on the wire (aqm/include/red.h).
 const ON_WIRE: u64 = 2;
 
-/// The bytes on the wire of such a queue, where they are known; 0 where not.
-/// Counted otherwise than on the wire, small packets may take far more.
+/// Returns the limit in bytes on the wire of such a queue, or 0 if it is unknown. If it is
+/// counted in other bytes, small packets may take far more on the wire.
 pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
     match (own.discipline, own.value("measure")) {
         ("red" | "ared" | "wred", Some(ON_WIRE)) | ("drt", _) => {
@@ -361,15 +358,14 @@ pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
     }
 }
 
-/// Whether packets leave such a queue in the order in which they came. All of
-/// its disciplines give a packet whenever they have one. Of one's own it is not known.
+/// Returns whether packets leave the queue in the order of arrival. All disciplines of the kit
+/// are work-conserving; nothing is known about a user's own.
 pub(crate) fn in_order(own: &KitQueue) -> bool {
     Discipline::named(own.discipline).is_some()
         && !matches!(own.discipline, DUAL | "fq_codel" | "mered" | "meredt")
 }
 
-/// Why nothing bounds how long a packet may wait in such a queue when it is full;
-/// nothing where something does.
+/// Explains why the wait in a full queue has no bound; returns `None` if it has one.
 pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
     if packets_held(own) > 0 || bytes_held(own) > 0 {
         return None;
@@ -397,7 +393,7 @@ pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
     })
 }
 
-/// In words, for a report.
+/// Describes the queue for a report.
 pub(crate) fn described(own: &KitQueue) -> String {
     if Discipline::named(own.discipline).is_none() {
         return format!("{}, a discipline of your own", own.discipline);
@@ -409,16 +405,16 @@ pub(crate) fn described(own: &KitQueue) -> String {
     }
 }
 
-/// What is no queue to CoDel, in the device's bytes. The kernel's takes one MTU
-/// for it and compares with that the bytes behind the tree's size table, which
-/// are those on the wire: there a single full packet of more is a queue.
+/// Returns the backlog that CoDel tolerates, in bytes as the device counts them. The kernel's
+/// CoDel tolerates one MTU. It compares that with bytes on the wire, as the tree's size table
+/// counts them, so that a single full packet can exceed it.
 fn no_queue(mtu: u32, full_packet: u32) -> u64 {
     let (mtu, wire) = (u64::from(mtu), u64::from(full_packet).max(1));
     (mtu * mtu / wire).clamp(1, mtu)
 }
 
-/// RED's parameters in the kit's words. The kernel's RED drops every packet
-/// above its upper threshold.
+/// Returns RED's parameters under the kit's names. Like the kernel's RED, it drops every packet
+/// above the upper threshold.
 fn red(own: &Red) -> Vec<(&'static str, u64)> {
     vec![
         ("limit_bytes", own.limit.as_bytes()),
@@ -439,8 +435,8 @@ fn red(own: &Red) -> Vec<(&'static str, u64)> {
 mod tests {
     use super::no_queue;
 
-    /// Of cells a full packet of 1,514 bytes takes 1,696: it is a queue there.
-    /// Where both counts are the same, it is none.
+    /// With ATM cells, a full packet of 1,514 bytes takes 1,696 bytes and exceeds the limit.
+    /// Where both counts are equal, it does not.
     #[test]
     fn a_full_packet_is_a_queue_behind_a_size_table() {
         assert_eq!(no_queue(1_514, 1_696), 1_351);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `l4s` of the link: which engine carries it, and which queue the default class has.
+//! Implements `l4s` of the link: selects the engine, and the queue of the default class.
 //!
-//! The kit's shaper gives the class two queues, coupled (`dualpi2`, RFC 9332). Only it
-//! can: a qdisc made of programs is a root, and Debian's kernels have no dualpi2 of
-//! their own. In the tree of HTB classes `fq_codel` keeps flows apart and marks those of
-//! L4S, which say so by ECT(1), at a shallow threshold. Cake has no such threshold.
+//! The kit's shaper gives the class two coupled queues (`dualpi2`, RFC 9332). No other engine
+//! can: a BPF qdisc must be a root, and Debian's kernels have no dualpi2. In the tree of HTB
+//! classes, `fq_codel` separates flows and marks those of L4S, identified by ECT(1), at a
+//! shallow threshold. cake has no such threshold.
 
 use crate::codes;
 use crate::engine::kit;
@@ -15,10 +15,10 @@ use weirgate_policy::{
 };
 use weirgate_state::Capabilities;
 
-/// Why a kernel has no kit.
+/// The reason why the kit cannot be used on a kernel.
 const NO_PROGRAMS: &str = "no qdiscs made of BPF programs";
 
-/// The policy with the engine and the queues that `l4s` asks for.
+/// Returns the policy with the engine and the queues that `l4s` needs.
 pub(crate) fn settled<'p>(
     policy: Cow<'p, Policy>,
     kernel: &Capabilities,
@@ -67,8 +67,8 @@ pub(crate) fn settled<'p>(
     Cow::Owned(settled)
 }
 
-/// The engine where the policy leaves it open: the kit's, unless something stands
-/// against it, which a note says.
+/// Returns the engine if the policy leaves it open: the kit's, unless something prevents it,
+/// which is reported as a note.
 fn chosen(
     policy: &Policy,
     kernel: &Capabilities,
@@ -96,7 +96,7 @@ fn chosen(
     Engine::Htb
 }
 
-/// What of a policy keeps it from the kit's shaper.
+/// Returns what prevents the kit's shaper for a policy.
 fn misfit(policy: &Policy) -> Option<String> {
     let filter = policy.link.ack_filter.as_ref();
     let asked = |value| matches!(value, AckFilter::On | AckFilter::Aggressive);
@@ -115,13 +115,13 @@ fn misfit(policy: &Policy) -> Option<String> {
     kit::misfit(policy).map(|(why, _)| why)
 }
 
-/// Whether a class without a queue of its own shares between hosts, by cake.
+/// Returns whether a class without a stated queue shares between hosts, by cake.
 fn by_hosts(class: &Class, link: Option<Fair>) -> bool {
     let own = class.fair.as_ref().map(|fair| fair.value);
     own.or(link).is_some_and(Fair::knows_hosts)
 }
 
-/// The queue of a default class that states none.
+/// Returns the queue of a default class that states none.
 fn own_queue(engine: Engine) -> Queue {
     if engine == Engine::Kit {
         Queue::Kit(KitQueue {
@@ -133,7 +133,7 @@ fn own_queue(engine: Engine) -> Queue {
     }
 }
 
-/// Reports a virtual queue that is not to mark anybody.
+/// Reports a virtual queue that is not allowed to mark.
 fn marks(policy: &Policy, problems: &Problems) {
     let ecn = policy.policing.as_ref().and_then(|own| own.ecn.as_ref());
     if let Some(ecn) = ecn.filter(|ecn| !ecn.value) {
@@ -146,7 +146,7 @@ fn marks(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Reports a default class whose queue knows no L4S.
+/// Reports a default class whose queue does not support L4S.
 fn check(class: &Class, link: Option<Fair>, problems: &Problems) {
     let name = &class.name.value;
     let knows = |queue: &Queue| match queue {
@@ -182,7 +182,7 @@ fn check(class: &Class, link: Option<Fair>, problems: &Problems) {
     }
 }
 
-/// Whether the engine is what `l4s` came to, and not stated.
+/// Returns whether `l4s` selected the engine, and not the policy.
 pub(crate) fn chose_engine(policy: &Policy) -> bool {
     let l4s = policy.link.low_latency();
     let engine = policy.link.engine.as_ref();
@@ -190,7 +190,7 @@ pub(crate) fn chose_engine(policy: &Policy) -> bool {
         .is_some_and(|(l4s, engine)| l4s.span == engine.span)
 }
 
-/// Why the tree has it: what keeps a policy from the kit's shaper.
+/// Explains why the tree is used instead of the kit's shaper.
 pub(crate) fn why_the_tree(policy: &Policy) -> String {
     misfit(policy).unwrap_or_else(|| format!("there are {NO_PROGRAMS}"))
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shapes a link: the HTB tree behind a gate, cake with its own shaper, the kit's shaper
-//! (`kit`), or the engine of rows (`rows`) if the policy requires it.
+//! The engines that shape a link. They are the HTB tree behind a gate, cake with its own shaper,
+//! the kit's shaper (`kit`), and the engine of rows (`rows`) if the policy requires it.
 //!
-//! The tree is the choice wherever the kernel has HTB, because it alone keeps
-//! guarantees, ceilings and priorities of classes and bounds waits. Cake fits a
-//! policy with one class, which leaves nothing to guarantee: it shares between
-//! hosts and flows and counts the same bytes on the wire (overhead, minimum,
-//! ATM, PTM). It is taken where the policy asks for it, or where there is no
+//! The tree is the default wherever the kernel has HTB. Only it keeps guarantees, ceilings and
+//! priorities of classes and bounds waits. cake suits a policy with one class, which has nothing
+//! to guarantee. It shares between hosts and flows and counts the same bytes on the wire
+//! (overhead, minimum, ATM, PTM). It is used if the policy asks for it, or if the kernel lacks
 //! HTB.
 
 pub(crate) mod kit;
@@ -30,8 +29,8 @@ use weirgate_state::{
 };
 use weirgate_units::Handle;
 
-/// The engine that is taken, never [`Engine::Auto`]. `kernel` is not known where
-/// only promises are asked for.
+/// Returns the engine to use, never [`Engine::Auto`]. `kernel` is `None` if only promises are
+/// calculated.
 pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
     match policy.link.engine.as_ref().map(|engine| engine.value) {
         Some(Engine::Cake) => Engine::Cake,
@@ -49,7 +48,7 @@ pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
     }
 }
 
-/// What of a policy cake cannot do, and what would let it.
+/// Returns what cake lacks for a policy, and how to change the policy.
 fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
     for direction in Direction::BOTH.into_iter().filter(shaped) {
@@ -103,8 +102,8 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     })
 }
 
-/// What of a policy neither cake nor the kit's shaper can do, and what would let
-/// them: `share` says why not that of a group.
+/// Returns what both cake and the kit's shaper lack for a policy, and how to change the policy.
+/// `share` explains the lack of shares for a group.
 pub(crate) fn only_a_tree_has(
     policy: &Policy,
     share: impl FnOnce(&str) -> String,
@@ -132,7 +131,7 @@ pub(crate) fn only_a_tree_has(
     })
 }
 
-/// Why the kit's shaper cannot be taken where it is asked for.
+/// Reports why the kit's shaper cannot be used if the policy asks for it.
 fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(engine) = &policy.link.engine else {
         return;
@@ -155,7 +154,7 @@ fn check_kit(policy: &Policy, kernel: &Capabilities, release: &str, problems: &P
     }
 }
 
-/// Why the engine that is asked for cannot be taken.
+/// Reports why the requested engine cannot be used.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     rows::check(policy, kernel, release, problems);
     if chosen(policy, Some(kernel)) == Engine::Rows {
@@ -200,7 +199,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
-/// An ACK filter that nothing would have.
+/// Reports an ACK filter that no queue would implement.
 pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let asks = |filter: &AckFilter| matches!(filter, AckFilter::On | AckFilter::Aggressive);
     let stated = policy.link.ack_filter.as_ref();
@@ -225,19 +224,20 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
     }
 }
 
-/// Whether acknowledgements are filtered upstream, at the root or in a class.
-/// `kernel` is not known where only promises are asked for.
+/// Returns whether acknowledgements are filtered upstream, at the root or in a class. `kernel`
+/// is `None` if only promises are calculated.
 pub(crate) fn filtered(policy: &Policy, kernel: Option<&Capabilities>) -> bool {
     let wanted = acks::filter(policy, Direction::Up) != CakeAckFilter::No;
     wanted && (chosen(policy, kernel) == Engine::Cake || acks::have_cake(policy))
 }
 
-/// Whether a class of the direction has cake as its queue.
+/// Returns whether a class of the direction has cake as its queue.
 fn queues_by_cake(policy: &Policy, direction: Direction) -> bool {
     acks::classes(policy, direction).iter().any(hosts::has_cake)
 }
 
-/// What shapes, and why, in a line; `chosen` says so where the link does not ask for it.
+/// Describes the engine and the reason in one line. `chosen` is that text if the policy leaves
+/// the engine open.
 pub(crate) fn reason(policy: &Policy, chosen: Option<String>) -> String {
     let asked = policy.link.engine.as_ref().map(|engine| engine.value);
     let mut text = chosen.unwrap_or_else(|| shaper(policy, asked));
@@ -286,7 +286,7 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
     }
 }
 
-/// cake at the root of a direction's device.
+/// Returns cake at the root of a direction's device.
 pub(crate) fn cake(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let link = &policy.link;
     let class = scheduler.members.first().map(|member| &member.class);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine of rows: classes as nodes of a tree below one gate, and the limits of
-//! hosts as caps, each of which holds for the host's leaves in all classes together.
+//! The engine of rows: classes are nodes of a tree below one gate. Limits of hosts are caps,
+//! each of which limits the sum of the host's leaves in all classes.
 //!
 //! ```text
 //! link                        ceiling = the gate
@@ -12,9 +12,9 @@
 //! cap of a host               ceiling = that limit
 //! ```
 //!
-//! So guarantees and priorities are the classes', as in the tree of HTB, and a host's
-//! limit holds beside them: where both bind, the host's more urgent classes have the
-//! limit first. What a host is guaranteed is not asked for by any policy.
+//! Guarantees and priorities belong to classes, as in the tree of HTB classes, and a host's
+//! limit applies in addition. If the limit is reached, the host's more urgent classes use it
+//! first. No policy can state a guarantee for a host.
 //!
 //! How long packets wait is derived in `scheduler::rows`.
 
@@ -36,14 +36,14 @@ use weirgate_state::{
 use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Inserted as _, Rate, Span};
 
-/// Packets that one leaf holds on slow links and on others, and that a host's holds: as
-/// the queues of the tree (`tree::leaf`).
+/// The limits of a leaf in packets, on slow links and on others, and that of a host's leaf; they
+/// equal those of the tree (`tree::leaf`).
 const SMALL: u32 = 1_024;
 const LARGE: u32 = 10_240;
 const OF_HOST: u32 = 1_000;
 
-/// The policy with this engine, where it leaves that open and asks for what no other
-/// has.
+/// Returns the policy with this engine, if the policy leaves the engine open and needs a feature
+/// that only this one has.
 pub(crate) fn settled<'p>(policy: Cow<'p, Policy>, kernel: &Capabilities) -> Cow<'p, Policy> {
     let stated = policy.link.engine.as_ref().map(|engine| engine.value);
     let open = matches!(stated, None | Some(Engine::Auto));
@@ -59,19 +59,19 @@ pub(crate) fn settled<'p>(policy: Cow<'p, Policy>, kernel: &Capabilities) -> Cow
     Cow::Owned(settled)
 }
 
-/// The first limit that only this engine holds.
+/// Returns the first limit that only this engine supports.
 pub(crate) fn needed(policy: &Policy) -> Option<&HostCap> {
     policy.caps.iter().find(|cap| cap.is_over_all())
 }
 
-/// Whether the engine is what such a limit came to, and not stated.
+/// Returns whether this limit selected the engine, and not the policy.
 pub(crate) fn was_chosen(policy: &Policy) -> bool {
     let engine = policy.link.engine.as_ref();
     let cap = needed(policy).zip(engine);
     cap.is_some_and(|(cap, engine)| cap.group.span == engine.span)
 }
 
-/// What of a policy this engine cannot do, and what would let it.
+/// Returns what this engine lacks for a policy, and how to change the policy.
 pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let shaped = |class: &&weirgate_policy::Class| {
         let mut directions = Direction::BOTH.into_iter();
@@ -128,7 +128,7 @@ pub(crate) fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     })
 }
 
-/// Whether a leaf can be such a queue.
+/// Returns whether a leaf supports this queue.
 fn fits(queue: &Queue) -> bool {
     let Queue::FqCodel(own) = queue else {
         return false;
@@ -140,7 +140,7 @@ fn fits(queue: &Queue) -> bool {
     rest == FqCodelQueue::default()
 }
 
-/// Why the engine that is asked for, or that a limit needs, cannot be taken.
+/// Reports why this engine cannot be used if the policy or a limit asks for it.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let release = kernel.lacking_programs(release);
     let without = || {
@@ -181,7 +181,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     );
 }
 
-/// The tree at the root of a direction's device.
+/// Returns the tree at the root of a direction's device.
 pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let link = &policy.link;
     let layer = &link.layer.value;
@@ -235,7 +235,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     }
 }
 
-/// What all nodes have in common.
+/// Returns a node with the properties that all nodes have in common.
 fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
     RowsNode {
         id,
@@ -254,8 +254,9 @@ fn node(id: Handle, role: RowsRole, line: u32, reason: String) -> RowsNode {
     }
 }
 
-/// A class whose hosts share it: a node that has all of the class's rates, and below it
-/// the leaf beside which hosts have theirs, in turns of a full packet.
+/// Returns the nodes of a class that is shared between hosts. The upper node has the rates of
+/// the class. Below it is the leaf beside which each host gets its own, in turns of a full
+/// packet.
 fn by_hosts(scheduler: &Scheduler, class: RowsNode, id: Handle) -> [RowsNode; 2] {
     let above = RowsNode {
         id,
@@ -276,7 +277,7 @@ fn by_hosts(scheduler: &Scheduler, class: RowsNode, id: Handle) -> [RowsNode; 2]
     [above, leaf]
 }
 
-/// A class with nodes below it.
+/// Returns a class that has children.
 fn whole(scheduler: &Scheduler, parent: &Parent) -> RowsNode {
     let class = &parent.class;
     let reason = parent.reason();
@@ -290,7 +291,7 @@ fn whole(scheduler: &Scheduler, parent: &Parent) -> RowsNode {
     }
 }
 
-/// A class, or what is left of a divided one, or a group's part.
+/// Returns a class, the rest of a divided class, or the part of a group.
 fn class(scheduler: &Scheduler, member: &Member, mtu: u32) -> RowsNode {
     let class = &member.class;
     let ceiling = (class.ceiling < scheduler.gate).then_some(class.ceiling);
@@ -339,7 +340,7 @@ fn burst(class: &SharedClass) -> u32 {
     u32::try_from(class.burst.as_bytes()).unwrap_or(u32::MAX)
 }
 
-/// A host with a limit, in one class.
+/// Returns the leaf of a host with a limit, in one class.
 fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost, mtu: u32) -> RowsNode {
     let ceiling = (host.ceil < parent.class.ceiling).then_some(host.ceil);
     let over_all = host.over_all.as_ref();
@@ -368,7 +369,7 @@ fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost, mtu: u32) -> 
     }
 }
 
-/// The limits of hosts over all classes, each once.
+/// Returns the limits of hosts over all classes, each once.
 fn caps(scheduler: &Scheduler) -> impl Iterator<Item = RowsNode> {
     let hosts = scheduler.parents.iter().flat_map(|parent| &parent.hosts);
     let limits = hosts.filter_map(|host| Some((host.over_all.as_ref()?, host.address)));
@@ -385,7 +386,7 @@ fn caps(scheduler: &Scheduler) -> impl Iterator<Item = RowsNode> {
     })
 }
 
-/// A class's queue in words.
+/// Describes the queue of a class for a report.
 pub(crate) fn described(member: &Member) -> String {
     let queues = "eight queues with CoDel";
     if member.class.fair.is_some_and(Fair::knows_hosts) {
@@ -400,8 +401,8 @@ pub(crate) fn described(member: &Member) -> String {
     queues.to_owned()
 }
 
-/// Turns of nodes directly below the link in proportion to guarantees, the smallest one
-/// full packet, as [`scheduler::of`] has them among leaves.
+/// Returns the quantum of a node directly below the link. Quanta are proportional to guarantees,
+/// and the smallest one is a full packet, as [`scheduler::of`] sets them among leaves.
 fn quantum(scheduler: &Scheduler, rate: Rate, priority: u8) -> u32 {
     let alone = scheduler.members.iter().filter(|one| one.parent.is_none());
     let alone = alone.map(|one| &one.class);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How BPF engines are configured to count bytes on the wire.
+//! The overhead and framing settings of BPF engines.
 
 use weirgate_linklayer::Framing;
 use weirgate_policy::Link;
 use weirgate_state::{CakeFraming, KitWire};
 
-/// What packets of a link cost, as its device counts them.
+/// Returns the settings for packets of a link, relative to the bytes that its device counts.
 pub(crate) fn of(link: &Link) -> KitWire {
     let layer = &link.layer.value;
     KitWire {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"` on a kernel: without the parts that the kernel lacks, and its description in
-//! words.
+//! Adapts `inbound = "auto"` to a kernel that lacks parts of it, and describes the result.
 
 use crate::codes;
 use crate::inbound::receive;
@@ -9,9 +8,10 @@ use weirgate_document::Problems;
 use weirgate_policy::{Automatic, Direction, Placement, Policy, Sharing, Windowed, in_kbit};
 use weirgate_state::Capabilities;
 
-/// The policy without what `inbound = "auto"` would choose and cannot be had: windows
-/// without cls_bpf, where the kernel takes no such programs, or for more classes than they
-/// tell apart; queues that charge what they drop without cake. What is left out is a note.
+/// Returns the policy without the parts of `inbound = "auto"` that are not available. Windows
+/// are omitted if the kernel lacks cls_bpf, if it rejects their programs, or if there are more
+/// classes than these distinguish. Queues that charge their drops are omitted without cake. Each
+/// omission is reported as a note.
 pub(crate) fn settled<'p>(
     policy: &'p Policy,
     kernel: &Capabilities,
@@ -86,7 +86,7 @@ pub(crate) fn settled<'p>(
     Cow::Owned(settled)
 }
 
-/// Takes back what was chosen; what the policy itself says of `[receive]` stays.
+/// Removes the windows that were chosen; settings that the policy states in `[receive]` stay.
 fn without_windows(policy: &mut Policy) {
     let inbound = &policy.link.inbound.span;
     let Some(receive) = &mut policy.receive else {
@@ -106,7 +106,7 @@ fn without_windows(policy: &mut Policy) {
     }
 }
 
-/// What was chosen and why, for people.
+/// Describes what was chosen, and why.
 pub(crate) fn note(policy: &Policy) -> Option<String> {
     let chosen = policy.link.automatic?;
     let link = &policy.link;
@@ -130,7 +130,7 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// Where it is queued, and why there.
+/// Describes where packets are queued, and why there.
 fn queued(policy: &Policy, chosen: Automatic) -> String {
     let link = &policy.link;
     let lan = link.lan.first().map(|lan| lan.value.to_string());
@@ -145,7 +145,7 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
     }
 }
 
-/// What its drops are charged to.
+/// Describes to which class drops are charged.
 fn charged(policy: &Policy, chosen: Automatic) -> &'static str {
     let engine = policy.link.engine.as_ref();
     if chosen.charges && !engine.is_some_and(|engine| engine.value.is_program()) {
@@ -156,7 +156,7 @@ fn charged(policy: &Policy, chosen: Automatic) -> &'static str {
     }
 }
 
-/// Who keeps to which windows, or why there are none.
+/// Describes which connections get limited windows, or why there are none.
 fn windowed(policy: &Policy, chosen: Automatic) -> String {
     let receive = policy.receive.as_ref();
     let rate = receive.and_then(|receive| receive.rate.as_ref());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic conditioners: which program a device gets for what enters it and for
-//! what leaves it.
+//! Traffic conditioners: the programs for packets that enter or leave a device.
 
 use crate::codes;
 use crate::scheduler;
@@ -15,11 +14,11 @@ use weirgate_state::{
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Size};
 
-/// Classes that one conditioner tells apart (`CONDITION_CLASSES`).
+/// The largest number of classes that one conditioner distinguishes (`CONDITION_CLASSES`).
 const MOST_CLASSES: usize = 8;
 
-/// The drop precedences of the four assured forwarding classes, a bit for each
-/// code point (RFC 2597 section 6): the second is yellow, the third red.
+/// The drop precedences of the four assured forwarding classes, as sets of code points (RFC 2597
+/// section 6): the second is yellow, the third red.
 const PRECEDENCE: [u64; 2] = [
     1 << 12 | 1 << 20 | 1 << 28 | 1 << 36,
     1 << 14 | 1 << 22 | 1 << 30 | 1 << 38,
@@ -97,8 +96,8 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
     }
 }
 
-/// The numbers of the classes that it is about: a divided class has one for
-/// each part.
+/// Returns the identifiers of the classes to which a conditioner applies; a divided class has
+/// one for each part.
 fn classes(policy: &Policy, wanted: &Wanted) -> Vec<Handle> {
     if wanted.classes.is_empty() {
         return Vec::new();
@@ -116,7 +115,7 @@ fn classes(policy: &Policy, wanted: &Wanted) -> Vec<Handle> {
     members.map(|member| member.id).collect()
 }
 
-/// What this kernel lacks for them, and what the program cannot do.
+/// Reports what this kernel lacks for them, and what the program cannot do.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(first) = policy.conditioners.first() else {
         return;
@@ -152,7 +151,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             ) => burst.as_bytes(),
             _ => full,
         };
-        // RFC 2697 and 2698 section 1 recommend as much.
+        // RFC 2697 and 2698 section 1 recommend at least this.
         if burst < full && wanted.actions[2] == ColourAction::Drop {
             problems.warning(
                 codes::CONDITIONER,
@@ -167,7 +166,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
-/// What is measured where, for people; a line for each.
+/// Describes each conditioner in one line.
 pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     policy
         .conditioners

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to packets from outside where they arrive: they get their connection's stored
-//! decision for the rules there, or they are held to a rate, here or at their senders.
+//! The treatment of arriving packets: they get their connection's stored decision for the rules
+//! there, or they are limited to a rate, here or at their senders.
 
 pub(crate) mod automatic;
 pub(crate) mod conditioner;
@@ -15,7 +15,7 @@ use weirgate_state::{
     Capabilities, DeviceName, Field, HookPrograms, Match, Origin, Payload, Table,
 };
 
-/// Whether kept decisions are written into the marks of packets that arrive.
+/// Returns whether kept decisions are copied to the marks of arriving packets.
 pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
     let by_ifb =
         policy.line_rate(Direction::Down).is_some() && policy.link.inbound.value == Inbound::Ifb;
@@ -23,7 +23,7 @@ pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
     by_ifb && kernel.restore_marks && kept
 }
 
-/// The programs at hooks that the tables rely on.
+/// Returns the programs at hooks on which the tables rely.
 pub(crate) fn hooks(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookPrograms> {
     let mut hooks = restoring(policy, tables);
     let payload = Some(Payload {

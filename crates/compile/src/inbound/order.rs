@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that change their class in order (`moves = "in-order"`): which
-//! devices get the programs for it.
+//! Changes the class of connections without reordering (`moves = "in-order"`): selects the
+//! devices that get the programs for it.
 //!
-//! They are at the device where a direction is shaped and its acknowledgements
-//! come in: the link's for the upstream, the LAN device for the downstream. What
-//! is shaped on an IFB is acknowledged elsewhere.
+//! They are at the device where a direction is shaped and its acknowledgements arrive: the
+//! link's device for the upstream, the LAN device for the downstream. Packets that are shaped on
+//! an IFB are acknowledged on another device.
 
 use crate::codes;
 use crate::engine;
@@ -33,7 +33,8 @@ pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms
     }
 }
 
-/// Where connections of a direction are kept in order; `None` where they are not.
+/// Returns the device where connections of a direction are kept in order; `None` if they are
+/// not.
 fn device(policy: &Policy, direction: Direction) -> Option<&DeviceName> {
     policy.line_rate(direction)?;
     match direction {
@@ -45,7 +46,7 @@ fn device(policy: &Policy, direction: Direction) -> Option<&DeviceName> {
     }
 }
 
-/// What this kernel lacks for it, and where it does nothing.
+/// Reports what this kernel lacks for it, and where it has no effect.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(moves) = policy.link.moves_in_order() else {
         return;
@@ -79,7 +80,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
-/// The same for whoever reads a direction's report.
+/// Returns a note for the report of a direction.
 pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
     policy.link.moves_in_order()?;
     device(policy, direction).map(|device| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What limits senders from the receiving side: the programs at the link's device, the chain that
-//! rejects datagrams, and the smaller MSS that is announced to senders outside.
+//! Limits senders from the receiving side: the programs at the link's device, the chain that
+//! rejects datagrams, and the smaller MSS that remote senders are told.
 
 use crate::codes;
 use crate::engine;
@@ -16,40 +16,40 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
-/// The name of the chain that refuses.
+/// The name of the chain that rejects datagrams.
 const REFUSED: &str = "refused";
 
-/// Classes that the programs tell apart (`WINDOW_CLASSES`).
+/// The largest number of classes that the programs distinguish (`WINDOW_CLASSES`).
 const MOST_CLASSES: usize = 15;
 
-/// What is measured where nothing is configured: Shah's 30 chunks of 100 ms (section
-/// 6.2), and two of his clock's 2 s in which nothing comes.
+/// The defaults of the rate measurement: Shah's 30 intervals of 100 ms (section 6.2), and an
+/// idle time of more than two periods of his clock, 2 s each.
 const CHUNK: Span = Span::from_millis(100);
 const CHUNKS: u32 = 30;
 const AGE: Span = Span::from_secs(5);
 
-/// A longer round trip than any but a satellite's.
+/// The default horizon, longer than any round trip except over a satellite.
 const HORIZON: Span = Span::from_secs(1);
-/// Ten full segments, which senders begin with (RFC 6928 section 2).
+/// The default initial window: ten full segments, with which senders start (RFC 6928 section 2).
 const INITIAL: Size = Size::bytes(14_600);
 
-/// Of ends of whom none is known: a short one, because segments for a longer one
-/// than there is hold nobody.
+/// The round trip to assume for unknown ends. It is short, because segments for too long a round
+/// trip would not limit anyone.
 const ROUND_TRIP: Span = Span::from_millis(20);
 
-/// How long a stream is shown losses, and how long it has to slow down then:
-/// some of the seconds in which a sender that listens does so.
+/// How long a stream is discarded, and how long it then has to slow down. A responsive sender
+/// does so within seconds.
 const DROP: Span = Span::from_secs(2);
 const WARN: Span = Span::from_secs(2);
 
-/// What a bucket lets through at once, as a time at its rate: what a jitter of a
-/// few packets needs.
+/// The default burst of a token bucket, as a time at its rate; it allows for a jitter of a few
+/// packets.
 const BURST: Span = Span::from_millis(100);
 
-/// SYN of the flags in a TCP header's 14th byte.
+/// The SYN flag in the 14th byte of a TCP header.
 const SYN: u8 = 2;
 
-/// The programs that choose receive windows, and why.
+/// Returns the programs that choose receive windows, and the reason.
 pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
     let receive = policy
         .receive
@@ -127,8 +127,8 @@ pub(crate) fn windows(policy: &Policy) -> Option<(Windows, Origin)> {
     Some((windows, origin))
 }
 
-/// What a sender may send at once: as much as it does anyway, where nothing else
-/// is configured. Shah's algorithms begin with what the receiver offers.
+/// Returns the default initial window: as much as a sender sends anyway. Shah's algorithms start
+/// with the receiver's own window.
 fn initial(receive: &Receive) -> Size {
     let ours = receive
         .algorithm
@@ -141,7 +141,7 @@ fn initial(receive: &Receive) -> Size {
     }
 }
 
-/// Whether a rate is shared by hosts: as it states, or as the link's queues are.
+/// Returns whether hosts share a rate: as the rate states, or else like the queues of the link.
 fn by_hosts(policy: &Policy, receive: &Receive) -> bool {
     let link = policy.link.fair.as_ref();
     receive.keeps_to_rates()
@@ -151,7 +151,7 @@ fn by_hosts(policy: &Policy, receive: &Receive) -> bool {
         )
 }
 
-/// To ends of whom no round trip is known, where segments are chosen by it.
+/// Returns the round trip to assume for unknown ends, if the segment size depends on it.
 fn round_trip(receive: &Receive) -> Span {
     let shares = receive.mss.as_ref();
     if shares.is_none_or(|segment| segment.value != Asked::Share) {
@@ -161,8 +161,8 @@ fn round_trip(receive: &Receive) -> Span {
     stated.map_or(ROUND_TRIP, |stated| stated.value)
 }
 
-/// Every number of the classes that have a rate of their own, or none at all: a
-/// divided class has one for each part.
+/// Returns the class identifiers with their rates, or nothing if no class has its own. A divided
+/// class has one for each part.
 fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
     let Some(scheduler) = scheduler::of(policy, Direction::Up, &Problems::default()) else {
         return Vec::new();
@@ -188,22 +188,22 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
     classes
 }
 
-/// Whether a member is a class of this name, or a part of one.
+/// Returns whether a member is the class with this name, or a part of it.
 fn is_of(scheduler: &Scheduler, member: &Member, name: &str) -> bool {
     let mut parents = scheduler.parents.iter();
     let whole = parents.find(|parent| Some(parent.id) == member.parent);
     member.class.name == name || whole.is_some_and(|whole| whole.class.name == name)
 }
 
-/// Whether the rate of all is one that `inbound = "auto"` chose.
+/// Returns whether `inbound = "auto"` chose the common rate.
 fn has_own_windows(policy: &Policy) -> bool {
     let automatic = policy.link.automatic;
     automatic.is_some_and(|chosen| chosen.has_windows())
 }
 
-/// With `inbound = "auto"` each class has the whole rate for itself: windows are for
-/// when one class fills the line, and where several do the queue gives each its own.
-/// One that is protected has none.
+/// Returns the rates for `inbound = "auto"`: each class has the whole rate. Windows are for the
+/// case that one class fills the line; if several do, the queue gives each its share. A
+/// protected class is not limited.
 fn apart(scheduler: &Scheduler, receive: &Receive, rate: Rate) -> Vec<(Handle, Rate)> {
     let own = |member: &Member| {
         let mut protected = receive.protect.iter();
@@ -221,13 +221,13 @@ fn apart(scheduler: &Scheduler, receive: &Receive, rate: Rate) -> Vec<(Handle, R
     }
 }
 
-/// Whether there are more classes and parts of classes than the programs tell apart.
+/// Returns whether there are more classes and parts of classes than the programs distinguish.
 pub(crate) fn has_too_many(policy: &Policy) -> bool {
     let receive = policy.receive.as_ref();
     receive.is_some_and(|receive| classes(policy, receive).len() > MOST_CLASSES)
 }
 
-/// The filter of datagrams, and why.
+/// Returns the filter of datagrams, and the reason.
 pub(crate) fn datagrams(policy: &Policy) -> Option<(Datagrams, Origin)> {
     let receive = policy.receive.as_ref()?;
     let udp = receive.udp.as_ref()?;
@@ -268,7 +268,8 @@ fn spared(receive: &Receive) -> SparedMark {
     })
 }
 
-/// The chain that tells the senders of refused streams that nobody listens.
+/// Returns the chain that rejects refused streams, so that their senders learn that no one
+/// listens.
 pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
     let (datagrams, origin) = datagrams(policy).filter(|(datagrams, _)| !datagrams.bucket)?;
     let mark = datagrams.refuse;
@@ -292,8 +293,8 @@ pub(crate) fn refusing(policy: &Policy) -> Option<Chain> {
     })
 }
 
-/// The rules that ask those outside for smaller segments, at the head of the
-/// upstream chain.
+/// Returns the rules at the head of the upstream chain that announce a smaller MSS to remote
+/// senders.
 pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
     let receive = policy.receive.as_ref();
     let segment = receive.and_then(|receive| receive.mss.as_ref());
@@ -322,11 +323,11 @@ pub(crate) fn segments(policy: &Policy, direction: Direction) -> Vec<Rule> {
     IpVersion::BOTH.map(rule).to_vec()
 }
 
-/// What happens to TCP and to datagrams from outside, for people.
+/// Describes the treatment of TCP and datagrams from outside.
 pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     let device = &policy.link.device.value;
     let mut notes = Vec::new();
-    // Those that `inbound = "auto"` chose have a note of their own.
+    // Windows that `inbound = "auto"` chose have their own note.
     let stated = windows(policy).filter(|_| !has_own_windows(policy));
     if let Some((windows, origin)) = stated {
         let own = windows
@@ -362,7 +363,7 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     notes
 }
 
-/// What this kernel lacks for it, and what the programs cannot do.
+/// Reports what this kernel lacks for it, and what the programs cannot do.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let Some(receive) = &policy.receive else {
         return;
@@ -413,8 +414,8 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
     }
 }
 
-/// What holding acknowledgements back needs: a queue of theirs that heeds the
-/// time at which they are to leave.
+/// Reports what is missing for delaying acknowledgements: they need their own queue, which obeys
+/// departure times.
 fn hold(
     policy: &Policy,
     receive: &Receive,

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds arriving packets to a rate by a virtual queue, and the
-//! policer, which is the same with thresholds out of reach.
+//! The filter that polices arriving packets by a virtual queue, and the policer, which is the
+//! same filter with unreachable thresholds.
 
 use weirgate_linklayer::Framing;
 use weirgate_policy::{Flows, Inbound, Policy, in_kbit};
 use weirgate_state::{CakeFraming, KitSetting, KitWire, Origin, VirtualQueueFilter};
 use weirgate_units::{Rate, Size};
 
-/// The largest queue that the kit's arithmetic holds (`AQM_MOST_BYTES`).
+/// The largest queue in bytes that the kit's arithmetic supports (`AQM_MOST_BYTES`).
 const MOST: u64 = (1 << 30) - 1;
 
-/// One as a weight or a leak (2^16), and as a share in millionths.
+/// The ratio 1 as a weight or a leak (2^16), and as a share in millionths.
 const ONE: u64 = 1 << 16;
 const MILLION: u64 = 1_000_000;
 
-/// What a policer lets through at once (Brouer 8.3: burst 10k).
+/// The burst of a policer in bytes (Brouer 8.3: burst 10k).
 const BURST: u64 = 10_000;
 
-/// A flow is spared until it has sent this: a page's worth of text, not of
-/// pictures (Braithwaite 2006, section 5.3: 20000 bytes).
+/// The bytes for which a new flow is spared: the text of a page, without pictures (Braithwaite
+/// 2006, section 5.3: 20000 bytes).
 const SPARE: u64 = 20_000;
 
-/// The probability is the full one where the line has been full for so long. A
-/// shorter time answers a queue at the far end sooner, and more harshly than
-/// senders can follow: with 16 downloads on 8000 kbit/s the queue and what is
-/// lost of the line both grow (experiments/inbound/filter.toml).
+/// The time of a full line after which the drop probability is at its maximum. A shorter time
+/// responds to a queue at the far end sooner, but more strongly than senders can follow. With 16
+/// downloads on 8000 kbit/s, both the queue and the lost capacity grow
+/// (experiments/inbound/filter.toml).
 const REACH_SECONDS: u64 = 6;
 
-/// Marks of L4S packets in 25 ms where one full packet would wait (aqm/include/shallow.h).
-/// Seven senders are held by as many.
+/// The marks of L4S packets in 25 ms while one full packet would wait (aqm/include/shallow.h).
+/// This number limits seven senders.
 const L4S_MARKS: u64 = 14;
 
-/// Where classic packets are dropped with p'^2, those of L4S are marked with so many times
-/// p'. RFC 9332 has 2 for two queues, where classic senders have longer round trips; here
-/// all wait in one queue.
+/// The coupling factor: if classic packets are dropped with p'^2, L4S packets are marked with p'
+/// times this. RFC 9332 has 2 for two queues, where classic senders have longer round trips;
+/// here all share one queue.
 const COUPLING: u64 = 3;
 
-/// `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
+/// Values of parameters: `measure=wire`, `gentle=double`, `mark=drop` and `mark-or-drop`
 /// (aqm/include/red.h, aqm/meredt.c).
 const ON_WIRE: u64 = 2;
 const TO_DOUBLE: u64 = 2;
 const DROP: u64 = 0;
 const MARK_OR_DROP: u64 = 2;
 
-/// The filter of a policy, and why; `None` where what arrives is queued, or left
-/// alone.
+/// Returns the filter of a policy, and the reason; `None` if arriving packets are queued or not
+/// limited.
 pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
     let rate = policy.policed_rate()?;
     let link = &policy.link;
@@ -101,8 +101,7 @@ pub(crate) fn filter(policy: &Policy) -> Option<(VirtualQueueFilter, Origin)> {
     Some((filter, origin))
 }
 
-/// What happens to arriving packets, for people; `None` where they are queued,
-/// or left alone.
+/// Describes the treatment of arriving packets; `None` if they are queued or not limited.
 pub(crate) fn note(policy: &Policy) -> Option<String> {
     let rate = policy.policed_rate()?;
     let line = policy.link.down.as_ref()?.value;
@@ -122,7 +121,7 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
     ))
 }
 
-/// A token bucket: thresholds beyond the limit are never reached.
+/// Returns the parameters of a token bucket: thresholds beyond the limit are never reached.
 fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
     let stated = policy.policing.as_ref().and_then(|own| own.burst.as_ref());
     let least = 2 * u64::from(policy.full_packet());
@@ -137,9 +136,9 @@ fn police(policy: &Policy) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// What the line carries beyond the rate adds up in the virtual queue, and so
-/// slowly that a burst leaves hardly a trace: its length says for how long the
-/// far end's queue has been standing. So thresholds are times of that excess.
+/// Returns the parameters of a virtual queue. It accumulates the bytes beyond the rate, so
+/// slowly that a burst leaves hardly a trace. Its length therefore tells how long the queue at
+/// the far end has been standing, and the thresholds are times of that excess.
 fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
     let own = policy.policing.as_ref();
     let size = |value: Option<&weirgate_document::Value<Size>>, usual: u64| {
@@ -170,7 +169,7 @@ fn virtual_queue(policy: &Policy, rate: Rate) -> Vec<(&'static str, u64)> {
         ("limit_bytes", 4 * max),
         ("min_bytes", min),
         ("max_bytes", max),
-        // The virtual queue is an average already.
+        // The virtual queue is already an average.
         ("weight", 1 << 31),
         ("measure", ON_WIRE),
         ("gentle", TO_DOUBLE),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A wait as the sum of its steps.
+//! Worst-case waits as sums of steps.
 
 use weirgate_units::Span;
 
@@ -15,20 +15,20 @@ pub struct Bound {
 /// One summand of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What is waited for.
+    /// The cause of the wait.
     pub what: String,
-    /// How long at most.
+    /// The longest time that it takes.
     pub time: Span,
 }
 
 /// The wait in a full queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FullQueue {
-    /// It has a bound.
+    /// The wait has a bound.
     Bound(Bound),
-    /// It has none.
+    /// The wait has no bound.
     NoHardBound {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -40,7 +40,7 @@ impl Bound {
     }
 }
 
-/// Milliseconds to a hundredth.
+/// Formats a time in milliseconds with two decimal places.
 pub(crate) fn ms(span: Span) -> String {
     format!("{:.2} ms", span.as_millis_f64())
 }

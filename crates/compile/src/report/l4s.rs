@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `l4s` of the link does to a direction.
+//! The effect of `l4s` of the link on a direction.
 
 use crate::engine::{kit, l4s};
 use crate::report::bound::ms;
@@ -8,7 +8,7 @@ use crate::tree::{hosts, leaf};
 use weirgate_policy::{Engine, Policy, Queue};
 use weirgate_units::Span;
 
-/// What shapes, and why, where `l4s` chose it.
+/// Describes the engine and the reason, if `l4s` selected it.
 pub(super) fn engine(policy: &Policy) -> Option<String> {
     let chosen = policy
         .link
@@ -30,7 +30,7 @@ pub(super) fn engine(policy: &Policy) -> Option<String> {
     })
 }
 
-/// What `l4s` does to a direction, in words.
+/// Describes the effect of `l4s` on a direction.
 pub(super) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
     policy.link.low_latency()?;
     let member = scheduler.default_class()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The promises of a policy as plain values; `text` turns them into text.
+//! The promises of a policy as plain values; `text` formats them.
 //!
-//! Every bound is the sum of its steps. What the steps mean is in [`bounds`].
+//! Every bound is the sum of its steps, which [`bounds`] explains.
 
 mod bound;
 mod l4s;
@@ -33,126 +33,126 @@ use weirgate_policy::{Direction, Engine, Policy, Queue};
 use weirgate_state::Capabilities;
 use weirgate_units::{Handle, Rate, Size, Span};
 
-/// What a policy promises.
+/// The promises of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What shapes, and why, in a line.
+    /// The engine that shapes, and the reason, in one line.
     pub engine: String,
-    /// The directions that it shapes, upstream first.
+    /// The shaped directions, upstream first.
     pub directions: Vec<DirectionReport>,
-    /// How arriving packets are policed without a queue: they have no classes and no bounds.
+    /// How arriving packets are policed without a queue; they have no classes and no bounds.
     pub policed: Option<String>,
-    /// What its author should know: objectives that are not met.
+    /// Problems that the author should know, such as objectives that are not met.
     pub problems: Vec<Problem>,
 }
 
-/// One direction.
+/// The promises for one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectionReport {
     /// The direction.
     pub direction: Direction,
     /// The device on which it is shaped.
     pub device: String,
-    /// The line's rate.
+    /// The rate of the line.
     pub line: Rate,
-    /// The gate's rate.
+    /// The rate of the gate.
     pub gate: Rate,
-    /// What a packet costs.
+    /// The overhead and framing of packets.
     pub layer: LinkLayer,
-    /// The cost of some sizes.
+    /// The cost of some packet sizes.
     pub costs: Vec<Cost>,
-    /// What the modem may hold besides the packet that it sends, in time.
+    /// The time of data that the modem may hold besides the packet in transmission.
     pub line_extra: Span,
-    /// What `l4s` of the link does here.
+    /// The effect of `l4s` on this direction.
     pub l4s: Option<String>,
-    /// What was chosen, and why, one sentence or more each.
+    /// The choices that were made, with their reasons, as one or more sentences each.
     pub notes: Vec<String>,
-    /// The classes, in the order in which they are served.
+    /// The classes in the order of service.
     pub classes: Vec<ClassReport>,
 }
 
-/// What packets of one size cost.
+/// The cost of packets of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Length of the IP packet, bytes.
+    /// The length of the IP packet in bytes.
     pub ip: u32,
-    /// Bytes on the wire.
+    /// Its bytes on the wire.
     pub wire: u32,
-    /// How long one occupies the line.
+    /// The time that it occupies the line.
     pub time: Span,
-    /// How many fill the line, in thousandths per second.
+    /// The packet rate that fills the line, in thousandths per second.
     pub milli_packets_per_second: u64,
-    /// Their IP rate then.
+    /// The corresponding IP rate.
     pub ip_rate: Rate,
 }
 
-/// A rate as it is counted on the wire and in IP bytes.
+/// A rate in bits on the wire and in bits of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
-    /// Wire bits.
+    /// The rate on the wire.
     pub wire: Rate,
-    /// IP bits in packets of the link's MTU.
+    /// The rate of IP in packets of the link's MTU.
     pub ip: Rate,
 }
 
-/// One class in one direction.
+/// The promises for one class in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassReport {
     /// Its name.
     pub name: String,
-    /// Its number in the scheduler's HTB.
+    /// Its class identifier in the scheduler's HTB.
     pub id: Handle,
-    /// Its line in the policy, from 1.
+    /// Its line in the policy, counted from 1.
     pub line: u32,
     /// Its priority.
     pub priority: u8,
-    /// Takes what no rule matches.
+    /// Whether it takes packets that no rule matches.
     pub default: bool,
-    /// What it has whatever the others do.
+    /// The rate that it gets regardless of other classes.
     pub guaranteed: Wire,
-    /// What it has at most, when the others are silent.
+    /// The rate that it gets while the others are idle.
     pub maximum: Wire,
-    /// Wire bytes of its largest packet.
+    /// The size of its largest packet on the wire in bytes.
     pub largest: u32,
     /// The time of its largest packet on the line.
     pub own_time: Span,
-    /// The queue in words.
+    /// A description of its queue.
     pub queue: String,
-    /// A packet that finds none of its own class waiting, the class being
-    /// within its guarantee: from its arrival until the gate lets it go. `None` where no
-    /// bound has been derived for the engine; then `full` says why.
+    /// The wait of a packet that finds no other of its class, while the class is within its
+    /// guarantee: from arrival until the gate releases it. `None` if no bound was derived for
+    /// the engine; `full` then states the reason.
     pub lone: Option<Bound>,
-    /// A packet of traffic that keeps to the rate `keeps` and to `burst`; as `lone`.
+    /// The wait of traffic that keeps to the rate `keeps` and to `burst`; `None` as for `lone`.
     pub within: Option<Bound>,
-    /// The rate that traffic keeps to for that: what is guaranteed, or half of it
-    /// where packets do not leave in order.
+    /// The rate to which that traffic keeps: the guarantee, or half of it if packets do not
+    /// leave in order.
     pub keeps: Rate,
-    /// Hosts that have a limit of their own in it: `within` is for those that are
-    /// not held back by it.
+    /// The number of hosts with their own limit in this class: `within` excludes waits caused by
+    /// these limits.
     pub limited_hosts: u32,
-    /// Whether packets leave in the order in which they came. Where they do not,
-    /// `within` holds in whatever order they leave.
+    /// Whether packets leave in the order of arrival. If not, `within` applies in whatever order
+    /// they leave.
     pub in_order: bool,
-    /// The rate at which it is served meanwhile, in turns with its equals.
+    /// The rate at which the class is served then, in turn with classes of equal priority.
     pub turns: Rate,
-    /// Wire bytes at once that count as keeping to the rate, besides one
-    /// packet of [`largest`](Self::largest).
+    /// Bytes on the wire that may arrive at once while the traffic still keeps to the rate,
+    /// besides one packet of [`largest`](Self::largest).
     pub burst: Size,
-    /// A packet that takes the last place in a full queue; the reason where
-    /// there is no bound.
+    /// The wait of a packet that takes the last place in a full queue, or the reason why it has
+    /// no bound.
     pub full: FullQueue,
     /// Its objective, if it states one.
     pub objective: Option<ObjectiveReport>,
 }
 
 impl ClassReport {
-    /// [`within`](Self::within) where no more than `before` wire bytes of the
-    /// class's burst can be waiting, since the lines that bring it need time
-    /// themselves.
+    /// Returns [`within`](Self::within) for the case that at most `before` bytes of the class's
+    /// burst can be waiting, because the lines that deliver the burst take time themselves.
     ///
     /// # Errors
     ///
-    /// Why that is not known: packets do not leave in order, or there is no bound at all.
+    /// Returns the reason why it is unknown: packets do not leave in order, or there is no bound
+    /// at all.
     pub fn within_of(&self, before: u64) -> Result<Bound, &str> {
         if let (FullQueue::NoHardBound { reason }, false) = (&self.full, self.in_order) {
             return Err(reason);
@@ -168,13 +168,13 @@ impl ClassReport {
     }
 }
 
-/// What a policy promises on a kernel that has everything.
+/// Returns the promises of a policy on a kernel that supports everything.
 #[must_use]
 pub fn check_report(policy: &Policy) -> CheckReport {
     check_report_for(policy, &Capabilities::all())
 }
 
-/// What a policy promises on a kernel that has this.
+/// Returns the promises of a policy on a kernel with these capabilities.
 #[must_use]
 pub fn check_report_for(policy: &Policy, kernel: &Capabilities) -> CheckReport {
     let problems = Problems::default();
@@ -185,7 +185,7 @@ pub fn check_report_for(policy: &Policy, kernel: &Capabilities) -> CheckReport {
     let directions = Direction::BOTH
         .into_iter()
         .filter_map(|direction| {
-            // Its problems belong to `compile`.
+            // `compile` reports its problems.
             let scheduler = scheduler::of(policy, direction, &Problems::default())?;
             Some(direction_report(policy, &scheduler, &problems))
         })
@@ -198,7 +198,7 @@ pub fn check_report_for(policy: &Policy, kernel: &Capabilities) -> CheckReport {
     }
 }
 
-/// Every note on what is policed without a queue, a line each.
+/// Returns the notes on policing without a queue, one per line.
 fn policed(policy: &Policy) -> Option<String> {
     let notes: Vec<String> = automatic::note(policy)
         .into_iter()
@@ -242,7 +242,7 @@ fn direction_report(
     }
 }
 
-/// What acknowledgements take of the upstream, and what becomes of them.
+/// Returns a note on the upstream rate of acknowledgements and their treatment.
 fn acknowledgements(policy: &Policy, direction: Direction) -> Option<String> {
     let up = (direction == Direction::Up).then_some(policy)?;
     acks::note(up, engine::filtered(up, None))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The delay objective of a class, by the classes of ITU-T Y.1541.
+//! The delay objective of a class, by the QoS classes of ITU-T Y.1541.
 
 use crate::codes;
 use crate::report::{Bound, ms};
@@ -7,23 +7,23 @@ use crate::scheduler::Member;
 use weirgate_document::{Problems, Value};
 use weirgate_units::Span;
 
-/// An objective of ITU-T Y.1541 and how the bound compares.
+/// An objective of ITU-T Y.1541, compared with the bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectiveReport {
     /// The Y.1541 class, 0 to 5.
     pub class: u8,
-    /// Mean one-way delay (IPTD), where specified.
+    /// The mean one-way delay (IPTD), if specified.
     pub delay: Option<Span>,
-    /// Variation: 99.9th percentile less the minimum (IPDV), where specified.
+    /// The delay variation: the 99.9th percentile minus the minimum (IPDV), if specified.
     pub variation: Option<Span>,
-    /// The wait within the guarantee and the time of the largest packet on the
-    /// line: this hop's part of the delay, at worst.
+    /// The worst-case delay of this hop: the wait within the guarantee, and the time of the
+    /// largest packet on the line.
     pub here: Span,
-    /// True where this hop alone cannot miss it.
+    /// Whether this hop alone cannot violate the objective.
     pub met: bool,
 }
 
-/// ITU-T Y.1541 table 1: IPTD and IPDV of classes 0 to 5, milliseconds.
+/// IPTD and IPDV of classes 0 to 5 in milliseconds (ITU-T Y.1541 table 1).
 const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
     (Some(100), Some(50)),
     (Some(400), Some(50)),
@@ -33,7 +33,7 @@ const OBJECTIVES: [(Option<u64>, Option<u64>); 6] = [
     (None, None),
 ];
 
-/// Judges a class by its objective, and reports where it may be missed, or cannot be
+/// Compares a class with its objective, and reports if the objective may be missed or cannot be
 /// judged.
 pub(super) fn judged(
     member: &Member,

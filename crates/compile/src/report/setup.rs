@@ -1,67 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The exact set-up of a direction beside the naive one.
+//! Compares the exact set-up of a direction with the naive one.
 //!
-//! The naive one reduces the rate once and for all and counts IP bytes. This says
-//! what classes would get of it, and what such a shaper would send into the line
-//! (Brouer 6.2.2 and the scripts' `print_info` and `print_info2`; requirements A11,
-//! A26).
+//! The naive set-up reduces the rate once by a fixed amount and counts IP bytes. This module
+//! calculates what classes would get from it, and how much such a shaper would send into the
+//! line. The formulas are those of Brouer 6.2.2 and of the scripts' `print_info` and
+//! `print_info2` (requirements A11, A26).
 //!
-//! The naive way is the thesis's: of the line what its cells leave, less
-//! overhead and padding of as many full packets as that carries in a second.
-//! What is left fits full packets and nothing else.
+//! The naive gate is that of the thesis. It takes the payload rate of the line's cells, and
+//! subtracts overhead and padding of as many full packets as that carries in a second. The
+//! result is right for full packets only.
 
 use std::fmt;
 use weirgate_linklayer::{LinkLayer, naive};
 use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
 use weirgate_units::Rate;
 
-/// The sizes of IP packets that a set-up is shown for, beside the largest.
+/// The sizes of IP packets for which a set-up is shown, besides the largest.
 const SIZES: [u32; 6] = [40, 64, 128, 256, 576, 1_000];
 
-/// Both set-ups of a direction.
+/// The exact and the naive set-up of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// The direction.
     pub direction: Direction,
-    /// The device that it is shaped on.
+    /// The device on which it is shaped.
     pub device: String,
-    /// The line's rate.
+    /// The rate of the line.
     pub line: Rate,
     /// The link layer.
     pub layer: LinkLayer,
-    /// What cells or code words leave of the line.
+    /// The rate of the line without the overhead of cells or code words.
     pub payload: Rate,
-    /// The exact gate, in wire bits.
+    /// The exact gate in bits on the wire.
     pub gate: Rate,
-    /// The naive gate, in bits of IP packets.
+    /// The naive gate in bits of IP packets.
     pub naive: Rate,
-    /// The largest IP packet, which alone the naive gate fits.
+    /// The largest IP packet, the only size for which the naive gate is right.
     pub largest: u32,
-    /// Each class: name, exact guarantee in wire bits, naive one in IP bits.
+    /// The classes: name, exact guarantee in bits on the wire, naive guarantee in bits of IP.
     pub classes: Vec<(String, Rate, Rate)>,
-    /// What packets of one size make of it.
+    /// The results for packets of one size each.
     pub sizes: Vec<OfSize>,
 }
 
-/// What packets of one size make of both set-ups.
+/// The results of both set-ups for packets of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfSize {
-    /// IP bytes of a packet.
+    /// The IP packet in bytes.
     pub ip: u32,
-    /// Bytes on the wire.
+    /// Its bytes on the wire.
     pub wire: u32,
-    /// What the line carries, in packets of it in 1,000 seconds.
+    /// How many packets the line carries in 1,000 seconds.
     pub milli_packets_per_second: u64,
-    /// The same as IP bits.
+    /// The same as a rate in bits of IP.
     pub carries: Rate,
-    /// What the naive gate sends, on the wire.
+    /// What the naive gate sends, in bits on the wire.
     pub sent: Rate,
-    /// By how much that is more than the line carries: so fast does the queue
-    /// in the modem grow. 0 where it is not more.
+    /// By how much that exceeds the rate of the line: the rate at which the modem's queue grows;
+    /// 0 if it does not.
     pub beyond: Rate,
 }
 
-/// The set-ups of every direction that a policy shapes.
+/// Returns the set-ups of every direction that a policy shapes.
 #[must_use]
 pub fn setups(policy: &Policy) -> Vec<Setup> {
     let all = Direction::BOTH.into_iter();
@@ -117,7 +117,7 @@ fn of(policy: &Policy, direction: Direction) -> Option<Setup> {
     })
 }
 
-/// Where a direction is shaped.
+/// Returns the name of the device on which a direction is shaped.
 pub(crate) fn device(policy: &Policy, direction: Direction) -> String {
     let link = &policy.link;
     let device = match (direction, link.inbound.value) {
@@ -133,7 +133,7 @@ pub(crate) fn device(policy: &Policy, direction: Direction) -> String {
     device.to_string()
 }
 
-/// What the naive way leaves of a line.
+/// Returns the rate of the naive gate for a line.
 fn naive_gate(layer: &LinkLayer, line: Rate, largest: u32) -> Rate {
     let payload = layer.payload_rate(line);
     let packets = payload.as_bits_per_second() / (u64::from(largest).max(1) * 8);

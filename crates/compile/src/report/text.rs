@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text of `weirgate check`. The figures come from `report`.
+//! Formats the output of `weirgate check` from the figures in `report`.
 
 use crate::report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, ObjectiveReport, Wire, ms,
@@ -132,7 +132,7 @@ impl Display for ClassReport {
 }
 
 impl ClassReport {
-    /// How long packets wait within the guarantee.
+    /// Writes how long packets wait within the guarantee.
     fn waits(&self, f: &mut Formatter<'_>, lone: &Bound, within: &Bound) -> fmt::Result {
         writeln!(
             f,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The waits of a class: alone, within its guarantee, and in a full queue.
+//! The waits of a class: for a lone packet, within the guarantee, and in a full queue.
 
 use crate::engine::kit;
 use crate::report::bound::{Bound, FullQueue, Step};
@@ -13,14 +13,14 @@ use weirgate_policy::{Policy, Queue};
 use weirgate_state::QdiscKind;
 use weirgate_units::{Rate, Span};
 
-/// Why a class whose hosts have limits has no bound in a full queue.
+/// The reason why a class whose hosts have limits has no bound in a full queue.
 const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
 
-/// Why a full queue of the engine of rows has none.
+/// The reason why a full queue of the engine of rows has no bound.
 const IN_TURN: &str = "its queues are served in turn: a packet waits for every flow that is \
     active, and a flow that does not slow down fills its own queue";
 
-/// A bare IPv4 header.
+/// The size of an IPv4 header without data.
 const SMALLEST_IP: u32 = 20;
 
 /// The waits of a class.
@@ -32,12 +32,12 @@ pub(super) struct Waits {
     pub(super) full: FullQueue,
 }
 
-/// Those of the tree and of the kit's shaper.
+/// Calculates the waits with the tree or the kit's shaper.
 pub(super) fn of(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Waits {
     let mut within = within(policy, scheduler, at, queue);
     let lone = lone(scheduler, at);
-    // A packet that is alone is traffic that keeps to its rate. Without a burst of its own
-    // the other bound is of traffic that comes bit by bit, and no packet does.
+    // A lone packet also keeps to the rate. Without a burst, the other bound assumes a
+    // continuous flow of bits, but packets arrive as a whole.
     if within.bound.wait < lone.wait {
         within.bound = lone.clone();
     }
@@ -50,7 +50,7 @@ pub(super) fn of(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queu
     }
 }
 
-/// Those of the engine of rows.
+/// Calculates the waits with the engine of rows.
 pub(super) fn in_rows(scheduler: &Scheduler, at: usize, layer: &LinkLayer) -> Waits {
     let member = &scheduler.members[at];
     let bound =
@@ -78,7 +78,7 @@ pub(super) fn in_rows(scheduler: &Scheduler, at: usize, layer: &LinkLayer) -> Wa
     }
 }
 
-/// What traffic that keeps to a rate waits at most.
+/// The longest wait of traffic that keeps to a rate.
 struct Within {
     bound: Bound,
     keeps: Rate,
@@ -92,7 +92,8 @@ fn step(ahead: Ahead) -> Step {
     }
 }
 
-/// The text names the condition, because `check` cannot know what else the processor does.
+/// Returns the time of the host itself. The text names the condition, because `check` does not
+/// know what else the processor does.
 fn host() -> Step {
     Step {
         what: "timers and the kernel's own work, on an idle processor".to_owned(),
@@ -107,13 +108,13 @@ pub(super) fn own_burst(burst: u64, rate: Rate) -> Step {
     }
 }
 
-/// A packet that finds none of its own class.
+/// Returns the bound for a packet that finds no other packet of its class.
 fn lone(scheduler: &Scheduler, at: usize) -> Bound {
     let wait = wait::longest(scheduler, at, Own::Nothing);
     Bound::of(wait.steps.into_iter().map(step).chain([host()]).collect())
 }
 
-/// Whether packets leave a class in the order in which they came.
+/// Returns whether packets leave a class in the order of arrival.
 pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) -> bool {
     let held = scheduler.holds && member.class.ack;
     let fifo = match queue {
@@ -124,7 +125,7 @@ pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) ->
     fifo && !held && member.capped == 0
 }
 
-/// A packet of traffic that keeps to its rate and burst.
+/// Calculates the bound for traffic that keeps to its rate and burst.
 fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Within {
     let member = &scheduler.members[at];
     let burst = member.class.burst.as_bytes();
@@ -146,7 +147,7 @@ fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> W
     let keeps = wait::kept(member);
     let held = held(policy, scheduler, member);
     let largest = u64::from(member.largest);
-    // The packet itself is no part of what goes before it.
+    // The packet itself does not count as traffic before it.
     let smallest = u64::from(policy.link.layer.value.wire_bytes(SMALLEST_IP));
     let packet = largest.saturating_sub(smallest) + shaper.map_or(0, |_| largest);
     let excess = packet + bounds::earned(keeps, held);
@@ -170,7 +171,7 @@ fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> W
     }
 }
 
-/// How long the queue of acknowledgements holds one back.
+/// Returns how long the queue of acknowledgements delays one.
 fn held(policy: &Policy, scheduler: &Scheduler, member: &Member) -> Span {
     let receive = policy.receive.as_ref();
     let stated = receive.and_then(|receive| receive.max_ack_delay.as_ref());
@@ -179,7 +180,7 @@ fn held(policy: &Policy, scheduler: &Scheduler, member: &Member) -> Span {
         .map_or(Span::ZERO, |delay| delay.value)
 }
 
-/// Why nothing bounds the wait in a full queue.
+/// Explains why the wait in a full queue has no bound.
 fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
     if member.capped > 0 {
         return Some(CAPPED.to_owned());
@@ -202,7 +203,7 @@ fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
     reason.map(str::to_owned)
 }
 
-/// A packet that takes the last place in a full queue.
+/// Calculates the wait of a packet that takes the last place in a full queue.
 fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> FullQueue {
     let member = &scheduler.members[at];
     if let Some(reason) = unbounded(scheduler, member, queue) {

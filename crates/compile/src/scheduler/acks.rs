@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which acknowledgements are dropped upstream, and where (`ack-filter` of the
-//! link).
+//! Which acknowledgements are dropped upstream, and where (`ack-filter` of the link).
 //!
-//! # Who asks for it
+//! # When a filter is used
 //!
-//! A downstream that is full of TCP has one acknowledgement upstream for two full
-//! packets (RFC 5681 section 4.2). With A and F the bytes on the wire of an
-//! acknowledgement and of a full packet, they take of the upstream
-//!
+//! A downstream that is full of TCP causes one upstream acknowledgement for two full packets
+//! (RFC 5681 section 4.2). Let A and F be the sizes of an acknowledgement and of a full packet
+//! in bytes on the wire. The acknowledgements take this part of the upstream:
 //! ```text
 //! (down / 2 F) * A / up
 //! ```
 //!
-//! which is half of the normalised bandwidth ratio of RFC 3449 section 2. No more
-//! than that can be given back to uploads. From a tenth on ([`WORTH`]) a filter is
-//! there unless the policy says otherwise. Below, what it gives back is less than
-//! what measurements tell apart, and it has a price: a sender that gets fewer
-//! acknowledgements sends more at once (RFC 3449 section 5.2.1), and one that counts
+//! This is half of the normalised bandwidth ratio of RFC 3449 section 2. No more than that can
+//! be returned to uploads. From a tenth on ([`WORTH`]), a filter is used unless the policy says
+//! otherwise. Below that, the gain is too small to measure, and it has a cost. A sender that
+//! gets fewer acknowledgements sends larger bursts (RFC 3449 section 5.2.1), and one that counts
 //! them grows more slowly (RFC 3465).
 //!
 //! # What is dropped
 //!
-//! cake's own filter does it (`cake_ack_filter`, net/sched/sch_cake.c), among the
-//! packets of one flow that wait. It drops an acknowledgement without data if a later
-//! one acknowledges more, has no older time stamps and no fewer SACK blocks. Flags
-//! other than ACK, a DSACK, an option that it does not know (AccECN's among them), and
-//! what acknowledges no less than the later one (duplicates, window updates) keep a
-//! packet. Where ECE or CWR change, the last packet before the change stays. The
-//! aggressive kind leaves one acknowledgement of a flow waiting where the other leaves
-//! two. The class of acknowledgements has all of them, so a cake there suffices.
+//! The filter of cake drops them (`cake_ack_filter`, net/sched/sch_cake.c), among the queued
+//! packets of one flow. It drops an acknowledgement without data if a later one acknowledges
+//! more, and has no older timestamps and no fewer SACK blocks. It keeps packets with flags other
+//! than ACK, a DSACK, or an unknown option (including AccECN). It also keeps those that
+//! acknowledge no less than the later one (duplicates, window updates). If ECE or CWR change,
+//! the last packet before the change stays. The aggressive mode leaves one queued
+//! acknowledgement of a flow where the other mode leaves two. The class of acknowledgements
+//! contains all of them, so a cake there suffices.
 
 use crate::codes;
 use crate::scheduler;
@@ -43,22 +40,21 @@ use weirgate_policy::{
 use weirgate_state::{CakeAckFilter, Capabilities};
 use weirgate_units::{Rate, Span};
 
-/// The part of the upstream from which on acknowledgements are filtered, in
-/// thousandths.
+/// The part of the upstream, in thousandths, from which acknowledgements are filtered.
 const WORTH: u64 = 100;
 
-/// Full packets that an acknowledgement stands for, in tenths.
+/// The number of full packets for each acknowledgement, in tenths.
 const DELAYED_TENTHS: u32 = 20;
 
-/// cake's round-trip time for a queue of acknowledgements, at least. Its AQM drops
-/// what has waited for a twentieth of it for that long. Acknowledgements do not
-/// slow down for it, and of those that the filter has left each says something.
+/// The smallest round-trip time of cake for a queue of acknowledgements. Its AQM drops packets
+/// after a twentieth of that time. Acknowledgements do not slow down in response, and each one
+/// that the filter has kept carries information.
 const ROUND_TRIP: Span = Span::from_millis(1_000);
 
-/// The same, in full packets.
+/// The smallest round-trip time of cake, in full packets.
 const ROUND_TRIP_PACKETS: u64 = 80;
 
-/// The queue of a class of acknowledgements behind a gate.
+/// Returns the queue of a class of acknowledgements behind a gate.
 fn queue(policy: &Policy, gate: Rate) -> CakeQueue {
     let packets = bounds::time(u64::from(policy.full_packet()) * ROUND_TRIP_PACKETS, gate);
     let whole = Span::from_micros(packets.as_nanos().div_ceil(1_000));
@@ -68,14 +64,14 @@ fn queue(policy: &Policy, gate: Rate) -> CakeQueue {
     }
 }
 
-/// What acknowledgements of a full downstream take of the upstream gate, in
-/// thousandths; `None` where the downstream's rate is not known.
+/// Returns the part of the upstream gate, in thousandths, that the acknowledgements of a full
+/// downstream take; `None` if the downstream's rate is unknown.
 fn part(policy: &Policy) -> Option<u64> {
     let down = policy.link.down.as_ref()?.value;
     let gate = policy.gate(Direction::Up)?.as_bits_per_second();
     let size = policy.ack.as_ref().map_or(Ack::SIZE, |ack| ack.size);
     let layer = &policy.link.layer.value;
-    // Both rates are of the wire, and so are both sizes.
+    // Both rates and both sizes are on the wire.
     let taken = AckReserve::on(layer, size, policy.full_packet(), DELAYED_TENTHS).rate(down)?;
     taken
         .as_bits_per_second()
@@ -83,12 +79,12 @@ fn part(policy: &Policy) -> Option<u64> {
         .checked_div(gate)
 }
 
-/// Whether the rates alone ask for a filter.
+/// Returns whether the rates justify a filter.
 fn worth(policy: &Policy) -> bool {
     part(policy).is_some_and(|part| part >= WORTH)
 }
 
-/// Which acknowledgements a direction's cakes drop.
+/// Returns which acknowledgements a direction's cakes drop.
 pub(crate) fn filter(policy: &Policy, direction: Direction) -> CakeAckFilter {
     let stated = policy.link.ack_filter.as_ref();
     match stated.map(|filter| filter.value).unwrap_or_default() {
@@ -100,7 +96,7 @@ pub(crate) fn filter(policy: &Policy, direction: Direction) -> CakeAckFilter {
     }
 }
 
-/// The classes of a direction, with the queue of acknowledgements that filters them.
+/// Returns the classes of a direction, with the queue that filters acknowledgements.
 pub(crate) fn classes(policy: &Policy, direction: Direction) -> Vec<SharedClass> {
     let shares = policy.share_out(direction);
     let mut classes = shares.map(|shares| shares.classes).unwrap_or_default();
@@ -108,8 +104,8 @@ pub(crate) fn classes(policy: &Policy, direction: Direction) -> Vec<SharedClass>
     classes
 }
 
-/// Whether upstream acknowledgements are in a cake: that of their own class, or
-/// where they have none, that of any.
+/// Returns whether upstream acknowledgements are in a cake: that of their own class or, without
+/// one, that of any class.
 pub(crate) fn have_cake(policy: &Policy) -> bool {
     let classes = classes(policy, Direction::Up);
     match classes.iter().find(|class| class.ack) {
@@ -118,9 +114,8 @@ pub(crate) fn have_cake(policy: &Policy) -> bool {
     }
 }
 
-/// Gives the class of acknowledgements a queue that filters them, where it names
-/// none. One that holds them back (`[receive]`) has its own, and engines made of BPF
-/// programs have no cake.
+/// Gives the class of acknowledgements a queue that filters them, if it states none. A class
+/// that delays them (`[receive]`) has a queue for that, and BPF engines have no cake.
 pub(crate) fn queued(policy: &Policy, direction: Direction, classes: &mut [SharedClass]) {
     let stated = policy.link.engine.as_ref().map(|engine| engine.value);
     let none = filter(policy, direction) == CakeAckFilter::No;
@@ -137,13 +132,13 @@ pub(crate) fn queued(policy: &Policy, direction: Direction, classes: &mut [Share
             span: class.span.clone(),
             line: class.line,
         });
-        // As the queue that it has otherwise.
+        // Share between flows, like its default queue.
         class.fair = class.fair.or(Some(Fair::Flows));
     }
 }
 
-/// The policy for this kernel: without a filter where the policy leaves that
-/// open and the kernel has no cake.
+/// Returns the policy for this kernel: without a filter if the policy does not require one and
+/// the kernel has no cake.
 pub(crate) fn settled<'p>(
     policy: Cow<'p, Policy>,
     kernel: &Capabilities,
@@ -158,7 +153,7 @@ pub(crate) fn settled<'p>(
         .ack
         .as_ref()
         .map_or(&policy.link.span, |ack| &ack.span);
-    // Acknowledgements with a queue of their own choice would not be in a cake anyway.
+    // Acknowledgements whose queue is stated would not be in a cake anyway.
     if policy.ack.as_ref().is_some_and(|ack| ack.queue.is_none()) {
         problems.warning(
             codes::ACK_FILTER,
@@ -177,7 +172,7 @@ pub(crate) fn settled<'p>(
     Cow::Owned(settled)
 }
 
-/// What acknowledgements take, and what becomes of them; for a report.
+/// Returns a note on the upstream rate of acknowledgements and their treatment.
 pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
     let part = part(policy).filter(|part| *part >= WORTH)?;
     let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);

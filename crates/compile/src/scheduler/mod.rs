@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One direction's scheduler, before it is written as qdiscs: classes with
-//! their numbers, largest packets, turns and buckets.
+//! The scheduler of one direction, before it is converted to qdiscs: the classes with their
+//! numbers, largest packets, quanta and token buckets.
 //!
-//! `tree` writes it down for the kernel, `bounds` derives from it how long a
-//! packet may wait; both see the same values.
+//! `tree` converts it for the kernel, and `bounds` derives from it how long a packet may wait;
+//! both use the same values.
 
 pub(crate) mod acks;
 pub mod bounds;
@@ -25,25 +25,25 @@ use weirgate_policy::{
 use weirgate_units::Arrange as _;
 use weirgate_units::Span;
 
-/// Turns of one priority may differ this much: above, a class's turn would be
-/// long enough to need a priority of its own.
+/// The largest ratio of quanta within one priority. Beyond it, a turn of a class would be so
+/// long that the other class needs a priority of its own.
 const MOST_UNEQUAL: u64 = 1000;
 
-/// A full packet that takes at least this long makes a link slow.
+/// On a slow link, a full packet takes at least this long.
 const SLOW: Span = Span::from_millis(2);
-/// The gate's bucket on slow links: what a timer may be late. A byte at 512
-/// kbit/s takes as long (`burst 1`, measured; design.md).
+/// The gate's bucket on slow links, which allows for a late timer. A byte at 512 kbit/s takes as
+/// long (`burst 1`, measured; design.md).
 const LATE_SLOW: Span = Span::from_micros(16);
-/// The same where full packets take less than 2 ms: interrupts and idle states
-/// of real machines, in exchange for at most 0.1 ms of queue in the modem.
+/// The gate's bucket on other links. It allows for interrupts and idle states of real machines,
+/// at the cost of at most 0.1 ms of queue in the modem.
 const LATE_FAST: Span = Span::from_micros(100);
 
-/// The scheduler of a direction; `None` where the policy does not shape it.
+/// Returns the scheduler of a direction; `None` if the policy does not shape it.
 pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> Option<Scheduler> {
     let shares = policy.share_out(direction)?;
     let mut classes = shares.classes;
     acks::queued(policy, direction, &mut classes);
-    // A stable sort: equal priorities stay as written.
+    // The sort is stable: classes of equal priority stay in the order of the policy.
     classes.arrange_by_key(|class| class.priority);
     let top = classes.first().map(|class| class.name.clone());
     let leaves = parts::leaves(policy, direction, shares.gate, &classes);
@@ -59,7 +59,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         hosts: leaf.hosts.as_ref().map(|name| numbers.id(name)),
         capped: leaf.capped,
         largest: if top.as_ref() == Some(&leaf.whole) {
-            // Control packets of any length go there.
+            // Control packets of any size go to this class.
             shares.full_packet
         } else {
             largest(policy, &leaf.whole, &leaf.class, direction).min(shares.full_packet)
@@ -91,8 +91,8 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         members,
         parents,
     };
-    // Bounds of a class need the buckets of those before it, which are
-    // complete when its turn comes; what is lent waits for all that is owed.
+    // The bound of a class needs the buckets of those before it, which are known when its turn
+    // comes. Classes that lend their guarantee wait for all others, so they are last.
     let lent = |at: &usize| scheduler.members[*at].capped > 0;
     let (last, mut order): (Vec<usize>, Vec<usize>) = (0..scheduler.members.len()).partition(lent);
     order.extend(last);
@@ -102,7 +102,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         let burst = bounds::time(member.class.burst.as_bytes(), member.class.rate);
         member.latency = latency;
         member.buffer = whole_ticks(burst + latency);
-        // Whatever its parts are owed, in time alike, the whole is owed.
+        // The token bucket of a whole class is as long in time as that of its parts.
         let own = scheduler.members[at].parent;
         let buffer = scheduler.members[at].buffer;
         for parent in &mut scheduler.parents {
@@ -114,21 +114,21 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     Some(scheduler)
 }
 
-/// HTB counts buckets in ticks of 64 ns (`PSCHED_SHIFT`, net/pkt_sched.h), 32
-/// bits of them, and forgets what is older than a minute (`mbuffer`).
+/// Rounds a token bucket to HTB's ticks of 64 ns (`PSCHED_SHIFT`, net/pkt_sched.h). HTB has 32
+/// bits of them, and forgets credit older than a minute (`mbuffer`).
 fn whole_ticks(span: Span) -> Span {
     let longest = 60_000_000_000;
     Span::from_nanos(span.as_nanos().min(longest).div_ceil(64) * 64)
 }
 
-/// Whether acknowledgements are held back.
+/// Returns whether acknowledgements are delayed.
 pub(crate) fn holds(policy: &Policy) -> bool {
     let receive = policy.receive.as_ref();
     receive.is_some_and(|receive| receive.chooses() && receive.max_ack_delay.is_some())
 }
 
-/// Turns in proportion to guarantees, the smallest one full packet, so that
-/// excess among equals is shared as the guarantees are.
+/// Returns the quantum of a leaf. Quanta are proportional to guarantees, and the smallest one is
+/// a full packet, so that equals share the excess like the guarantees.
 fn quantum(leaves: &[Leaf], leaf: &Leaf, full_packet: u32, problems: &Problems) -> u32 {
     let class = &leaf.class;
     if leaf.capped > 0 {
@@ -160,8 +160,8 @@ fn quantum(leaves: &[Leaf], leaf: &Leaf, full_packet: u32, problems: &Problems) 
     u32::try_from((bytes + u128::from(least) / 2) / u128::from(least)).unwrap_or(u32::MAX)
 }
 
-/// Wire bytes of the largest packet that can get into a class, where rules
-/// limit the length of every packet that leads there.
+/// Returns the largest packet of a class in bytes on the wire, if every rule that leads there
+/// limits the length.
 fn largest(policy: &Policy, whole: &str, class: &SharedClass, direction: Direction) -> u32 {
     let layer = &policy.link.layer.value;
     let full = layer.wire_bytes(policy.link.mtu.value);
@@ -183,7 +183,7 @@ fn largest(policy: &Policy, whole: &str, class: &SharedClass, direction: Directi
 }
 
 fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
-    // A kept decision holds for packets of any length.
+    // A kept decision applies to packets of any length.
     if rule.keep.is_some() {
         return full;
     }

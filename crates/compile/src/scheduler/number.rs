@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers of classes, made of their names.
+//! Derives the numbers of classes from their names.
 //!
-//! A class keeps its number whatever is written before or after it, so that
-//! adding, removing or moving another class leaves it, its queue and the rules
-//! that lead to it as they are.
+//! A class keeps its number regardless of other classes in the policy. Adding, removing or
+//! moving another class therefore does not affect it, its queue, or the rules that lead to it.
 //!
-//! The number is the minor number of the class in the scheduler's HTB and the
-//! major number of its queue, [`FIRST`] to [`LAST`] (`10` to `7fff` as tc prints
-//! them). Below are the numbers of the tree's own qdiscs. Above are those that the
-//! kernel gives to qdiscs without one (`qdisc_alloc_handle`, net/sched/sch_api.c).
-//! It is a hash of the name, the same in both directions
-//! and for ever. Of names with one hash the first in the alphabet has it; the
-//! others are hashed again, after all that had no such trouble, until a number
-//! is free. So only a name that meets another's hash can change its number with
-//! the policy: one of six classes in a thousand policies or so.
+//! The number is the minor number of the class in the scheduler's HTB and the major number of
+//! its queue. It is from [`FIRST`] to [`LAST`] (`10` to `7fff` as tc prints them). Smaller
+//! numbers belong to the tree's own qdiscs. Larger ones are those that the kernel assigns to
+//! qdiscs without a number (`qdisc_alloc_handle`, net/sched/sch_api.c). The number is a hash of
+//! the name, equal in both directions and in all releases. If names collide, the alphabetically
+//! first one gets the number. The others are hashed again, after all names without a collision,
+//! until a number is free. Only a name that collides can thus change its number with the policy.
+//! This happens in about one of a thousand policies with six classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_units::Inserted as _;
@@ -24,16 +22,15 @@ pub(crate) const OUTER: u16 = 1;
 /// The major number of the scheduler's HTB.
 pub(crate) const INNER: u16 = 2;
 
-/// The least number of a class.
+/// The smallest number of a class.
 pub const FIRST: u16 = 0x10;
-/// The greatest number of a class.
+/// The largest number of a class.
 pub const LAST: u16 = 0x7fff;
 
-/// How many numbers there are, and thus classes in a direction.
+/// How many numbers there are, which limits the classes of a direction.
 pub(crate) const ROOM: usize = (LAST - FIRST) as usize + 1;
 
-/// 32-bit FNV-1a of the name and of how often it has been hashed, folded into
-/// the range.
+/// Returns the 32-bit FNV-1a hash of the name and of the attempt, reduced to the range.
 fn hashed(name: &str, again: u32) -> u16 {
     let salt = again.to_le_bytes();
     let salt: &[u8] = if again == 0 { &[] } else { &salt };
@@ -41,7 +38,7 @@ fn hashed(name: &str, again: u32) -> u16 {
     FIRST + (hash % (ROOM as u32)) as u16
 }
 
-/// A number for each name; names are distinct, and at most [`ROOM`] get one.
+/// Returns a number for each name. Names are distinct, and at most [`ROOM`] of them get one.
 pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a str, u16> {
     let sorted: BTreeSet<&str> = names.into_iter().take(ROOM).inserted();
     let mut taken: BTreeSet<u16> = BTreeSet::new();
@@ -56,7 +53,7 @@ pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a s
         }
     }
     for name in late {
-        // A hash may go in circles, so that the last tries go one by one.
+        // Hashing again may cycle, so the last attempts try all numbers in order.
         let hashes = (1..64).map(|again| hashed(name, again));
         if let Some(free) = hashes.chain(FIRST..=LAST).find(|one| taken.insert(*one)) {
             numbers.insert(name, free);
@@ -77,7 +74,7 @@ mod tests {
             assert_eq!(of([name])[name], all[name]);
             assert!((FIRST..=LAST).contains(&all[name]));
         }
-        // Numbers in force must not change with a release.
+        // Numbers must not change between releases.
         assert_eq!((all["interactive"], hashed("normal", 0)), (0x4a6b, 0x7162));
     }
 
@@ -90,7 +87,7 @@ mod tests {
         let first = names.iter().map(|name| hashed(name, 0));
         let unmet: BTreeSet<u16> = first.collect();
         assert!(unmet.len() < 4_000, "no two hashes met");
-        // Those that have their own hash keep it when others come and go.
+        // Names without a collision keep their number when others are added or removed.
         let half = of(names.iter().step_by(2).map(String::as_str));
         for (name, number) in half {
             if all[name] == hashed(name, 0) {

@@ -8,18 +8,17 @@
 //! │  ├ group                   rate = its part of the guarantee
 //! ```
 //!
-//! HTB serves leaves that are within their own rate first, then those that
-//! borrow of their parent, then those that borrow of 2:1. So a group has its
-//! part, then what the other groups of the class leave, then what other classes
-//! leave: class before group. For bounds each such leaf is a class like any
-//! other; the sum of their rates is the class's.
+//! HTB serves leaves that are within their own rate first, then those that borrow from their
+//! parent, then those that borrow from 2:1. A group therefore gets its part, then what other
+//! groups of the class leave, then what other classes leave. Each leaf of this kind counts as a
+//! class of its own in bounds; the sum of their rates is the rate of the class.
 //!
-//! Hosts with limits have next to no rate of their own, and the class lends them
-//! all of its guarantee in turns of one full packet: each has as much as the
-//! others, up to its limit (`ceil`). As HTB serves what is borrowed after what
-//! is owed, such a class waits for every other class that is within its
-//! guarantee; [`crate::scheduler::bounds`] counts that. HTB lets a leaf that was silent for
-//! a minute send one packet before it borrows, which others' bounds count.
+//! Hosts with limits have a negligible rate of their own. The class lends them its whole
+//! guarantee in turns of one full packet, so that each gets the same rate, up to its limit
+//! (`ceil`). HTB serves borrowed packets after guaranteed ones, so such a class waits for every
+//! other class that is within its guarantee; [`crate::scheduler::bounds`] includes that. HTB
+//! lets a leaf that was idle for a minute send one packet before it borrows; the bounds of other
+//! classes include that too.
 
 use crate::scheduler::number;
 use crate::scheduler::number::INNER;
@@ -29,24 +28,23 @@ use weirgate_policy::{Direction, Engine, Fair, GroupShare, Policy, Prefix, Share
 use weirgate_units::Inserted as _;
 use weirgate_units::{Handle, Rate, Span};
 
-/// A class that has classes below it.
+/// A class that has children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
-    /// The whole class.
+    /// The class as a whole.
     pub class: SharedClass,
-    /// Its number.
+    /// Its class identifier.
     pub id: Handle,
-    /// Its bucket, in time at its rate.
+    /// Its token bucket, as the time to fill it at its rate.
     pub buffer: Span,
     /// The hosts that have a limit in it.
     pub hosts: Vec<CappedHost>,
-    /// Addresses and the class of each, apart from each other; for packets of
-    /// this class.
+    /// Disjoint prefixes with the part of each, for packets of this class.
     pub members: Vec<(Prefix, Handle)>,
 }
 
 impl Parent {
-    /// Why the class is there and has nodes below it, for people.
+    /// Describes the class and why it has children.
     pub fn reason(&self) -> String {
         let between = if self.hosts.is_empty() {
             "groups"
@@ -64,43 +62,43 @@ impl Parent {
 /// A host with a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CappedHost {
-    /// Its class.
+    /// Its class identifier.
     pub id: Handle,
-    /// Its address, or its network where that is what a host is.
+    /// Its address, or its prefix if hosts are distinguished by prefix.
     pub address: Prefix,
-    /// The most that it gets in the class.
+    /// Its maximum rate in the class.
     pub ceil: Rate,
-    /// The most that it gets in all classes together, if that is limited.
+    /// Its maximum rate in all classes together, if that is limited.
     pub over_all: Option<OverAll>,
-    /// The line that says so, from 1.
+    /// The line that states the limit, counted from 1.
     pub line: u32,
 }
 
-/// A host's limit over all classes together, which only the engine of rows holds.
+/// The limit of a host over all classes together, which only the engine of rows supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverAll {
-    /// Its number, which is the same in every class.
+    /// Its row number, which is the same in every class.
     pub id: Handle,
-    /// The most that the host gets.
+    /// The maximum rate of the host.
     pub rate: Rate,
-    /// The line that says so, from 1.
+    /// The line that states the limit, counted from 1.
     pub line: u32,
 }
 
-/// A leaf to be: a class, or what is left of one, or a group's part.
+/// A future leaf: a class, the rest of a divided class, or the part of a group.
 pub(crate) struct Leaf {
     pub(crate) class: SharedClass,
-    /// The name of the class that it is, or is a part of.
+    /// The name of the whole class.
     pub(crate) whole: String,
-    /// Whose part it is.
+    /// The group whose part it is.
     pub(crate) group: Option<String>,
-    /// How many hosts with limits it stands for besides itself.
+    /// The number of hosts with limits that it represents besides itself.
     pub(crate) capped: u32,
     /// The name of the node above its hosts' leaves, in the engine of rows.
     pub(crate) hosts: Option<String>,
 }
 
-/// The leaves of these classes, parts after what is left of their class.
+/// Returns the leaves of these classes. Parts follow the rest of their class.
 pub(crate) fn leaves(
     policy: &Policy,
     direction: Direction,
@@ -126,7 +124,7 @@ pub(crate) fn leaves(
         let engine = policy.link.engine.as_ref().map(|engine| engine.value);
         let by_hosts = engine == Some(Engine::Rows) && class.fair.is_some_and(Fair::knows_hosts);
         let limited = capped(policy, direction, &class.name).len() as u32;
-        // Of a divided class the node has that name already.
+        // The node of a divided class already uses the first name.
         let own = if shares.is_empty() {
             parent_name(&class.name)
         } else {
@@ -145,7 +143,7 @@ pub(crate) fn leaves(
             whole: class.name.clone(),
             group: None,
             capped: limited,
-            // Hosts with limits are beside the others already.
+            // Hosts with limits already have separate leaves.
             hosts: (by_hosts && limited == 0).then_some(own),
         });
         out.extend(shares.into_iter().map(|share| {
@@ -173,19 +171,19 @@ pub(crate) fn leaves(
     out
 }
 
-/// A host that has a limit in a class, in that alone or with others.
+/// A host with a limit in one class, in all classes, or both.
 struct Capped {
-    /// Its name among numbers.
+    /// The name from which its number is derived.
     name: String,
     host: Prefix,
-    /// In the class, with its line.
+    /// The limit in this class, with its line.
     own: Option<(Rate, u32)>,
-    /// In all classes together.
+    /// The limit in all classes together, with its line.
     over_all: Option<(Rate, u32)>,
 }
 
-/// The hosts that have a limit in a class, each once. The first limit of either kind
-/// holds.
+/// Returns the hosts that have a limit in a class, each once. The first limit of either kind
+/// applies.
 fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<Capped> {
     let mut seen: BTreeMap<(IpAddr, u8), usize> = BTreeMap::new();
     let mut out: Vec<Capped> = Vec::new();
@@ -214,12 +212,12 @@ fn capped(policy: &Policy, direction: Direction, class: &str) -> Vec<Capped> {
     out
 }
 
-/// The name of a host's limit over all classes; classes have names.
+/// Returns the name of a host's limit over all classes, which cannot be that of a class.
 fn over_all_name(host: Prefix) -> String {
     format!("@{host}")
 }
 
-/// Numbers of everything below 2:1: classes, parts, parents and hosts.
+/// The numbers of everything below 2:1: classes, parts, parents and hosts.
 pub(crate) struct Numbers(BTreeMap<String, u16>);
 
 impl Numbers {
@@ -230,7 +228,7 @@ impl Numbers {
             names.push(parent_name(&leaf.whole));
             let hosts = capped(policy, direction, &leaf.whole);
             for host in hosts {
-                // `number::of` takes each name once.
+                // `number::of` ignores duplicate names.
                 names.extend(host.over_all.map(|_| over_all_name(host.host)));
                 names.push(host.name);
             }
@@ -244,25 +242,25 @@ impl Numbers {
         )
     }
 
-    /// The class of a name; at most 4000 are asked for, so there is a number
-    /// for each.
+    /// Returns the class identifier for a name. At most 4000 names are used, so each has a
+    /// number.
     pub(crate) fn id(&self, name: &str) -> Handle {
         let number = self.0.get(name).copied();
         Handle::new(INNER, number.unwrap_or(number::FIRST))
     }
 }
 
-/// Class names have no `/`.
+/// Returns the name of the node above; class names cannot contain `/`.
 fn parent_name(class: &str) -> String {
     format!("{class}/")
 }
 
-/// A limit as tc counts: a multiple of 8 bit/s, and not 0.
+/// Rounds a limit down to a multiple of 8 bit/s, as tc counts, but at least 8 bit/s.
 fn whole(rate: Rate) -> Rate {
     Rate::bits_per_second((rate.as_bits_per_second() / 8 * 8).max(8))
 }
 
-/// The parents among these classes, without their buckets.
+/// Returns the parents among these classes, without their token buckets.
 pub(crate) fn parents(
     policy: &Policy,
     direction: Direction,

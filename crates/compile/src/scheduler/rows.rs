@@ -1,63 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a packet can wait in the engine of rows (`aqm/host/engine/tree.h`).
+//! The derivation of how long a packet can wait in the engine of rows
+//! (`aqm/host/engine/tree.h`).
 //!
 //! # What the engine does
 //!
-//! Let C be the gate and F a full packet. Class j has the guarantee `r_j` and a largest
-//! packet `L_j`. It is *owed* while the bytes that it sent as owed are behind `r_j` times
-//! the time. Whenever the gate opens, the engine takes one packet of a class that is owed,
-//! the most urgent first, equals a packet each in turn. Only if none is owed that has
-//! packets, another class borrows. What is borrowed does not count against a guarantee
-//! (`engine_charge`). A class that begins to have packets is owed `K_j` bytes at most:
+//! Let C be the rate of the gate and F a full packet. Class j has the guarantee `r_j` and a
+//! largest packet `L_j`. It is *owed* while the bytes that it has sent under its guarantee are
+//! fewer than `r_j` times the time. Whenever the gate opens, the engine takes one packet of a
+//! class that is owed, the most urgent first; equals send a packet each in turn. Only if no
+//! class with packets is owed, another class borrows. Borrowed bytes do not count against a
+//! guarantee (`engine_charge`). A class that starts to have packets is owed at most `K_j` bytes:
 //! its burst and a full packet, or 2 ms of its guarantee (`engine_keep_credit`).
 //!
 //! # While a class is owed
 //!
-//! Let a packet of class i wait at t, and let i have been owed from s on. Let s be moreover
-//! the last time before at which no class of its priority or a higher one was owed and had
-//! packets. From then on the gate sends what is on its way, and packets of such classes
-//! alone. One of them, j, was behind by nothing at s, or by `K_j` when it began to have
-//! packets. The last packet of j begins at `t_j`, before which it was owed, so that j
-//! sends `K_j + r_j (t_j - s) + L_j` at most. As in [`super::bounds`] the last packets
-//! leave one after the other, and `t_j` is `U_j / C` before t at least. Nothing is
-//! counted twice, so that latencies do not add up over priorities.
+//! Let a packet of class i wait at t, and let i have been owed since s. Let s also be the last
+//! time at which no class of its priority or a higher one was owed and had packets. From then on
+//! the gate sends what is in transmission, and then only packets of these classes. Class j was
+//! owed nothing at s, or `K_j` when it started to have packets. The last packet of j begins at
+//! `t_j`, before which j was owed. It therefore sends at most `K_j + r_j (t_j - s) + L_j`. As in
+//! [`super::bounds`], the last packets leave one after the other, and `t_j` is at least `U_j /
+//! C` before t. No byte is counted twice, so latencies do not accumulate over priorities.
 //!
-//! With D the sum of `K_j + L_j - r_j U_j / C` over the other classes of its priority and
-//! higher ones, and R what their guarantees leave of C:
+//! Let D be the sum of `K_j + L_j - r_j U_j / C` over the other classes of its priority and
+//! higher ones. Let R be the part of C that their guarantees leave.
 //!
-//! - A packet that finds none of its class waits for the classes above, and for one packet
+//! - A packet that finds no other of its class waits for the classes above, and for one packet
 //!   of each equal: `(F + D_above + sum of L_equal) / R_above`.
-//! - Leaves serve flows in turn, so that a packet leaves at the latest when its class has
-//!   nothing left. If the class keeps to the rate k, to a burst b and a packet at once, that
-//!   is at `(F + D + b + L_i - l) / (R - k)` after it began to have packets, l being the
+//! - Leaves serve flows in turn, so a packet leaves at the latest when its class has nothing
+//!   left. Let the class keep to the rate k, to a burst b, and to one packet at once. Then this
+//!   happens at `(F + D + b + L_i - l) / (R - k)` after it started to have packets, with l the
 //!   smallest packet.
 //!
-//! Such a class is always owed. For since u, when it began to have packets and was owed
-//! `K_i`, no more than `b + L_i - l + k (v - u)` of it went until v, which is no more than
-//! `K_i + r_i (v - u)`.
+//! A class of this kind is always owed. Let u be the time when it started to have packets and
+//! was owed `K_i`. By any later time v, it has sent at most `b + L_i - l + k (v - u)`, which is
+//! no more than `K_i + r_i (v - u)`.
 //!
 //! # A ceiling of its own
 //!
-//! A ceiling c makes up for a full packet's time or two ticks: for G bytes. A class that
-//! sends more at once is held back by it. Let u be when it sends its first packet, T after
-//! it came at most, and v the last time at which the ceiling holds the class back. It has
-//! sent `G + c (v - u)` by then, so that `E + k T - (c - k)(v - u)` is left at most, with
-//! `E = b + L_i - l - G`. So `v - u` is `(E + k T) / (c - k)` at most. The wheel says late
-//! that it may go on, by a tick, or by four where c takes eight for a full packet
-//! (`engine_wait`); the classes before it are waited for once more. All this
-//! holds if the class is never kept waiting for longer than its ceiling makes up for. If it
-//! may be, what the ceiling lost is lost, and no bound is derived.
+//! A ceiling c compensates for the time of a full packet or two ticks: G bytes. A class that
+//! sends more at once is held back by it. Let u be the time of its first packet, at most T after
+//! that packet arrived, and v the last time at which the ceiling holds the class back. It has
+//! sent `G + c (v - u)` by then, so at most `E + k T - (c - k)(v - u)` is left, with `E = b +
+//! L_i - l - G`. Therefore `v - u` is at most `(E + k T) / (c - k)`. The timer wheel releases it
+//! late, by one tick, or by four if c takes eight for a full packet (`engine_wait`). The classes
+//! before it are waited for once more. All this assumes that the class never waits longer than
+//! its ceiling compensates for. Otherwise the ceiling loses time, and no bound is derived.
 //!
-//! # What has to hold besides
+//! # Further assumptions
 //!
-//! Guarantees are C together at most. A class falls behind by `K_i + F + D` bytes at most
-//! then, as each byte of C that it does not get is in these sums. The engine makes up for
-//! 1 s, the burst and two packets; where that is less, there is no bound. Of more than 64 nodes whose
-//! time comes at once, the engine finds 64 before each packet (`ENGINE_DUE_MOST`).
+//! The sum of the guarantees is at most C. A class then falls behind by at most `K_i + F + D`
+//! bytes, because each byte of C that it does not get is in these sums. The engine compensates
+//! for 1 s, the burst and two packets; if that is less, there is no bound. If the times of more
+//! than 64 nodes come at once, the engine finds 64 of them before each packet
+//! (`ENGINE_DUE_MOST`).
 //!
-//! The gate opens a tick late at most, and makes up for it. A class with limits of hosts is
-//! one node, and has something to send while any host has that its own limit does not hold
-//! back. Parts of a class have no bound yet: the class may be ahead of its guarantee, and
+//! The gate opens at most one tick late, and compensates for it. A class with limits of hosts is
+//! one node. It has something to send while any host has packets that its own limit does not
+//! hold back. Parts of a class have no bound yet: the class may be ahead of its guarantee, and
 //! its parts wait for it.
 
 use crate::scheduler::bounds::{earned, in_vain, time};
@@ -67,27 +67,28 @@ use weirgate_aqm::{CREDIT_NS, IDLE_CREDIT_NS, TICK_NS, late_ns};
 use weirgate_policy::{SharedClass, in_kbit};
 use weirgate_units::{Handle, Rate, Span};
 
-/// Nodes that the engine takes from the wheel before a packet (`ENGINE_DUE_MOST`).
+/// The largest number of nodes that the engine takes from the wheel before a packet
+/// (`ENGINE_DUE_MOST`).
 const DUE_MOST: u64 = 64;
 
-/// Why parts of a class have none.
+/// The reason why parts of a class have no bound.
 const OF_PART: &str = "it is a part of a class, for which no bound has been derived in the engine \
     of rows";
-/// Why a class has none that is guaranteed nothing.
+/// The reason why a class without a guarantee has no bound.
 const NOTHING: &str = "nothing is guaranteed to it";
 const BEHIND: &str = "the classes before it may keep it waiting until it is behind by more than \
     the 1 s, its burst and two packets that the engine of rows makes up for";
 const CEILING: &str = "the classes before it may keep it waiting for longer than its ceiling makes \
     up for, a full packet's time";
 
-/// The waits of a class.
+/// The longest waits of a class.
 pub(crate) struct Waits {
-    /// A packet that finds none of its class.
+    /// A packet that finds no other of its class.
     pub(crate) lone: Vec<Ahead>,
-    /// One of traffic that keeps to `keeps` and to the class's burst.
+    /// A packet of traffic that keeps to `keeps` and to the class's burst.
     pub(crate) within: Vec<Ahead>,
     pub(crate) keeps: Rate,
-    /// What the guarantees of the others leave.
+    /// The rate that the guarantees of the others leave.
     pub(crate) rate: Rate,
 }
 
@@ -99,14 +100,14 @@ struct Node<'s> {
 }
 
 impl Node<'_> {
-    /// What it is owed at most when it begins to have packets.
+    /// Returns the largest credit of the node when it starts to have packets, in bytes.
     fn kept(&self, full: u64) -> u64 {
         let burst = self.class.burst.as_bytes() + full;
         burst.max(earned(self.class.rate, Span::from_nanos(IDLE_CREDIT_NS)))
     }
 }
 
-/// The nodes below the link: classes, and those that are divided as wholes.
+/// Returns the nodes below the link; a divided class is one node.
 fn nodes(scheduler: &Scheduler) -> Vec<Node<'_>> {
     let alone = scheduler.members.iter().filter(|one| one.parent.is_none());
     let alone = alone.map(|one| Node {
@@ -126,11 +127,11 @@ fn nodes(scheduler: &Scheduler) -> Vec<Node<'_>> {
     alone.chain(wholes).collect()
 }
 
-/// The longest waits of a class whose smallest packet has so many wire bytes.
+/// Returns the longest waits of a class whose smallest packet has this many bytes on the wire.
 ///
 /// # Errors
 ///
-/// Why there is no bound.
+/// Returns the reason why there is no bound.
 pub(crate) fn waits(scheduler: &Scheduler, at: usize, smallest: u32) -> Result<Waits, String> {
     let member = &scheduler.members[at];
     let parts = |other: &&Member| other.parent == member.parent && other.id != member.id;
@@ -163,11 +164,11 @@ struct Case<'s> {
     own: &'s Node<'s>,
 }
 
-/// What goes before a packet of a class, however long its own class is.
+/// The bytes that precede a packet of a class, regardless of its own queue.
 struct Before {
     steps: Vec<Ahead>,
     bytes: u64,
-    /// The rate at which these bytes go.
+    /// The rate at which these bytes leave.
     rate: Rate,
 }
 
@@ -182,8 +183,8 @@ impl Case<'_> {
         u64::from(self.scheduler.full_packet)
     }
 
-    /// What is on its way, and classes of a higher priority; and `equals` of its own, by
-    /// what they are owed.
+    /// Returns what is in transmission, and the credit of classes of higher priority; with
+    /// `equals`, also that of classes of equal priority.
     fn before(&self, equals: bool) -> Before {
         let own = self.own.class.priority;
         let counts = |node: &&Node| {
@@ -278,7 +279,7 @@ impl Case<'_> {
             if alone > slack {
                 return Err(CEILING.to_owned());
             }
-            // `earned` rounds up, and this must not.
+            // `earned` rounds up, but this term must not.
             let at_once = earned(class.ceiling, slack).saturating_sub(1);
             let beyond = burst.saturating_sub(at_once);
             let held = time(beyond, class.ceiling);
@@ -322,13 +323,13 @@ impl Case<'_> {
         })
     }
 
-    /// How late the wheel says that a class may go on.
+    /// Returns how late the timer wheel may release a class.
     fn wakes(&self) -> Span {
         let ceiling = self.own.class.ceiling.as_bits_per_second() / 8;
         Span::from_nanos(late_ns(self.full(), ceiling))
     }
 
-    /// How late the engine may find that.
+    /// Returns how late the engine may notice that.
     fn late(&self) -> Span {
         let hosts: usize = self
             .scheduler

@@ -1,34 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The longest wait of a packet, solved: which of the limits on the classes
-//! beside it is the narrower, what may be on its way when it comes, and what its
-//! own class sends before it. The model is that of [`super::bounds`].
+//! Solves for the longest wait of a packet. It considers which limit of the classes beside it is
+//! tighter, which packet may be in transmission when it arrives, and what its own class sends
+//! before it. [`super::bounds`] describes the model.
 //!
 //! # Classes of equal priority
 //!
-//! Such a class is limited twice: by its turns, and by its bucket as a class of
-//! higher priority is. Each choice of those that count by their bucket, the set S,
-//! gives a bound, so the least of them holds. All terms grow with the wait t at
-//! most linearly, so the sum of the narrower ones is concave in t, and Newton's
-//! method from the right finds the least: it begins with all of them in S.
+//! Such a class is limited in two ways: by its turns, and by its token bucket like a class of
+//! higher priority. Let S be the set of classes that are counted by their bucket. Each choice of
+//! S gives a bound, so the smallest one applies. All terms grow at most linearly with the wait
+//! t, so the sum of the smaller ones is concave in t. Newton's method from the right finds the
+//! minimum, starting with all classes in S.
 //!
-//! # What is on its way
+//! # What is in transmission
 //!
-//! A packet that was given to the device goes first, F bytes at most: of a class
-//! that borrows and is served after this one, if there is any. Where there is none,
-//! the whole time since the gate was last idle counts, and every packet in it is
-//! either in a bucket counted below or was borrowed by one of those classes. Who
-//! borrows has an empty bucket, so F stands in its bucket's place. The worst of
-//! these cases is the bound.
+//! A packet that was already given to the device goes first, F bytes at most. It is of a class
+//! that borrows and is served after this one, if there is any. If there is none, consider the
+//! whole time since the gate was last idle. Every packet in it either is in a bucket counted
+//! below, or was borrowed by one of these classes. A class that borrows has an empty bucket, so
+//! F replaces its bucket. The worst of these cases is the bound.
 //!
 //! # A queue that is not in order
 //!
-//! Nothing but the class's conformance limits what leaves such a queue before one
-//! packet. Flows that come later may go first: in fq_codel because they are new
-//! (`fq_codel_dequeue`, net/sched/sch_fq_codel.c), in sfq because their place in the
-//! ring comes sooner (`sfq_dequeue`, net/sched/sch_sfq.c), in cake for both reasons
-//! (`cake_dequeue`, net/sched/sch_cake.c). All three give a packet whenever they have
-//! one. So a packet leaves at the latest when its class has nothing left: the busy
-//! period of a latency-rate server (Le Boudec and Thiran, Network Calculus, 2001,
+//! Only the conformance of the class limits what leaves such a queue before a packet. Flows that
+//! come later may go first. In fq_codel they do because they are new (`fq_codel_dequeue`,
+//! net/sched/sch_fq_codel.c). In sfq their place in the ring may come sooner (`sfq_dequeue`,
+//! net/sched/sch_sfq.c). In cake both reasons apply (`cake_dequeue`, net/sched/sch_cake.c). All
+//! three are work-conserving. A packet therefore leaves at the latest when its class has nothing
+//! left: the busy period of a latency-rate server (Le Boudec and Thiran, Network Calculus, 2001,
 //! section 1.3). With service R (t - T) and arrivals `b + L + k t`,
 //!
 //! ```text
@@ -36,33 +34,32 @@
 //!         t = (R T + b + L - l) / (R - k)
 //! ```
 //!
-//! And the class is served so only while it is within its guarantee. Its bucket is
-//! `b + r T`, which is enough in order; but here the L bytes of a packet that came
-//! later may have been sent before. Then it is in debt, and waits until its
-//! guarantee r has paid. Let v be the last time of debt and u the last before it
-//! at which the bucket was full. Between them the class has sent `b + r T + r (v -
-//! u)`. No more came than `b + L + k (v - u)`, and `k T` that was held back before.
-//! So
+//! The class gets this service only while it is within its guarantee. Its bucket of `b + r T`
+//! suffices if packets leave in order. Here, however, the L bytes of a later packet may have
+//! been sent before. The class is then in debt, and waits until its guarantee r has paid the
+//! debt. Let v be the last time of debt, and u the last time before v at which the bucket was
+//! full. Between them the class has sent `b + r T + r (v - u)`. At most `b + L + k (v - u)`
+//! arrived, in addition to `k T` that was held back before. Therefore
 //!
 //! ```text
 //! v - u <= (L - l) / (r - k) - T
 //!     t <= (L - l) / (r - k) + R T / (R - k)
 //! ```
 //!
-//! with the time for which it was held back, and as next to nothing of the class is
-//! left then and the others are waited for once more. The greater of the two is the
-//! bound; a class whose latency is long enough is never in debt. All this ends only
-//! where k is below r, so k is half of r.
+//! plus the time for which it was held back. Almost nothing of the class is left at that point,
+//! and it waits for the others once more. The larger of the two is the bound; a class with a
+//! sufficiently long latency is never in debt. The debt ends only if k is below r, so k is half
+//! of r.
 //!
-//! Debt is of no importance to a class that borrows before all others: all that
-//! others are guaranteed, and the turns of equals that borrow, give it a second
-//! bound, and the less of both holds.
+//! Debt does not matter for a class that borrows before all others. The guarantees of the
+//! others, and the turns of equals that borrow, give it a second bound, and the smaller of both
+//! applies.
 //!
-//! The cake of a class downstream has a shaper of its own, without a bucket, at the
-//! class's ceiling c. While that holds the class back, others may borrow, but then
-//! it has sent c times the time since its busy period began. What it has left at
-//! the end of that is served as if it came then: so own bytes count at the lesser
-//! of R and c, and a packet that went just before the busy period counts with them.
+//! The cake of a class downstream has its own shaper without a bucket, at the class's ceiling c.
+//! While that holds the class back, others may borrow. By then, however, the class has sent c
+//! times the time since its busy period began. The remainder at that point is served as if it
+//! arrived then. Its own bytes therefore count at the smaller of R and c, together with a packet
+//! that left just before the busy period.
 
 use crate::scheduler::bounds::{bucket, earned, equals, higher, in_vain, time};
 use crate::scheduler::model::{Member, Scheduler};
@@ -70,47 +67,47 @@ use crate::scheduler::parts::Parent;
 use weirgate_policy::in_kbit;
 use weirgate_units::{Rate, Span};
 
-/// One summand of a wait: wire bytes that the gate sends before.
+/// One summand of a wait: bytes on the wire that the gate sends before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// Whose and why.
+    /// The source of the bytes, and the reason.
     pub(crate) what: String,
-    /// How long they take.
+    /// The time that they take.
     pub(crate) time: Span,
 }
 
-/// What a class itself may send before a packet.
+/// What the class itself may send before a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     /// Nothing.
     Nothing,
-    /// It always has packets: the wait is its latency.
+    /// The class always has packets: the wait is its latency.
     Always,
-    /// Wire bytes that came before the packet at once.
+    /// Bytes on the wire that arrived at once, before the packet.
     InOrder(u64),
-    /// What came at once and what comes later, in any order.
+    /// Bytes that arrived at once and bytes that arrive later, in any order.
     AnyOrder(AnyOrder),
 }
 
-/// What a class sends whose queue is not in order.
+/// What a class sends if its queue is not in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AnyOrder {
-    /// The rate that it keeps to.
+    /// The rate to which it keeps.
     pub(crate) kept: Rate,
-    /// Wire bytes that came at once, less the packet itself.
+    /// Bytes on the wire that arrived at once, without the packet itself.
     pub(crate) before: u64,
-    /// How much of them is more than the class's burst.
+    /// By how much they exceed the burst of the class.
     pub(crate) excess: u64,
-    /// The rate of the queue's own shaper.
+    /// The rate of the queue's own shaper, if it has one.
     pub(crate) shaper: Option<Rate>,
 }
 
-/// A wait.
+/// A wait with its derivation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wait {
     /// Its summands.
     pub(crate) steps: Vec<Ahead>,
-    /// The rate at which the class is served meanwhile, in turns with its equals.
+    /// The rate at which the class is served then, in turn with its equals.
     pub(crate) rate: Rate,
 }
 
@@ -121,18 +118,18 @@ impl Wait {
     }
 }
 
-/// What is on its way when the packet comes.
+/// What is in transmission when the packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// A packet of a class that counts nowhere else.
+    /// A packet of a class that is not counted otherwise.
     Foreign,
-    /// One that this member borrowed.
+    /// A packet that this member borrowed.
     Borrowed(usize),
     /// Nothing.
     Nothing,
 }
 
-/// The longest wait of a packet of a class.
+/// Returns the longest wait of a packet of a class.
 pub(crate) fn longest(scheduler: &Scheduler, at: usize, own: Own) -> Wait {
     let starts = starts(scheduler, at, own);
     let waits = starts.into_iter().map(|before| {
@@ -160,8 +157,8 @@ pub(crate) fn longest(scheduler: &Scheduler, at: usize, own: Own) -> Wait {
     })
 }
 
-/// The longest wait behind so many wire bytes of a class that nobody borrows before,
-/// within its guarantee or not; `None` for another class.
+/// Returns the longest wait behind this many bytes of a class before which no class borrows. It
+/// applies whether or not the class is within its guarantee. Returns `None` for other classes.
 pub(crate) fn borrowing(scheduler: &Scheduler, at: usize, bytes: u64) -> Option<Wait> {
     let case = Case {
         scheduler,
@@ -173,8 +170,8 @@ pub(crate) fn borrowing(scheduler: &Scheduler, at: usize, bytes: u64) -> Option<
     case.borrowing()
 }
 
-/// The latency of the class as a latency-rate server, counting its equals by their
-/// turns. Needs the buckets of classes of higher priority and nothing else.
+/// Returns the latency of the class as a latency-rate server, counting its equals by their
+/// turns. It needs only the buckets of classes of higher priority.
 pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
     let case = Case {
         scheduler,
@@ -186,24 +183,24 @@ pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
     case.with(&[]).total()
 }
 
-/// The rate that traffic of a class keeps to whose queue is not in order, so that
-/// its waits have a bound.
+/// Returns the rate to which traffic of a class must keep so that waits have a bound, if its
+/// queue is not in order.
 pub(crate) fn kept(member: &Member) -> Rate {
     Rate::bits_per_second(member.class.rate.as_bits_per_second() / 16 * 8)
 }
 
-/// A rate less what members are guaranteed.
+/// Subtracts the guarantees of members from a rate.
 pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
     left_of(rate, others.map(Member::own_rate))
 }
 
-/// A rate less these.
+/// Subtracts rates from a rate.
 pub(crate) fn left_of(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
     let taken: u64 = taken.map(Rate::as_bits_per_second).sum();
     Rate::bits_per_second(rate.as_bits_per_second().saturating_sub(taken))
 }
 
-/// What other classes lend to their hosts with limits, before a class that does
+/// Returns what other classes lend to their hosts with limits, which precedes a class that does
 /// so itself.
 fn lent(scheduler: &Scheduler, own: &Member) -> impl Iterator<Item = Rate> {
     let lend = |parent: &&Parent| own.capped > 0 && !parent.hosts.is_empty();
@@ -230,14 +227,14 @@ fn starts(scheduler: &Scheduler, at: usize, own: Own) -> Vec<Before> {
     [Before::Nothing].into_iter().chain(borrowed).collect()
 }
 
-/// A packet of a class, and how the wait began.
+/// A case to calculate: a packet of a class, and how the wait begins.
 struct Case<'s> {
     scheduler: &'s Scheduler,
     at: usize,
     own: Own,
     before: Before,
-    /// The class may be in debt all the time: whatever others are guaranteed goes
-    /// first, and it borrows before those of lower priority.
+    /// Whether the class may be in debt all the time. The guarantees of all others then go
+    /// first, and it borrows before classes of lower priority.
     debt: bool,
 }
 
@@ -246,11 +243,11 @@ impl Case<'_> {
         &self.scheduler.members[self.at]
     }
 
-    /// The least of the bounds that sets of equals give which count by their bucket.
+    /// Returns the smallest bound over the sets of equals that are counted by their bucket.
     fn least(&self) -> Wait {
         let mut limited: Vec<usize> = equals(self.scheduler, self.at).map(|(at, _)| at).collect();
         let mut best = self.with(&limited);
-        // Each step takes one of them out for good.
+        // Each iteration removes at least one of them.
         for _ in 0..limited.len() {
             let total = best.total();
             limited.retain(|other| self.by_bucket(*other, total) < self.by_turns(*other, total));
@@ -263,8 +260,8 @@ impl Case<'_> {
         best
     }
 
-    /// The bound of a class that nobody borrows before: of no importance is then
-    /// whether it is in debt.
+    /// Returns the bound of a class before which no class borrows, for which debt does not
+    /// matter.
     fn borrowing(&self) -> Option<Wait> {
         let first = higher(self.scheduler, self.member()).next().is_none();
         let lends = !self.scheduler.parents.is_empty();
@@ -276,14 +273,14 @@ impl Case<'_> {
         })
     }
 
-    /// What an equal's bucket lets it send in a wait.
+    /// Returns the bytes that an equal's bucket allows during a wait.
     fn by_bucket(&self, other: usize, wait: Span) -> u64 {
         let member = &self.scheduler.members[other];
         let all = self.bucket(other) + member.on_credit();
         all.saturating_add(earned(member.own_rate(), wait))
     }
 
-    /// What its turns let it send.
+    /// Returns the bytes that its turns allow.
     fn by_turns(&self, other: usize, wait: Span) -> u64 {
         let member = &self.scheduler.members[other];
         let own = match self.own {
@@ -301,7 +298,7 @@ impl Case<'_> {
     fn bucket(&self, other: usize) -> u64 {
         let member = &self.scheduler.members[other];
         if self.before == Before::Borrowed(other) {
-            // What it earns until the gate opens again.
+            // It only has what it earns until the gate opens again.
             return earned(member.own_rate(), self.on_its_way());
         }
         bucket(member)
@@ -315,7 +312,7 @@ impl Case<'_> {
         }
     }
 
-    /// The bound where these equals count by their bucket, the others by turns.
+    /// Returns the bound if these equals are counted by their bucket, and the others by turns.
     fn with(&self, limited: &[usize]) -> Wait {
         let (scheduler, own) = (self.scheduler, self.member());
         let first = self.overdrafts(limited);
@@ -383,8 +380,8 @@ impl Case<'_> {
         }
     }
 
-    /// What the class itself sends before, when it is served at a rate after these
-    /// steps.
+    /// Returns what the class itself sends before the packet, when it is served at a rate after
+    /// these steps.
     fn own_before(&self, steps: &[Ahead], rate: Rate) -> Vec<Ahead> {
         let own = |bytes: u64, rate: Rate| Ahead {
             what: format!("its own class's burst of {bytes} B before it"),
@@ -427,9 +424,9 @@ impl Case<'_> {
         }
     }
 
-    /// What goes before a class that lends its guarantee to hosts with limits,
-    /// besides all that other classes are owed: what divided classes lend alike,
-    /// and the turns of its other hosts.
+    /// Returns what precedes a class that lends its guarantee to hosts with limits, besides the
+    /// guarantees of other classes. This is what divided classes lend in the same way, and the
+    /// turns of its other hosts.
     fn lending(&self, rate: Rate) -> Vec<Ahead> {
         let own = self.member();
         let parents = self.scheduler.parents.iter();
@@ -451,7 +448,8 @@ impl Case<'_> {
             }
         };
         let mut list: Vec<Ahead> = others.map(lending).collect();
-        // Whose packets are counted by what the whole class sends has no turns.
+        // If the bytes of the whole class are counted, turns of its hosts do not count
+        // separately.
         if matches!(self.own, Own::Nothing | Own::Always) {
             let turns = u64::from(own.capped) * u64::from(own.quantum + own.largest);
             let what = format!("{} other hosts' turns: {turns} B", own.capped);
@@ -461,8 +459,8 @@ impl Case<'_> {
         list
     }
 
-    /// The classes that count by their bucket, in the order of priority, each with
-    /// what it earns after its last packet has begun, in whole bytes rounded down.
+    /// Returns the classes that are counted by their bucket, in order of priority. Each has the
+    /// bytes that it earns after its last packet has begun, rounded down.
     fn overdrafts(&self, limited: &[usize]) -> Vec<(usize, u64)> {
         let members = &self.scheduler.members;
         let above: Vec<_> = higher(self.scheduler, self.member())
@@ -477,8 +475,8 @@ impl Case<'_> {
     }
 }
 
-/// What comes at the rate that is kept while a class is served so long, and what
-/// comes while that is served, and so on: `span * kept / (rate - kept)`.
+/// Returns the time for bytes that arrive at the kept rate while a class is served for `span`,
+/// for bytes that arrive during that, and so on: `span * kept / (rate - kept)`.
 pub(crate) fn meanwhile(span: Span, rate: Rate, kept: Rate) -> Span {
     let (rate, kept) = (rate.as_bits_per_second(), kept.as_bits_per_second());
     let nanos = u128::from(span.as_nanos()) * u128::from(kept);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues of classes, with every setting explicit. Settings that a policy omits are chosen here by
-//! the link's rate.
+//! The queues of classes, with every parameter explicit. Parameters that a policy omits are
+//! derived here from the rate of the link.
 
 use crate::scheduler::bounds;
 use crate::scheduler::parts::CappedHost;
@@ -12,16 +12,16 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-/// CoDel's target and interval (RFC 8289 sections 4.2 and 4.3).
+/// The target and interval of CoDel (RFC 8289 sections 4.2 and 4.3).
 const TARGET: Span = Span::from_millis(5);
 const INTERVAL: Span = Span::from_millis(100);
 
-/// The queue of a class, where it states none the usual one.
+/// Returns the queue that a class states, or else the default.
 pub(crate) fn stated(member: &Member) -> Queue {
     hosts::queue(member.class.queue.as_ref(), member.class.fair)
 }
 
-/// The queue of a class.
+/// Returns the qdisc for the queue of a class.
 pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
     let queue = stated(member);
     let line = member
@@ -46,7 +46,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
                 ..self::cake(cake, scheduler, class.fair, class.ceiling)
             })
         }
-        // A policy has one only where the kit is its engine, which asks `kit`.
+        // Such a queue exists only with the engine `kit`, which does not call this function.
         Queue::Kit(_) => {
             let usual = FqCodelQueue::default();
             QdiscKind::FqCodel(fq_codel(&usual, scheduler, scheduler.gate))
@@ -60,7 +60,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
     };
     let reason = format!("the queue of class {}{also}", member.class.name);
     Qdisc {
-        // The same digits as the class, so that both read alike.
+        // The minor number of the class, so that both handles look alike.
         handle: Handle::new(member.id.minor, 0),
         stab: None,
         kind,
@@ -68,18 +68,18 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
     }
 }
 
-/// Acknowledgements that are held back, in all and of one connection: one for each
+/// The largest number of delayed acknowledgements, in total and per connection: one for each
 /// segment that may be owed.
 const HELD: u32 = 10_000;
 const HELD_OF_FLOW: u32 = 1_000;
 
-/// Flow queues of a host with a limit; a thousand of them must not take much.
+/// The number of flow queues of a host with a limit. Memory must suffice for a thousand hosts.
 const HOST_FLOWS: u32 = 64;
-/// Packets that wait for one host.
+/// The largest backlog of one host in packets.
 const HOST_LIMIT: u32 = 1_000;
 
-/// The queue of a host with a limit: between its flows, with targets for the
-/// host's own rate.
+/// Returns the queue of a host with a limit. It shares between the host's flows, and its target
+/// suits the host's own rate.
 pub(crate) fn of_host(scheduler: &Scheduler, host: &CappedHost, origin: &Origin) -> Qdisc {
     let small = FqCodelQueue {
         flows: Some(HOST_FLOWS),
@@ -101,48 +101,46 @@ pub(crate) fn of_host(scheduler: &Scheduler, host: &CappedHost, origin: &Origin)
 
 fn sfq(queue: &SfqQueue, scheduler: &Scheduler) -> Sfq {
     Sfq {
-        // The kernel's own default for both (tc-sfq(8)); a new hash now and
-        // then would reorder packets.
+        // The defaults of the kernel (tc-sfq(8)). Periodic rehashing would reorder packets.
         limit: queue.limit.unwrap_or(127),
         perturb: queue.perturb.unwrap_or(0),
         quantum: scheduler.full_packet,
     }
 }
 
-/// CoDel's target and interval for one queue, where nothing is set or its target
-/// alone. RFC 8289 section 4.4: a target below the time of a full packet would
-/// drop what cannot be helped.
+/// Returns CoDel's target and interval for a single queue; `target` is the stated one. A target
+/// below the time of a full packet would drop packets that no sender can avoid (RFC 8289 section
+/// 4.4).
 pub(crate) fn codel(scheduler: &Scheduler, target: Option<Span>) -> (Span, Span) {
     let packet = bounds::time(u64::from(scheduler.full_packet), scheduler.gate);
     timed(target, Span::from_nanos(packet.as_nanos() * 3 / 2))
 }
 
-/// Packets that may wait in a queue of a flow before CoDel takes it for too long,
-/// where flows are served in turn, and as few as that may be.
+/// The backlog of a flow, in full packets, that CoDel tolerates where flows are served in turn,
+/// and its minimum.
 const TURNS: u64 = 8;
 const FEWEST_TURNS: u64 = 4;
 
-/// The same for queues that are served in turn. A packet waits for the turns of the
-/// other flows as well, which its own flow can do nothing about. fq_codel drops even
-/// a flow's only packet while others have any (`codel_should_drop` gets the bytes of
-/// all queues). With a target of one turn who backs off at a loss, as reno does, then
-/// misses turns, and who does not, as bbr, takes them. With as many as there are
-/// flows, nobody does (`experiments/fair-controls.toml`). A queue of more than the
-/// round trip that CoDel assumes helps nobody. cake allows for four packets
-/// (`cobalt_should_drop`, net/sched/sch_cake.c).
+/// Returns CoDel's target and interval for queues that are served in turn. A packet also waits
+/// for the turns of other flows, which its own sender cannot influence. fq_codel even drops the
+/// only packet of a flow while others have some (`codel_should_drop` gets the bytes of all
+/// queues). With a target of one turn, a sender that backs off at a loss, like Reno, misses
+/// turns, and one that does not, like BBR, takes them. With as many turns as flows, none of them
+/// gains (`experiments/fair-controls.toml`). A target above the round trip that CoDel assumes
+/// does not help. cake allows for four packets (`cobalt_should_drop`, net/sched/sch_cake.c).
 pub(crate) fn codel_in_turns(full_packet: u32, gate: Rate, target: Option<Span>) -> (Span, Span) {
     timed(target, turns_allowed(full_packet, gate))
 }
 
-/// The delay from which ECT(1) is marked where flows are served in turn: a millisecond
-/// (RFC 9332 section 4.1.2), or as much as CoDel allows for turns. Below that every
-/// packet would be marked beside so many flows, and a sender of L4S would give up its
-/// turns.
+/// Returns the delay from which ECT(1) is marked where flows are served in turn. It is a
+/// millisecond (RFC 9332 section 4.1.2), or the delay that CoDel allows for turns if that is
+/// longer. With a shorter one and many flows, every packet would be marked, and an L4S sender
+/// would give up its turns.
 pub(crate) fn shallow(full_packet: u32, gate: Rate) -> Span {
     micros(Span::from_millis(1).max(turns_allowed(full_packet, gate)))
 }
 
-/// What a packet may wait for the turns of others.
+/// Returns how long a packet may wait for the turns of other flows.
 fn turns_allowed(full_packet: u32, gate: Rate) -> Span {
     let turns = |count| bounds::time(u64::from(full_packet) * count, gate);
     turns(TURNS).min(INTERVAL).max(turns(FEWEST_TURNS))
@@ -179,9 +177,8 @@ fn micros(span: Span) -> Span {
     Span::from_micros(span.as_nanos() / 1000)
 }
 
-/// The cake of a class. Upstream it has no shaper; downstream it has one at the
-/// class's ceiling, where the tree has it too, for the sake of what it drops
-/// (`hosts`).
+/// Returns the cake of a class. Upstream it does not shape. Downstream it shapes at the class's
+/// ceiling, like the tree, so that it also counts dropped packets (`hosts`).
 pub(crate) fn cake(
     queue: &CakeQueue,
     scheduler: &Scheduler,
@@ -194,8 +191,8 @@ pub(crate) fn cake(
         bandwidth: down.then(|| ceiling.min(scheduler.gate)),
         rtt: queue.rtt.unwrap_or_else(usual),
         flow_mode: hosts::mode(fair, scheduler.direction),
-        // Of a packet that has been translated back, cake would take the
-        // address that it had before (`nf_ct_get_tuple_skb`): everyone's.
+        // For a packet whose translation was already reversed, cake would take the former
+        // address (`nf_ct_get_tuple_skb`), which is the same for all hosts.
         nat: queue.nat.unwrap_or(!scheduler.inside),
         ack_filter: scheduler.ack_filter,
         ingress: down,
@@ -206,11 +203,11 @@ pub(crate) fn cake(
     }
 }
 
-/// Bytes of an average packet, as tc-red(8) recommends.
+/// The average packet size in bytes that tc-red(8) recommends.
 const AVPKT: u32 = 1000;
 
-/// RED's own parameters, by the formulas that tc uses (`tc_red_eval_ewma`,
-/// `tc_red_eval_P`, `tc_red_eval_idle_damping` of iproute2's tc/tc_red.c).
+/// Returns RED's derived parameters, by the formulas of tc (`tc_red_eval_ewma`, `tc_red_eval_P`,
+/// `tc_red_eval_idle_damping` of iproute2's tc/tc_red.c).
 fn red(queue: &RedQueue, rate: Rate) -> Red {
     let (min, max) = (queue.min.as_bytes() as f64, queue.max.as_bytes() as f64);
     let packet = f64::from(AVPKT).min(min);
@@ -233,7 +230,7 @@ fn red(queue: &RedQueue, rate: Rate) -> Red {
     }
 }
 
-/// The smallest weight 2^-n for which a burst of so many packets is taken.
+/// Returns the exponent n of the smallest weight 2^-n that accepts a burst of this many packets.
 fn weight(burst: f64, min_packets: f64) -> Option<u8> {
     let wanted = burst + 1.0 - min_packets;
     if wanted < 1.0 {
@@ -245,7 +242,7 @@ fn weight(burst: f64, min_packets: f64) -> Option<u8> {
     })
 }
 
-/// The power of two by which probability over distance is scaled.
+/// Returns the power of two by which probability over distance is scaled.
 fn spacing(distance: f64, probability: f64) -> Option<u8> {
     if distance <= 0.0 {
         return None;
@@ -254,8 +251,8 @@ fn spacing(distance: f64, probability: f64) -> Option<u8> {
     (0..32_u8).find(|plog| per_byte * 2.0_f64.powi(i32::from(*plog)) > 1.0)
 }
 
-/// The power of two of microseconds in which idle time is counted: a table of
-/// 512 steps must reach the time after which the average is forgotten.
+/// Returns the power of two of microseconds in which idle time is counted. A table of 512 steps
+/// must cover the time after which the average is forgotten.
 fn idle_scale(wlog: u8, packet: f64, rate: Rate) -> u8 {
     let micros = packet * 8e6 / (rate.as_bits_per_second() as f64).max(1.0);
     let weight = 0.5_f64.powi(i32::from(wlog));
@@ -270,10 +267,10 @@ mod tests {
     use super::*;
     use weirgate_units::Size;
 
-    /// RED of Mylonas, scenario 4, by hand. A burst of (2*15+45)/3 = 25 packets
-    /// over a minimum of 15 needs (1 - (1-W)^25) / W >= 11. W = 1/16 is the first
-    /// to give that (12.8; 1/8 gives 7.7). A probability of 0.1 over 30000 bytes first
-    /// passes 1 when doubled 19 times.
+    /// RED of Mylonas, scenario 4, calculated by hand. A burst of (2*15+45)/3 = 25 packets over
+    /// a minimum of 15 needs (1 - (1-W)^25) / W >= 11. W = 1/16 is the first weight that fulfils
+    /// it (12.8; 1/8 gives 7.7). A probability of 0.1 over 30000 bytes exceeds 1 after 19
+    /// doublings.
     #[test]
     fn red_as_tc_sets_it() {
         let queue = RedQueue {

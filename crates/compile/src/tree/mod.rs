@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The two HTB qdiscs of a direction.
 //!
-//! The outer one, at the root, is the gate: one class at the rate of the link,
-//! with a bucket of next to nothing, counted in wire bytes by the root's size
-//! table. Its queue is the inner one, the scheduler, which never limits the
-//! whole: it holds a guarantee, a ceiling, a priority and a turn for each
-//! class, and is asked for exactly one packet each time the gate opens.
+//! The outer qdisc, at the root, is the gate: one class at the rate of the link, with a minimal
+//! token bucket, counted in bytes on the wire by the root's size table. Its child is the inner
+//! qdisc, the scheduler, which never limits the total rate. It gives each class a guarantee, a
+//! ceiling, a priority and a quantum. It is asked for exactly one packet each time the gate
+//! opens.
 //!
-//! In a single HTB tree a leaf with tokens of its own sends without regard to
-//! the root's (`htb_dequeue` looks at leaves first), so that several classes
-//! may send at once and the queue forms in the modem.
+//! In a single HTB tree, a leaf with tokens sends regardless of the root's tokens (`htb_dequeue`
+//! examines leaves first). Several classes could then send at once, and the queue would form in
+//! the modem.
 
 pub(crate) mod hosts;
 pub(crate) mod leaf;
@@ -22,26 +22,26 @@ use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
 use weirgate_state::{Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind};
 use weirgate_units::{Handle, Rate, Span};
 
-/// How far above the gate the scheduler's own root is, so that it never says
-/// no: ten packets could pass it in the time of one.
+/// How far the rate of the scheduler's root exceeds that of the gate. Ten packets could pass it
+/// in the time of one, so it never limits.
 const ABOVE: u64 = 10;
 
-/// A bucket that never runs dry at ten times the gate's rate.
+/// A token bucket that does not run dry at ten times the gate's rate.
 const AMPLE: Span = Span::from_millis(100);
 
-/// HTB's divisor for classes without a quantum; all of ours have one.
+/// HTB's divisor for classes without a quantum; all classes here have one.
 const R2Q: u32 = 10;
 
-/// The class on a LAN device for what does not come from the link.
+/// The class on a LAN device for packets that do not come from the link.
 pub(crate) const LOCAL: Handle = Handle::new(OUTER, 2);
 
-/// A rate that no LAN device reaches and tc can count in 32 bits of byte/s.
+/// A rate above that of any LAN device, which still fits tc's 32 bits of bytes a second.
 const UNLIMITED: Rate = Rate::bits_per_second(32_000_000_000);
 
-/// Packets that may wait for a busy LAN device, the kernel's own default.
+/// The queue limit of a LAN device in packets, the kernel's own default.
 const LOCAL_QUEUE: u32 = 1000;
 
-/// The root qdisc of a direction's device.
+/// Returns the root qdisc of a direction's device.
 pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let link = &policy.link;
     let on_lan = scheduler.direction == Direction::Down && link.inbound.value == Inbound::Lan;
@@ -51,7 +51,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         link.device_kind.value
     };
     let mut classes = vec![gate(policy, scheduler)];
-    // A bridge's port to the inside has nothing but what comes from the link.
+    // A bridge port to the inside carries only packets from the link.
     if on_lan && !link.bridge {
         classes.push(local(policy, scheduler));
     }
@@ -75,7 +75,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     }
 }
 
-/// The policy line that states the rate of the direction.
+/// Returns the policy line that states the rate of the direction.
 fn rate_line(policy: &Policy, scheduler: &Scheduler) -> u32 {
     match (scheduler.direction, &policy.link.down) {
         (Direction::Down, Some(down)) => down.line,
@@ -106,7 +106,8 @@ fn gate(policy: &Policy, scheduler: &Scheduler) -> HtbClass {
     }
 }
 
-/// The class for what leaves through the LAN device and never was on the link.
+/// Returns the class for packets that leave through the LAN device but did not come from the
+/// link.
 fn local(policy: &Policy, scheduler: &Scheduler) -> HtbClass {
     let reason = "what does not come from the link is not slowed; behind the gate in priority, \
                   which cannot fill a LAN";
@@ -179,7 +180,7 @@ fn above(scheduler: &Scheduler) -> Rate {
     Rate::bits_per_second(scheduler.gate.as_bits_per_second().saturating_mul(ABOVE))
 }
 
-/// A class with classes below it.
+/// Returns a class that has children.
 fn whole(scheduler: &Scheduler, parent: &Parent, top: Handle) -> HtbClass {
     let class = &parent.class;
     let limited = class.ceiling < scheduler.gate;
@@ -196,7 +197,7 @@ fn whole(scheduler: &Scheduler, parent: &Parent, top: Handle) -> HtbClass {
         ceil,
         buffer: parent.buffer,
         cbuffer,
-        // Of an inner class the kernel looks at neither.
+        // The kernel ignores both for an inner class.
         prio: class.priority,
         quantum: scheduler.full_packet,
         leaf: None,
@@ -204,13 +205,13 @@ fn whole(scheduler: &Scheduler, parent: &Parent, top: Handle) -> HtbClass {
     }
 }
 
-/// Next to no rate: HTB needs one, and a byte in a second owes nobody a packet.
+/// A minimal rate: HTB needs one, and at one byte a second no packet is ever guaranteed.
 const NOTHING: Rate = Rate::bits_per_second(8);
 
-/// Next to no bucket: a tick.
+/// A minimal token bucket: one tick.
 const TICK: Span = Span::from_nanos(64);
 
-/// A host with a limit.
+/// Returns the class of a host with a limit.
 fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost) -> HtbClass {
     let reason = format!(
         "{} in class {}: {} at most",
@@ -225,7 +226,7 @@ fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost) -> HtbClass {
         rate: NOTHING,
         ceil: host.ceil,
         buffer: TICK,
-        // A packet at once: the limit is for a host, not for its packets.
+        // The bucket holds one full packet.
         cbuffer: bounds::time(u64::from(scheduler.full_packet), host.ceil),
         prio: parent.class.priority,
         quantum: scheduler.full_packet,
@@ -236,12 +237,12 @@ fn host(scheduler: &Scheduler, parent: &Parent, host: &CappedHost) -> HtbClass {
 
 fn class(scheduler: &Scheduler, member: &Member, parent: Handle) -> HtbClass {
     let class = &member.class;
-    // A ceiling of the whole link is left to the gate: here it would only
-    // make the scheduler say no at the very moment that it is asked.
+    // Leave a ceiling of the whole link to the gate. Here it could only make the scheduler
+    // refuse a packet when the gate asks for one.
     let limited = class.ceiling < scheduler.gate;
     let (ceil, cbuffer) = if limited {
-        // The bucket of the ceiling is no smaller, in time, than that of the
-        // rate needs, so that a ceiling equal to the guarantee does not cut it.
+        // The ceiling's bucket is at least as long in time as the rate needs, so that a ceiling
+        // equal to the guarantee does not reduce it.
         (class.ceiling, member.buffer)
     } else {
         (above(scheduler), AMPLE)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sets of a table: a list of several values is looked up in one. Lists that
-//! are a group's bear its name; equal lists share one set.
+//! The sets of a table: a list of several values is looked up in a set. A list that belongs to a
+//! group has its name, and equal lists share one set.
 
 use crate::classify::naming;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use weirgate_policy::{Policy, Ports, Prefix};
 use weirgate_state::{Content, Field, IpVersion, Key, Match, Origin, Refreshed, Set};
 use weirgate_units::Inserted as _;
 
-/// Ranges of values, ends included.
+/// Ranges of values, including their ends.
 pub(super) type Ranges = Vec<(u128, u128)>;
 
-/// The sets of a table, as they are needed.
+/// Collects the sets that a table needs.
 pub(crate) struct Lists<'a> {
     sets: &'a mut Vec<Set>,
-    /// Where each is, by name.
+    /// The index of each set, by name.
     indices: BTreeMap<String, usize>,
-    /// Contents of groups by name.
+    /// The contents of groups, by name.
     named: Vec<(String, Key, Ranges)>,
-    /// Names of groups that are looked up.
+    /// Groups of DNS names, which are refreshed.
     refreshed: Vec<(String, Refreshed)>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The field has an address of a group's names.
+    /// Returns a match of a field against the addresses of a group of DNS names.
     pub(super) fn of_names(&mut self, field: Field, version: IpVersion, group: &str) -> Match {
         let mut known = self.refreshed.iter();
         let found = known.find(|(name, _)| name == group);
@@ -82,7 +82,7 @@ impl<'a> Lists<'a> {
         Match::within(field, &name)
     }
 
-    /// Adds a set unless one of its name is there.
+    /// Adds a set unless one with its name exists.
     pub(crate) fn add(&mut self, set: Set) {
         if !self.indices.contains_key(&set.name) {
             self.indices.insert(set.name.clone(), self.sets.len());
@@ -90,7 +90,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The field has a value of the list.
+    /// Returns a match of a field against a list of values.
     pub(super) fn any(&mut self, field: Field, list: &Ranges) -> Match {
         let list = sorted(list);
         if let [(from, to)] = list.as_slice() {
@@ -99,7 +99,7 @@ impl<'a> Lists<'a> {
         let Some(key) = field.key() else {
             return Match::range(field, 0, 0);
         };
-        // Values of other numbering cannot share a set with plain ones.
+        // Other fields number their values differently, so they cannot share a set with these.
         let plain = matches!(key, Key::Address(_) | Key::Mac)
             || matches!(field, Field::SourcePort | Field::DestinationPort);
         let group = self
@@ -123,8 +123,8 @@ impl<'a> Lists<'a> {
         Match::within(field, &name)
     }
 
-    /// Lists of the same values share a set, whose name is made of them, so
-    /// that it stays where other lists come and go.
+    /// Returns the name of a set for a list. It depends only on the values, so that lists with
+    /// equal values share a set, and the name does not change with other lists.
     fn anonymous(&self, field: Field, key: Key, list: &Ranges) -> String {
         let raw: Ranges = list
             .iter()
@@ -146,12 +146,12 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// A range of one value.
+/// Returns a range with a single value.
 pub(super) const fn single(value: u128) -> (u128, u128) {
     (value, value)
 }
 
-/// Sorted, with ranges that meet or touch made one.
+/// Sorts ranges, and merges those that overlap or are adjacent.
 fn sorted(list: &Ranges) -> Ranges {
     let set = Set {
         name: String::new(),
@@ -165,7 +165,7 @@ fn sorted(list: &Ranges) -> Ranges {
     }
 }
 
-/// The addresses of a version.
+/// Returns the addresses of one IP version as ranges.
 pub(super) fn addresses(list: &[Value<Prefix>], version: IpVersion) -> Ranges {
     list.iter()
         .filter(|prefix| prefix.value.is_v4() == (version == IpVersion::V4))
@@ -182,7 +182,7 @@ pub(super) fn addresses(list: &[Value<Prefix>], version: IpVersion) -> Ranges {
         .collect()
 }
 
-/// The ports.
+/// Returns ports as ranges.
 pub(super) fn port_ranges(list: &[Value<Ports>]) -> Ranges {
     let range = |ports: Ports| (ports.from.into(), ports.to.into());
     list.iter().map(|ports| range(ports.value)).collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions as matches: every way in which a packet can fulfil them. The ways exclude each other,
-//! except for services.
+//! Translates conditions to matches: every way in which a packet can fulfil them. The ways
+//! exclude each other, except for services.
 
 mod lists;
 mod lower;
@@ -15,7 +15,7 @@ use weirgate_state::{
     Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, Set, port_protocols,
 };
 
-/// Whether the conditions ask for what packets have only after connection
+/// Returns whether the conditions need properties that packets have only after connection
 /// tracking and routing.
 pub(crate) fn needs_tracking(when: &Conditions) -> bool {
     when.iter().any(|one| match one.known() {
@@ -24,8 +24,8 @@ pub(crate) fn needs_tracking(when: &Conditions) -> bool {
     })
 }
 
-/// When a schedule is on, in the kernel's terms; once, without matches, where
-/// there is none.
+/// Returns the ways in which a schedule is active, in the kernel's terms; a single one without
+/// matches if there is no schedule.
 pub(crate) fn times(schedule: Option<&Schedule>, lists: &mut Lists<'_>) -> Vec<Vec<Match>> {
     let Some(schedule) = schedule else {
         return vec![Vec::new()];
@@ -59,7 +59,7 @@ fn nanoseconds(seconds: u64) -> u128 {
     u128::from(seconds) * 1_000_000_000
 }
 
-/// Whether only upstream packets can fulfil the conditions.
+/// Returns whether only upstream packets can fulfil the conditions.
 fn upstream_only(when: &Conditions) -> bool {
     when.iter().any(|one| match one.known() {
         Known::Packet | Known::Connection | Known::Mark => false,
@@ -67,9 +67,8 @@ fn upstream_only(when: &Conditions) -> bool {
     })
 }
 
-/// Every way to fulfil a rule's own conditions and those of one of its services,
-/// and nothing of its `not`. `by_version` makes one for each IP version in any
-/// case.
+/// Returns the ways to fulfil a rule's own conditions and those of one of its services, but none
+/// of its `not`. With `by_version`, each way is for one IP version.
 pub(crate) fn matches(
     policy: &Policy,
     direction: Direction,
@@ -128,7 +127,7 @@ pub(crate) fn complete(sets: &mut Vec<Set>, chains: &[weirgate_state::Chain]) {
     }
 }
 
-/// The matches with what they presuppose.
+/// Adds the matches that these matches presuppose.
 pub(crate) fn guard(matches: Vec<Match>) -> Vec<Match> {
     let rule = Rule {
         frame: Frame::Plain,

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rules by control group.
 //!
-//! The kernel tells the sender's control group at output, not at postrouting,
-//! where the rules stand (`nft_socket_validate`). So a chain at output gives
-//! each group of the policy a number, writes the deepest one that a packet is
-//! of into bits of its mark, and the rules look at those bits. The bits are
-//! cleared of what somebody else wrote there.
+//! The kernel knows the sender's control group at output, but not at postrouting, where the
+//! rules are (`nft_socket_validate`). A chain at output therefore numbers the groups of the
+//! policy. It writes the number of the packet's deepest group into bits of its mark, and the
+//! rules read these bits. Bits that others wrote there are cleared.
 //!
-//! What the kernel compares is a group's number, which another one has that is
-//! made later under the same path. It stands in a set of its own for each path,
-//! whose elements crate `keep` replaces as groups come and go.
+//! The kernel compares the numeric identifier of a group, which changes if a group is created
+//! again under the same path. Each path has a set with the identifier, whose elements crate
+//! `keep` replaces as groups come and go.
 
 use crate::classify::naming;
 use crate::codes;
@@ -22,9 +21,9 @@ use weirgate_state::{
 };
 use weirgate_units::Arrange as _;
 
-/// The chain's name.
+/// The name of the chain.
 const CHAIN: &str = "senders";
-/// What the kernel must know, at any level.
+/// The field that the kernel must support, at any level.
 const FIELD: Field = Field::ControlGroup { level: 1 };
 
 /// The control groups of a policy, numbered from 1.
@@ -42,7 +41,7 @@ impl Groups {
         }
     }
 
-    /// The numbers of the groups that fit, in place in the mark.
+    /// Returns the numbers of the groups that fit, shifted to their place in the mark.
     fn marks(&self, fits: impl Fn(&ControlGroup) -> bool) -> Vec<u32> {
         let all = self.numbered.iter().zip(1..);
         let found = all.filter(|(group, _)| fits(group));
@@ -51,9 +50,9 @@ impl Groups {
             .collect()
     }
 
-    /// The ways to be of a control group that is asked for, or of one below it:
-    /// one for each number, since marks stand in the host's order, in which no
-    /// set holds them. What only passes through may bear a mark of others.
+    /// Returns the ways to match one of the requested control groups or a descendant. There is
+    /// one way for each number: marks are in host byte order, so a set cannot contain them.
+    /// Forwarded packets may have bits that others wrote.
     pub(super) fn ways(&self, ControlGroups(asked): &ControlGroups) -> Vec<Vec<Match>> {
         let marks = self.marks(|group| asked.iter().any(|one| group.is_within(&one.value)));
         let field = Field::Mark { mask: self.mask };
@@ -68,8 +67,8 @@ impl Groups {
     }
 }
 
-/// The chain that numbers packets by their senders' control groups, with its
-/// sets; `None` where no rule asks.
+/// Returns the chain that numbers packets by their senders' control groups, and adds its sets;
+/// `None` if no rule needs it.
 pub(super) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
     let groups = ControlGroups::named(&policy.rules);
     if groups.is_empty() {
@@ -77,7 +76,7 @@ pub(super) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
     }
     let mask = policy.marks.control_groups;
     let mut numbered: Vec<_> = groups.into_iter().zip(1_u32..).collect();
-    // The deepest that holds decides.
+    // The deepest matching group decides.
     numbered.arrange_by_key(|(group, number)| (u8::MAX - group.value.level(), *number));
     let mut names = BTreeSet::new();
     let mut rules: Vec<Rule> = Vec::new();
@@ -124,7 +123,7 @@ pub(super) fn chain(policy: &Policy, sets: &mut Vec<Set>) -> Option<Chain> {
     })
 }
 
-/// A name made of the path, so that a set stays where others come and go.
+/// Returns a name that depends on the path, so that a set stays when others come and go.
 fn set_name(group: &ControlGroup, taken: &mut BTreeSet<String>) -> String {
     let name = format!("cgroup_{}", naming::digest(group.path()));
     let mut free = name.clone();
@@ -136,7 +135,7 @@ fn set_name(group: &ControlGroup, taken: &mut BTreeSet<String>) -> String {
     free
 }
 
-/// What the kernel must have for it.
+/// Reports a kernel that lacks the field.
 pub(super) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     let groups = ControlGroups::named(&policy.rules);
     let Some(first) = groups.first().filter(|_| !kernel.has_field(FIELD)) else {

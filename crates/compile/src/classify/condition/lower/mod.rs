@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Each condition of a policy as fields and values of nftables: one arm for each.
+//! Translates each condition of a policy to fields and values of nftables.
 //!
-//! A condition that the kernel cannot tell where the rules stand has a helper
-//! chain where it can, and a file of its own here.
+//! A condition that the kernel cannot evaluate where the rules are has a helper chain if
+//! possible, and a file of its own here.
 
 mod control_group;
 
@@ -16,35 +16,35 @@ use weirgate_policy::{
 use weirgate_signatures::Signature;
 use weirgate_state::{Capabilities, Chain, Field, IpVersion, Match, Set};
 
-/// The helper chains that the conditions of a policy need, with their sets.
+/// Returns the helper chains that the conditions of a policy need, and adds their sets.
 pub(crate) fn helpers(policy: &Policy, sets: &mut Vec<Set>) -> Vec<Chain> {
     control_group::chain(policy, sets).into_iter().collect()
 }
 
-/// What conditions of a policy need that the kernel lacks.
+/// Reports what the conditions of a policy need but the kernel lacks.
 pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Problems) {
     control_group::check(policy, kernel, release, problems);
 }
 
-/// What a condition comes to.
+/// The translation of a condition.
 pub(super) enum Lowered<'p> {
-    /// It differs between the IP versions, and none was given.
+    /// It depends on the IP version, and none was given.
     ByVersion,
     /// The field has one of these values.
     Values(Field, Ranges),
     /// The field has an address of this group of DNS names.
     Names(Field, IpVersion, &'p str),
-    /// Either field has one of these values.
+    /// One of the two fields has one of these values.
     Either(Field, Field, Ranges),
-    /// All of these hold.
+    /// All matches apply.
     All(Vec<Match>),
-    /// All of one alternative hold; no packet fulfils two.
+    /// All matches of one alternative apply; the alternatives exclude each other.
     Ways(Vec<Vec<Match>>),
 }
 
 impl Lowered<'_> {
-    /// Every way to fulfil it, apart from each other; `None` where nothing of
-    /// the IP version does.
+    /// Returns the ways to fulfil the condition, which exclude each other; `None` if no packet
+    /// of the IP version can.
     pub(super) fn ways(self, lists: &mut Lists<'_>) -> Option<Vec<Vec<Match>>> {
         Some(match self {
             Self::Values(_, values) if values.is_empty() => return None,
@@ -55,7 +55,7 @@ impl Lowered<'_> {
             Self::Either(first, second, values) => {
                 let first = lists.any(first, &values);
                 let second = lists.any(second, &values);
-                // Apart from each other, so that no packet counts twice.
+                // The second way excludes the first, so that no packet counts twice.
                 vec![vec![first.clone()], vec![first.negated(), second]]
             }
             Self::All(matches) => vec![matches],
@@ -64,8 +64,8 @@ impl Lowered<'_> {
         })
     }
 
-    /// It does not hold. What nothing of the IP version fulfils is not tested.
-    /// Conditions that `not` takes are single matches, or alternatives of them.
+    /// Returns matches for the negation. A condition that no packet of the IP version can fulfil
+    /// needs none. Conditions that `not` accepts are single matches or alternatives of them.
     pub(super) fn negated(self, lists: &mut Lists<'_>) -> Vec<Match> {
         let matches = match self {
             Self::Either(first, second, values) => {
@@ -77,14 +77,14 @@ impl Lowered<'_> {
     }
 }
 
-/// What conditions need to know of the whole policy and of the chain.
+/// The properties of the policy and the chain that conditions depend on.
 pub(super) struct Lowering {
     direction: Direction,
-    /// The bits of a packet's mark that say what its payload betrays.
+    /// The bits of a packet's mark with the signature that was found in its payload.
     payload_mask: u32,
-    /// The lowest of them.
+    /// The lowest of these bits.
     payload_lowest: u8,
-    /// The control groups, as packets' marks number them.
+    /// The control groups as numbered in packets' marks.
     groups: Groups,
 }
 
@@ -98,7 +98,7 @@ impl Lowering {
         }
     }
 
-    /// The field of the inside host and that of the outside host.
+    /// Returns the fields of the inside host and of the outside host.
     fn sides<T>(&self, source: T, destination: T) -> (T, T) {
         match self.direction {
             Direction::Up => (source, destination),
@@ -106,7 +106,7 @@ impl Lowering {
         }
     }
 
-    /// A condition for packets of a version, or for those of both.
+    /// Translates a condition for packets of one IP version, or of both.
     pub(super) fn lower<'p>(
         &self,
         condition: Condition<'p>,
@@ -187,8 +187,8 @@ impl Lowering {
         }
     }
 
-    /// What a flow's payload betrays, one way for each: marks stand in the host's
-    /// order, in which no set holds them. All of them together is anything.
+    /// Returns the ways to match signatures, one for each: marks are in host byte order, so a
+    /// set cannot contain them. All signatures together match any signature.
     fn payload(&self, list: &[Value<Signature>]) -> Vec<Vec<Match>> {
         let field = Field::Mark {
             mask: self.payload_mask,
@@ -205,7 +205,7 @@ impl Lowering {
     }
 }
 
-/// ICMP alone is of one version.
+/// Translates protocols; ICMP exists in only one IP version.
 fn protocol(protocols: &Protocols, version: Option<IpVersion>) -> Lowered<'static> {
     let other = match version {
         Some(IpVersion::V4) => Some(Protocol::ICMPV6),
@@ -222,7 +222,7 @@ fn protocol(protocols: &Protocols, version: Option<IpVersion>) -> Lowered<'stati
     Lowered::Values(Field::Protocol, values)
 }
 
-/// Lengths that packets of a version can have: an IPv6 header has 40 bytes.
+/// Translates the lengths that packets of an IP version can have: an IPv6 header has 40 bytes.
 fn length(lengths: &PacketLengths, version: IpVersion) -> Lowered<'static> {
     let least = if version == IpVersion::V6 { 40 } else { 20 };
     let possible = lengths.0.iter().filter(|length| length.value.to >= least);
@@ -236,7 +236,7 @@ fn ids(list: &[Value<Ids>]) -> Ranges {
     list.iter().map(|ids| range(ids.value)).collect()
 }
 
-/// A pure acknowledgement.
+/// Returns matches for an acknowledgement without data.
 pub(crate) fn pure_ack(version: IpVersion) -> Vec<Match> {
     let TcpFlags { mask, value } = TcpFlags::PURE_ACK;
     vec![

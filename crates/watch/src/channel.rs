@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the collector and the web process talk. They share a socket of messages: first the collector
-//! passes the listening sockets. From then on the web process requests streams, and the collector
-//! answers each time with one end of a new pair. Each stream carries one request and its answer in
-//! frames, so that a slow reader of one answer does not delay others.
+//! The protocol between the collector and the web process. They share a socket of messages.
+//! First the collector passes the listening sockets. Then the web process requests streams, and
+//! the collector answers each request with one end of a new socket pair. Each stream carries one
+//! request and its answer in frames, so that a slow reader of one answer does not delay others.
 //!
-//! Every length is bounded. The collector takes no descriptor from the web process.
+//! Every length is bounded. The collector accepts no descriptors from the web process.
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -18,31 +18,31 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixDatagram, UnixStream};
 use tokio::time::timeout;
 
-/// Descriptors of one message: no service listens at more addresses.
+/// The largest number of descriptors in a message, which bounds the addresses of a service.
 pub(crate) const LISTENERS: usize = 16;
-/// A frame of an answer.
+/// The size of a frame of an answer in bytes.
 pub(crate) const PIECE: usize = 65_536;
-/// A request: a path and a query.
+/// The longest request in bytes: a path and a query.
 pub(crate) const LONGEST_REQUEST: usize = 20_000;
-/// What the web process is sent at first: certificates, and names with hashes.
+/// The longest settings in bytes: certificates, and names with hashes.
 pub(crate) const LONGEST_SETTINGS: usize = 4 << 20;
-/// The request that is answered with settings, each time they change.
+/// The request for settings, which are sent again whenever they change.
 pub(crate) const SETTINGS: &str = "settings";
-/// How an answer begins: by a status of HTTP.
+/// The HTTP status at the start of an answer.
 pub(crate) const OK: u16 = 200;
 pub(crate) const BAD_REQUEST: u16 = 400;
 pub(crate) const FAILED: u16 = 500;
 pub(crate) const LATER: u16 = 503;
 
-/// Who takes nothing of a stream for so long is left.
+/// A stream whose reader accepts nothing for this long is closed.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
 
-/// What the web process says.
+/// A message of the web process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Whether it asks for a stream.
+    /// Whether it requests a stream.
     pub(crate) stream: bool,
-    /// Requests that it refused since it began.
+    /// The number of requests that it has refused since its start.
     pub(crate) refused: u64,
 }
 
@@ -68,27 +68,27 @@ impl Word {
     }
 }
 
-/// Both ends of a channel: the collector's, and the web process's.
+/// Makes a channel: the collector's end, and that of the web process.
 pub(crate) fn pair() -> io::Result<(Channel, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     let (near, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     Ok((Channel::open(near)?, far))
 }
 
-/// An end of a channel: a socket of messages that tells when the other end is gone,
-/// which tokio handles as it does one of datagrams.
+/// One end of a channel: a SOCK_SEQPACKET socket, which reports when the other end is closed.
+/// tokio handles it like a datagram socket.
 #[derive(Debug)]
 pub(crate) struct Channel(UnixDatagram);
 
 impl Channel {
-    /// Needs a tokio runtime.
+    /// Opens an end; needs a tokio runtime.
     pub(crate) fn open(socket: OwnedFd) -> io::Result<Self> {
         let socket = std::os::unix::net::UnixDatagram::from(socket);
         socket.set_nonblocking(true)?;
         Ok(Self(UnixDatagram::from_std(socket)?))
     }
 
-    /// Hands descriptors over.
+    /// Sends descriptors.
     pub(crate) async fn hand(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let hand = || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
@@ -103,7 +103,7 @@ impl Channel {
         self.0.async_io(Interest::WRITABLE, hand).await
     }
 
-    /// Takes the descriptors of one message.
+    /// Receives the descriptors of one message.
     pub(crate) async fn take(&self) -> io::Result<Vec<OwnedFd>> {
         let take = || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LISTENERS))];
@@ -123,21 +123,21 @@ impl Channel {
         self.0.async_io(Interest::READABLE, take).await
     }
 
-    /// Says something. Where there is no room, it is left out: the next word has its
-    /// count, too.
+    /// Sends a message if there is room; otherwise it is dropped, because the next message
+    /// contains the count too.
     pub(crate) fn try_say(&self, word: Word) {
         let _ = self.0.try_send(&word.bytes());
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(crate) async fn say(&self, word: Word) -> io::Result<()> {
         self.0.send(&word.bytes()).await.map(drop)
     }
 
-    /// Hears a word; nothing once the other end is gone. Descriptors that come with it
-    /// are closed by the kernel, because no room is offered for them.
+    /// Receives a message; returns `None` once the other end is closed. The kernel closes
+    /// descriptors that come with it, because the buffer has no room for them.
     pub(crate) async fn hear(&self) -> io::Result<Option<Word>> {
-        // One byte more than a word has, so that a longer message is no word.
+        // One byte more than a message, to detect longer ones.
         let mut bytes = [0; Word::LENGTH + 1];
         let length = self.0.recv(&mut bytes).await?;
         if length == 0 {
@@ -149,14 +149,14 @@ impl Channel {
     }
 }
 
-/// Both ends of a stream: one to use, and one to hand over.
+/// Makes a stream: one end to use, and one to send.
 pub(crate) fn stream() -> io::Result<(UnixStream, OwnedFd)> {
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     near.set_nonblocking(true)?;
     Ok((UnixStream::from_std(near)?, far.into()))
 }
 
-/// Writes a frame, if it is taken in time. One without bytes ends an answer.
+/// Writes a frame, unless the reader stalls. An empty frame ends an answer.
 pub(crate) async fn write(stream: &mut UnixStream, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let work = async {
@@ -166,7 +166,7 @@ pub(crate) async fn write(stream: &mut UnixStream, bytes: &[u8]) -> io::Result<(
     timeout(STALLED, work).await?
 }
 
-/// Reads a frame of at most so many bytes.
+/// Reads a frame of at most `longest` bytes.
 pub(crate) async fn read(stream: &mut UnixStream, longest: usize) -> io::Result<Vec<u8>> {
     let length = stream.read_u32_le().await? as usize;
     if length > longest {
@@ -177,7 +177,7 @@ pub(crate) async fn read(stream: &mut UnixStream, longest: usize) -> io::Result<
     Ok(bytes)
 }
 
-/// An answer that is known whole.
+/// Writes an answer that is completely known.
 pub(crate) async fn whole(stream: &mut UnixStream, status: u16, text: &str) -> io::Result<()> {
     write(stream, &status.to_le_bytes()).await?;
     for piece in text.as_bytes().chunks(PIECE) {
@@ -186,7 +186,7 @@ pub(crate) async fn whole(stream: &mut UnixStream, status: u16, text: &str) -> i
     write(stream, &[]).await
 }
 
-/// Returns once nobody waits for an answer any more.
+/// Returns once the reader of an answer is gone.
 pub(crate) async fn gone(stream: &UnixStream) {
     loop {
         if stream.readable().await.is_err() {
@@ -194,7 +194,7 @@ pub(crate) async fn gone(stream: &UnixStream) {
         }
         match stream.try_read(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // More than a request is none of the web process's.
+            // The web process must not send anything after its request.
             Ok(_) | Err(_) => return,
         }
     }
@@ -223,7 +223,7 @@ mod tests {
             };
             far.say(word).await.unwrap();
             assert_eq!(near.hear().await.unwrap(), Some(word));
-            // What comes with a word from the web process is taken by nobody.
+            // Descriptors in a message of the web process are not received.
             let (stream, handed) = stream().unwrap();
             far.hand(&[handed.as_fd()]).await.unwrap();
             drop(handed);
@@ -254,7 +254,7 @@ mod tests {
             write(&mut far, b"fives").await.unwrap();
             let error = read(&mut near, 4).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-            // A length without its bytes.
+            // A length without the bytes that should follow.
             let (mut near, far) = stream().unwrap();
             rustix::io::write(&far, &100_u32.to_le_bytes()).unwrap();
             drop(far);

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong while watching.
+//! Errors while watching.
 
 use std::path::PathBuf;
 use weirgate_history::HistoryError;
 use weirgate_kernel::KernelError;
 
-/// Why watching cannot begin or go on.
+/// The reason why watching cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The kernel could not be asked.
+    /// A query of the kernel failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The file of the history.
+    /// The file of the history cannot be used.
     #[error("{path}: {source}")]
     History {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: HistoryError,
     },
-    /// Another watch writes this history.
+    /// Another process writes this history.
     #[error("{0}: another `weirgate watch` writes this history; stop it, or name another file")]
     Busy(PathBuf),
-    /// It cannot be listened there.
+    /// Listening failed.
     #[error("{place}: {source}{}", remedy(source))]
     Listen {
         /// The address or path.
         place: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The process that answers requests could not begin, or was not confined.
+    /// The process that answers requests could not start, or was not confined.
     #[error("the web process: {0}")]
     Web(String),
-    /// Others than this machine could read everything.
+    /// Other machines could read all data.
     #[error(
         "{0} can be reached from other machines, and so needs TLS (`--tls-cert FILE --tls-key \
          FILE`) and names of those who may look (`--access FILE`; `weirgate watch admit` makes \
@@ -41,21 +41,20 @@ pub enum WatchError {
          with TLS and authentication stands before it and nothing else can reach it"
     )]
     Open(std::net::SocketAddr, &'static str),
-    /// A certificate or its key.
+    /// A certificate or its key cannot be used.
     #[error("{path}: {why}")]
     Tls {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The list of those who may look; each line of `why` begins where the file's
-    /// name ends.
+    /// The access list is malformed. Each line of `why` continues the name of the file.
     #[error("{}", lines(path, why))]
     Access {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// A probe cannot be sent.
@@ -66,12 +65,12 @@ pub enum WatchError {
     Probe {
         /// The probe's name.
         name: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
 }
 
-/// What would be right, where an address cannot be listened at.
+/// Returns a hint for an address on which listening failed.
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meaning of the kernel's numbers: a policy's classes and rules, and the promises to classes.
+//! The meaning of the kernel's numbers: the classes and rules of a policy, and the promises to
+//! classes.
 
 use crate::look::connections::Sorter;
 use serde::Serialize;
@@ -9,25 +10,24 @@ use weirgate_units::Handle;
 /// A class of the policy in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassLegend {
-    /// The device that it is shaped on.
+    /// The device on which it is shaped.
     pub device: String,
     /// `up` or `down`.
     pub direction: String,
     /// Its name in the policy.
     pub name: String,
-    /// Its number in the scheduler.
+    /// Its class identifier in the scheduler.
     #[serde(serialize_with = "as_text")]
     pub handle: Handle,
-    /// What it has whatever others do, in bits of the wire by the second.
+    /// The guaranteed rate in bits per second on the wire.
     pub guaranteed: u64,
-    /// What it has at most.
+    /// The maximum rate in bits per second on the wire.
     pub maximum: u64,
-    /// How long a packet waits at most here, in microseconds; `None` where the
-    /// policy has no bound for it.
+    /// The longest wait of a packet here in microseconds; `None` if the policy has no bound for
+    /// it.
     pub bound: Option<u64>,
-    /// The mean delay, in microseconds, that the objective which the policy
-    /// names for it allows from end to end (ITU-T Y.1541, IPTD); `None` without
-    /// one.
+    /// The mean end-to-end delay in microseconds that the objective in the policy allows (ITU-T
+    /// Y.1541, IPTD); `None` without an objective.
     pub objective: Option<u64>,
 }
 
@@ -39,52 +39,49 @@ fn as_text<S: serde::Serializer>(handle: &Handle, serializer: S) -> Result<S::Ok
 /// A rule of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleLegend {
-    /// Its counter's name.
+    /// The name of its counter.
     pub counter: String,
-    /// What it is for.
+    /// A description.
     pub reason: String,
-    /// Its line in the policy, from 1; 0 for none.
+    /// Its line in the policy, counted from 1; 0 for none.
     pub line: u32,
 }
 
-/// What is known of the applied policy.
+/// What is known about the applied policy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Legend {
-    /// Where it is from, in words.
+    /// A description of where it comes from.
     pub source: String,
-    /// The number of the state that is applied, 0 for none; `None` where that is
-    /// not known.
+    /// The number of the applied state, 0 for none; `None` if it is unknown.
     pub applied: Option<u64>,
-    /// The link by direction and device, with the gate's rate in bits of the
-    /// wire by the second.
+    /// The direction, device and gate rate of each shaped link, in bits per second on the wire.
     pub links: Vec<(String, String, u64)>,
-    /// How arriving packets are limited and why, in lines for people: one text for each link with
-    /// something to report.
+    /// A description of how arriving packets are limited and why: one text for each link that
+    /// has something to report.
     pub arriving: Vec<String>,
-    /// The devices on the inside, where hosts have addresses of their own.
+    /// The inside devices, on which hosts have their own addresses.
     pub inside: Vec<String>,
-    /// Classes.
+    /// The classes.
     pub classes: Vec<ClassLegend>,
-    /// Rules.
+    /// The rules.
     pub rules: Vec<RuleLegend>,
-    /// The tables that rules are in: whether its family is `netdev`, and its
-    /// name.
+    /// The tables that contain rules: whether the family is `netdev`, and the name.
     #[serde(skip)]
     pub tables: Vec<(bool, String)>,
-    /// The devices at which packets are conditioned.
+    /// The devices with traffic conditioners.
     #[serde(skip)]
     pub conditioned: Vec<DeviceName>,
-    /// The devices at which arriving packets are held to a rate without a queue.
+    /// The devices whose arriving packets are limited without a queue.
     #[serde(skip)]
     pub policed: Vec<DeviceName>,
-    /// Tells the classes of connections.
+    /// Determines the classes of connections.
     #[serde(skip)]
     pub sorter: Sorter,
 }
 
 impl Legend {
-    /// The devices at which the link of a device is shaped: a policy's directions follow one
-    /// another, upstream first.
+    /// Returns the devices on which the link of a device is shaped. The directions of a policy
+    /// are adjacent, upstream first.
     pub fn link_devices(&self, device: &str) -> Vec<&str> {
         let (mut found, mut inside) = (Vec::new(), false);
         for (direction, shaped, _) in &self.links {
@@ -98,7 +95,7 @@ impl Legend {
         found
     }
 
-    /// The class of this number on a device.
+    /// Returns the class with this identifier on a device.
     pub fn class(&self, device: &str, handle: Handle) -> Option<&ClassLegend> {
         let mut classes = self.classes.iter();
         classes.find(|class| class.device == device && class.handle == handle)
@@ -106,7 +103,7 @@ impl Legend {
 }
 
 impl Legend {
-    /// What a class of a device is called.
+    /// Returns the name of a class on a device.
     pub(crate) fn name(&self, device: &str, handle: &str) -> String {
         let mut classes = self.classes.iter();
         let class =

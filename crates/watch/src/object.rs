@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The observed objects and their metrics, by the names on which users, dashboards and alert rules
-//! rely. A name never changes its meaning.
+//! The observed objects and their metrics. Users, dashboards and alert rules rely on their
+//! names, so a name never changes its meaning.
 
 use std::fmt::Write as _;
 
-/// What sort of thing an object is.
+/// The sort of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sort {
     /// A network device.
@@ -15,30 +15,30 @@ pub enum Sort {
     Class,
     /// A rule of the policy, by its counter.
     Rule,
-    /// The connection table.
+    /// The connection tracking table.
     Connections,
-    /// A probe that is sent.
+    /// A probe that this program sends.
     Probe,
     /// A host on the inside.
     Host,
     /// One direction of the policy's link.
     Link,
-    /// A protocol and port that connections are tracked to.
+    /// A protocol and port to which tracked connections go.
     Service,
-    /// One of cake's queues by priority.
+    /// One of cake's priority tins.
     Tin,
-    /// What a conditioner found of one colour.
+    /// The packets of one colour at a conditioner.
     Conditioner,
-    /// What chooses the receive windows of connections.
+    /// The program that chooses the receive windows of connections.
     Receive,
-    /// A provider's circuits: the link of a device, a site, or one circuit.
+    /// Part of a provider's circuits: the link of a device, a site, or one circuit.
     Circuits,
     /// One of several links of a site, as `weirgate links run` uses it.
     SiteLink,
 }
 
 impl Sort {
-    /// Its part of a metric's name.
+    /// Returns the word for the sort in metric names.
     pub fn word(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -59,35 +59,35 @@ impl Sort {
     }
 }
 
-/// How a number behaves.
+/// The behaviour of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// It only grows, and the kernel keeps it in 64 bits.
+    /// A counter that the kernel keeps in 64 bits.
     Counter,
-    /// It only grows, and begins again at 2^32.
+    /// A counter of 32 bits, which wraps.
     Short,
-    /// It is what is so now.
+    /// A current value.
     Gauge,
 }
 
-/// One of the numbers that a sort of objects has.
+/// A metric of a sort of objects.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Whose.
+    /// The sort of objects that have it.
     pub sort: Sort,
-    /// Its name without the `weirgate_` and the sort before it.
+    /// The name, without `weirgate_` and the sort.
     pub name: &'static str,
-    /// What it says.
+    /// The help text.
     pub help: &'static str,
-    /// How it behaves.
+    /// The behaviour.
     pub width: Width,
-    /// What OpenMetrics divides it by: its unit there is a base unit.
+    /// The divisor that converts it to a base unit, as OpenMetrics requires.
     pub divisor: u32,
 }
 
 macro_rules! metrics {
     ($($id:ident: $sort:ident $name:literal $width:ident / $divisor:literal $help:literal;)*) => {
-        /// Every number there is.
+        /// All metrics.
         pub static METRICS: &[Metric] = &[$(Metric {
             sort: Sort::$sort,
             name: $name,
@@ -96,7 +96,7 @@ macro_rules! metrics {
             divisor: $divisor,
         }),*];
 
-        /// A number by its name: the place in [`METRICS`].
+        /// A metric by its name: its index in [`METRICS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Number {
             $(#[doc = $help] $id),*
@@ -208,49 +208,49 @@ metrics! {
 }
 
 impl Number {
-    /// What it is.
+    /// Returns the description of the metric.
     pub fn metric(self) -> &'static Metric {
         &METRICS[self as usize]
     }
 }
 
-/// Something that has numbers.
+/// An object with numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What sort of thing it is.
+    /// The sort.
     pub sort: Sort,
-    /// Distinguishes it from a former object of its name: with another identity its counters have
-    /// restarted.
+    /// Distinguishes the object from an earlier one with the same name: with another identity,
+    /// its counters have restarted.
     pub identity: String,
-    /// Its counters began with nothing after the look before, so that all that
-    /// they have counted was counted since.
+    /// Whether its counters started at zero after the previous look, so that their values were
+    /// counted since.
     pub begins: bool,
-    /// What it is known by: names and values.
+    /// Names and values that identify it.
     pub labels: Vec<(&'static str, String)>,
-    /// Its numbers, as the kernel has them.
+    /// Its numbers as the kernel reports them.
     pub numbers: Vec<(Number, u64)>,
 }
 
 impl Object {
-    /// The value of a label; nothing where there is none.
+    /// Returns the value of a label; empty if there is none.
     pub fn label(&self, name: &str) -> &str {
         let found = self.labels.iter().find(|(label, _)| *label == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// The labels as OpenMetrics writes them, in braces; nothing without any.
+    /// Returns the labels in the syntax of OpenMetrics, in braces; empty if there are none.
     pub fn label_text(&self) -> String {
         label_text(&self.labels)
     }
 
-    /// One of its numbers, as the kernel has it.
+    /// Returns one of its numbers as the kernel reports it.
     pub fn number(&self, number: Number) -> Option<u64> {
         let found = self.numbers.iter().find(|(other, _)| *other == number);
         found.map(|(_, value)| *value)
     }
 }
 
-/// Labels as OpenMetrics writes them, in braces; nothing without any.
+/// Returns labels in the syntax of OpenMetrics, in braces; empty if there are none.
 pub(crate) fn label_text(labels: &[(&'static str, String)]) -> String {
     if labels.is_empty() {
         return String::new();
@@ -264,7 +264,7 @@ pub(crate) fn label_text(labels: &[(&'static str, String)]) -> String {
                 '\\' => text.push_str("\\\\"),
                 '"' => text.push_str("\\\""),
                 '\n' => text.push_str("\\n"),
-                // Nothing that moves a cursor, and nothing invisible.
+                // Replace control characters, which could move a cursor or be invisible.
                 letter if letter.is_control() => text.push('\u{fffd}'),
                 letter => text.push(letter),
             }
@@ -275,7 +275,7 @@ pub(crate) fn label_text(labels: &[(&'static str, String)]) -> String {
     text
 }
 
-/// The name of a series in the history: `class_sent_bytes{device="wan",...}`.
+/// Returns the name of a series in the history, such as `class_sent_bytes{device="wan",...}`.
 pub(crate) fn series(metric: &Metric, labels: &str) -> String {
     format!("{}_{}{labels}", metric.sort.word(), metric.name)
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings that the collector sends to the web process, which opens no file: at its start, and
-//! when one of them changes.
+//! Settings that the collector sends to the web process, which cannot open files: at its start,
+//! and when one of them changes.
 
 use serde_json::{Value, json};
 
-/// Who may look, and by what.
+/// The permitted users and the certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// A proxy with authentication stands before it.
+    /// Whether a proxy with authentication is in front.
     pub(crate) behind_proxy: bool,
-    /// Users of this machine who may look over loopback where there is no list.
+    /// Local users who may see the data over loopback without an access list.
     pub(crate) users: Vec<u32>,
     /// The certificate and its key (PEM).
     pub(crate) tls: Option<(String, String)>,
-    /// The list of names, as its file has it.
+    /// The text of the access list.
     pub(crate) access: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl Settings {
         .to_string()
     }
 
-    /// `None` where the text was made by nothing of this program.
+    /// Parses settings; returns `None` if this program cannot have made them.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let whole: Value = serde_json::from_slice(text).ok()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);

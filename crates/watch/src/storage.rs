@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The history's file.
+//! Stores the history in a file.
 
 use crate::WatchError;
 use std::fs::{File, TryLockError};
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use weirgate_history::{History, HistoryError, Storage};
 
-/// A file as the history's storage. One process writes it; others may read.
+/// The file of a history. One process writes it; others may read.
 #[derive(Debug)]
 pub struct FileStorage(File);
 
@@ -31,12 +31,12 @@ impl Storage for FileStorage {
 }
 
 impl FileStorage {
-    /// Another handle of the same file, to be read from.
+    /// Returns another handle of the same file, for reading.
     pub(crate) fn again(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Opens a history to write it, and makes it where there is none.
+    /// Opens a history for writing; creates it if it does not exist.
     pub fn open(path: &Path, size: u64) -> Result<History<Self>, WatchError> {
         let wrong = |source: HistoryError| WatchError::History {
             path: path.to_owned(),
@@ -56,8 +56,8 @@ impl FileStorage {
         History::open(Self(file), size).map_err(wrong)
     }
 
-    /// Opens a history to read it, also while another process writes it: what is
-    /// written meanwhile is not seen.
+    /// Opens a history for reading, even while another process writes it. Later changes are not
+    /// visible.
     pub fn open_reading(path: &Path) -> Result<History<Self>, WatchError> {
         let wrong = |source: HistoryError| WatchError::History {
             path: path.to_owned(),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLS: certificate and key from files, and the authorities to trust for what is sent.
+//! TLS: the certificate and key of the service, and the certificate authorities to trust when
+//! sending.
 
 use crate::WatchError;
 use rustls::pki_types::pem::PemObject as _;
@@ -9,8 +10,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where systems keep the authorities that they trust: Debian and most others,
-/// Fedora, OpenWrt, Alpine.
+/// The locations of the systems' certificate authorities: in Debian and most others, Fedora,
+/// OpenWrt, Alpine.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -21,7 +22,7 @@ const AUTHORITIES: [&str; 4] = [
 /// The files of a service's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate, followed by those between it and the authority; PEM.
+    /// The certificate, followed by intermediate ones; PEM.
     pub certificate: PathBuf,
     /// Its private key; PEM.
     pub key: PathBuf,
@@ -48,8 +49,7 @@ fn text(path: &Path) -> Result<String, WatchError> {
 }
 
 impl Tls {
-    /// The texts of both files, of which [`server`] makes a configuration; what is wrong
-    /// in them is reported.
+    /// Reads both files and validates them. [`server`] makes a configuration of the texts.
     pub(crate) fn read(&self) -> Result<(String, String), WatchError> {
         let (chain, key) = (text(&self.certificate)?, text(&self.key)?);
         certificates(&chain).map_err(|error| wrong(&self.certificate, error))?;
@@ -66,7 +66,7 @@ impl Tls {
     }
 }
 
-/// What connections are taken with: a certificate and its key (PEM).
+/// Returns the configuration of a server with a certificate and its key (PEM).
 pub(crate) fn server(
     chain: &str,
     key: &str,
@@ -84,8 +84,8 @@ pub(crate) fn server(
     Ok(Arc::new(config))
 }
 
-/// What connections are made with: trusts the authorities of a file, or those
-/// of the system.
+/// Returns the configuration of a client that trusts the authorities in a file, or those of the
+/// system.
 pub(crate) fn client(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, WatchError> {
     let of_system = || AUTHORITIES.iter().map(Path::new).find(|path| path.exists());
     let Some(path) = authorities.or_else(of_system) else {
@@ -93,7 +93,7 @@ pub(crate) fn client(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, Wa
         return Err(wrong(Path::new(AUTHORITIES[0]), why));
     };
     let mut roots = RootCertStore::empty();
-    // A system's file may hold some that are of no use.
+    // A system's file may contain unusable certificates.
     let found = certificates(&text(path)?).map_err(|error| wrong(path, error))?;
     let (added, _) = roots.add_parsable_certificates(found);
     if added == 0 {

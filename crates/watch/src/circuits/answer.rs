@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An answer about circuits: never more than fifty sites and fifty circuits.
+//! Answers about circuits, with at most fifty sites and fifty circuits.
 
 use super::CircuitsLook;
 use super::json::{called, delay_ms, node_json};
@@ -10,21 +10,21 @@ use weirgate_bpf::CircuitsRow;
 use weirgate_circuits::rows::{Label, Room};
 use weirgate_circuits::{Key, KeyKind};
 
-/// Rows of each kind in an answer.
+/// The largest number of rows of each kind in an answer.
 const ROWS: usize = 50;
 
-/// What some rows are picked by.
+/// A selection of rows.
 enum Picked<'q> {
-    /// All of them, wherever they stand.
+    /// All rows.
     All,
-    /// Those right below a row.
+    /// The children of a row.
     Below(u32),
-    /// Those whose name has this part, and the row that has it as a key.
+    /// The rows whose name contains this text, and the row that has it as a key.
     Found(&'q str, Option<u32>),
 }
 
 impl CircuitsLook {
-    /// The device and how many sites and circuits it has.
+    /// Returns the device, and the numbers of its sites and circuits.
     pub(crate) fn summary(&self) -> Value {
         json!({
             "device": self.device,
@@ -35,12 +35,12 @@ impl CircuitsLook {
         })
     }
 
-    /// The device's name.
+    /// Returns the name of the device.
     pub(crate) fn device(&self) -> &str {
         &self.device
     }
 
-    /// Adds what is asked for to the answer.
+    /// Adds the requested rows to the answer.
     pub(crate) fn answer(&self, query: &CircuitsQuery, to: &mut Value) {
         let room = self.reader.room();
         to["time_ms"] = self.time.into();
@@ -58,7 +58,7 @@ impl CircuitsLook {
                 Picked::Found(&query.search, self.owner(&query.search))
             }
             Some(site) => Picked::Below(site),
-            // One circuit has nothing below it.
+            // A circuit has no children.
             None if !query.name.is_empty() => return,
             None => Picked::All,
         };
@@ -68,8 +68,7 @@ impl CircuitsLook {
         to["circuits"] = self.listed(&mut circuits, &picked, query.order, query.from);
     }
 
-    /// Those of some rows that are picked, as many as an answer has, and how many more
-    /// there are.
+    /// Returns the selected rows, up to the limit of an answer, and how many more there are.
     fn listed(
         &self,
         rows: &mut dyn Iterator<Item = u32>,
@@ -99,7 +98,7 @@ impl CircuitsLook {
         json!({ "all": all, "from": from, "more": more, "rows": rows })
     }
 
-    /// What a row is ordered by.
+    /// Returns the number by which a row is ordered.
     fn rank(&self, id: u32, row: &CircuitsRow, order: CircuitsOrder) -> u64 {
         let ceiling = row.ceiling_bytes_s;
         let part = |of: u64| {
@@ -120,7 +119,7 @@ impl CircuitsLook {
         }
     }
 
-    /// The rows of the site and of the circuit of this name.
+    /// Returns the rows of the site and of the circuit with this name.
     fn named(&self, name: &str) -> Vec<u32> {
         if name.is_empty() {
             return Vec::new();
@@ -133,7 +132,8 @@ impl CircuitsLook {
         rows.filter(is_it).collect()
     }
 
-    /// The row of the circuit of which a text is a key, or an address within a prefix.
+    /// Returns the row of the circuit that has this text as a key, or has a prefix that contains
+    /// the address.
     fn owner(&self, text: &str) -> Option<u32> {
         let keys = KeyKind::ALL.into_iter().filter_map(|kind| {
             let keys: Vec<Key> = kind.read_all(text).ok()?;
@@ -143,7 +143,7 @@ impl CircuitsLook {
         owners.find(|id| self.reader.room().circuits().contains(id))
     }
 
-    /// A node with what it did since the look before, which is by the second.
+    /// Returns a node with its rates since the previous look.
     fn node(&self, id: u32) -> Option<Value> {
         let node = self.reader.node(id)?;
         let sums = self.sums(id, &self.reader.row(id)?);

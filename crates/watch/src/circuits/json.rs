@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of nodes, and a node as JSON.
+//! Converts nodes to names and JSON.
 
 use serde_json::{Value, json};
 use weirgate_bpf::CircuitsNode;
 use weirgate_circuits::rows::Label;
 
-/// What a node is called.
+/// Returns the name of a node.
 pub fn called(label: &Label) -> &str {
     match label {
         Label::Link => "the link",
@@ -24,12 +24,12 @@ fn word(label: &Label) -> &'static str {
     }
 }
 
-/// How long what is queued takes at the node's own ceiling, in milliseconds.
+/// Returns how long the backlog takes at the node's own ceiling, in milliseconds.
 pub fn delay_ms(ceiling_bytes_s: u64, queued_bytes: u64) -> Option<f64> {
     (ceiling_bytes_s > 0).then(|| queued_bytes as f64 / ceiling_bytes_s as f64 * 1e3)
 }
 
-/// A node as what reads it in the kernel has it, and what is right above it.
+/// Converts a node with its parent to JSON.
 pub fn node_json(node: &CircuitsNode, above: Option<&str>) -> Value {
     let counts = node.counts;
     let mut value = json!({

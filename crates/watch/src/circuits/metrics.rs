@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Circuits as objects with numbers: the link, others, sites, and the circuits that sent
-//! most.
+//! Circuits as objects with metrics: the link, the default leaf, sites, and the circuits with
+//! the most traffic.
 
 use super::json::{called, delay_ms};
 use super::most::Most;
@@ -10,8 +10,8 @@ use weirgate_bpf::CircuitsNode;
 use weirgate_circuits::rows::{Label, Room};
 
 impl CircuitsLook {
-    /// The link and others, the sites that have sent most, and the circuits that have:
-    /// so many of each at most, and no circuit that has sent nothing.
+    /// Returns the link, the default leaf, and the sites and circuits with the most traffic: at
+    /// most this many of each, and no circuits without traffic.
     pub fn objects(&self, sites: usize, circuits: usize) -> Vec<Object> {
         let room = self.reader.room();
         let sent = |id: u32| self.now.get(id as usize).map_or(0, |own| own.bytes);
@@ -22,7 +22,7 @@ impl CircuitsLook {
         for id in self.circuit_rows().filter(|id| sent(*id) > 0) {
             most_circuits.push(id, sent(id));
         }
-        // Of two with one name, the first counts.
+        // If two have the same name, the first one counts.
         let mut ids = vec![Room::LINK, room.others(0)];
         ids.extend(most_sites.rows());
         ids.extend(most_circuits.rows());
@@ -68,20 +68,20 @@ impl CircuitsLook {
         }
     }
 
-    /// What is right above a node.
+    /// Returns the name of a node's parent.
     pub(super) fn above(&self, node: &CircuitsNode) -> Option<String> {
         let above = self.reader.node(node.parent)?;
         Some(called(&above.label).to_owned())
     }
 }
 
-/// Whether an object stands below the link of a device with circuits, where there may be
+/// Returns whether an object is below the link of a device with circuits, where there may be
 /// many.
 pub(crate) fn is_below_link(object: &Object) -> bool {
     object.sort == Sort::Circuits && object.label("site") != called(&Label::Link)
 }
 
-/// What the history has of a site.
+/// The metrics of sites that the history stores.
 const OF_HISTORY: [Number; 5] = [
     Number::CircuitsSentBytes,
     Number::CircuitsDropped,
@@ -90,9 +90,8 @@ const OF_HISTORY: [Number; 5] = [
     Number::CircuitsDelay,
 ];
 
-/// Whether the history has a number. It has room for 8,192 series: of circuits it has the
-/// main figures of sites, and none of a single circuit, which comes and goes among those
-/// that sent most.
+/// Returns whether the history stores a metric. It has room for 8,192 series. It stores the main
+/// metrics of sites, but none of single circuits, because the ones with the most traffic change.
 pub(crate) fn is_of_history(object: &Object, number: Number) -> bool {
     object.sort != Sort::Circuits
         || object.label("circuit").is_empty() && OF_HISTORY.contains(&number)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits on a device: the traffic of each at every look, and answers to requests
-//! for some of them.
+//! The circuits on a device: their traffic at every look, and answers to queries.
 
 pub(crate) mod answer;
 pub(crate) mod json;
@@ -13,10 +12,10 @@ use weirgate_bpf::{AttachPoint, BpfError, CircuitReader, CircuitsRow};
 use weirgate_circuits::Direction;
 use weirgate_circuits::rows::Room;
 
-/// The levels of a tree, with the link and the circuits.
+/// The number of levels of a tree, including the link and the circuits.
 const LEVELS: usize = 8;
 
-/// What a node has had, or had since the look before.
+/// The traffic of a node, in total or since the previous look.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     bytes: u64,
@@ -26,8 +25,8 @@ struct Count {
 }
 
 impl Count {
-    /// What was counted since `before`. A counter that is less is that of another circuit,
-    /// which began with nothing since then.
+    /// Returns the difference from `before`. A smaller counter belongs to a new circuit in the
+    /// row, which started at zero since then.
     fn since(self, before: Self) -> Self {
         if self.bytes < before.bytes || self.packets < before.packets {
             return self;
@@ -41,7 +40,7 @@ impl Count {
     }
 }
 
-/// What all circuits below a node have had and have, and others' packets too.
+/// The sums over all circuits below a node; packets of no circuit count too.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     circuits: u64,
@@ -49,13 +48,13 @@ struct Sums {
     marked: u64,
     queued_packets: u64,
     queued_bytes: u64,
-    /// Dropped and marked since the look before.
+    /// Drops and marks since the previous look.
     drops: u64,
     marks: u64,
 }
 
 impl Sums {
-    /// Those of a leaf.
+    /// Returns the sums of a leaf.
     fn of(row: &CircuitsRow, since: Count, is_circuit: bool) -> Self {
         Self {
             circuits: is_circuit.into(),
@@ -79,31 +78,30 @@ impl Sums {
     }
 }
 
-/// The circuits of one device, looked at again and again. Of each there are the counters
-/// of the last two looks, 24 bytes each; all else is read where the kernel has it.
+/// The circuits of one device. For each there are the counters of the last two looks, 24 bytes
+/// each; everything else is read from the kernel's memory.
 #[derive(Debug)]
 pub struct CircuitsLook {
     device: String,
     reader: CircuitReader,
     direction: Direction,
-    /// By the numbers of rows, as far as there are nodes.
+    /// The counters by row, up to the last node.
     now: Vec<Count>,
     before: Vec<Count>,
-    /// Of nodes with children, by the numbers of rows.
+    /// The sums of inner nodes, by row.
     sums: Vec<Sums>,
     sites: u64,
     circuits: u64,
-    /// When they were looked at, in milliseconds of Unix time, and by a clock that nobody
-    /// sets.
+    /// The time of the last look: in milliseconds of Unix time, and on the monotonic clock.
     time: i64,
     last: Option<Instant>,
-    /// Between the last two looks.
+    /// The time between the last two looks.
     interval: Option<Duration>,
 }
 
 impl CircuitsLook {
-    /// Those of the device of this name and number, not looked at yet; `None` where it has
-    /// none, as far as this process may see. Needs root.
+    /// Opens the circuits of the device with this name and index. Returns `None` if there are
+    /// none, or if this process lacks the permission. Needs root.
     pub fn open(device: &str, index: u32) -> Result<Option<Self>, BpfError> {
         let Some(reader) = CircuitReader::open(AttachPoint::root(index)?)? else {
             return Ok(None);
@@ -123,12 +121,12 @@ impl CircuitsLook {
         }))
     }
 
-    /// Whether these are the circuits that the device of this name has now.
+    /// Returns whether these are the current circuits of the device with this name.
     pub(crate) fn is_of(&self, device: &str) -> bool {
         self.device == device && self.reader.is_current()
     }
 
-    /// Looks at all of them.
+    /// Takes a look at all circuits.
     pub fn look(&mut self) {
         let passed = Instant::now();
         let last = self.last.replace(passed);
@@ -158,20 +156,20 @@ impl CircuitsLook {
             let Some(sums) = self.sums.get_mut(row.parent as usize) else {
                 continue;
             };
-            // Most have had nothing that is added up.
+            // Fast path: most circuits have no backlog, drops or marks.
             if row.counts.packets | row.counts.drops | row.counts.marks == 0 {
                 sums.circuits += u64::from(is_circuit);
             } else {
                 sums.add(&Sums::of(&row, since, is_circuit));
             }
         }
-        // What is right below each site is below all that is above it, too.
+        // Add the sums of each site to all its ancestors.
         let right_below = self.sums.clone();
         for id in room.sites() {
             let own = right_below[id as usize];
             let above = |id: &u32| Some(self.reader.row(*id)?.parent);
             for id in std::iter::successors(Some(id), above).skip(1).take(LEVELS) {
-                // A row beyond those with children is none that is above others.
+                // A row beyond the inner nodes has no children.
                 if let Some(sums) = self.sums.get_mut(id as usize).filter(|_| id > 0) {
                     sums.add(&own);
                 }
@@ -179,7 +177,7 @@ impl CircuitsLook {
         }
     }
 
-    /// Remembers what a row has; what it counted since the look before.
+    /// Stores the counters of a row; returns the difference from the previous look.
     fn take(&mut self, id: u32, row: &CircuitsRow) -> Count {
         let own = Count {
             bytes: row.counts.sent_wire_bytes,
@@ -198,13 +196,13 @@ impl CircuitsLook {
         self.before.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// What a row counted since the look before.
+    /// Returns the difference of a row's counters from the previous look.
     fn since(&self, id: u32) -> Count {
         let now = self.now.get(id as usize).copied().unwrap_or_default();
         now.since(self.before(id))
     }
 
-    /// The rows of circuits, up to that of the last one that was there at the look.
+    /// Iterates over the rows of circuits, up to the last one of the look.
     fn circuit_rows(&self) -> impl Iterator<Item = u32> + use<> {
         let room = self.reader.room();
         let last = u32::try_from(self.now.len()).unwrap_or(u32::MAX);
@@ -212,7 +210,7 @@ impl CircuitsLook {
         first..last.clamp(first, room.nodes() + 1)
     }
 
-    /// What is below a row and in it.
+    /// Returns the sums of a row and its descendants.
     fn sums(&self, id: u32, row: &CircuitsRow) -> Sums {
         let room = self.reader.room();
         match self.sums.get(id as usize) {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows with the most of something, among any number of rows.
+//! Selects the rows with the largest numbers.
 
 use std::cmp::Reverse;
 use weirgate_units::Arrange as _;
 
-/// Rows with their numbers, of which some are kept: those with most, and of equals those
-/// that come first.
+/// Keeps the rows with the largest numbers; among equals, the first ones.
 pub(super) struct Most {
     count: usize,
     rows: Vec<(Reverse<u64>, u32)>,
-    /// What a row needs more than to be one of them.
+    /// The number that a further row must exceed.
     floor: Option<u64>,
 }
 
 impl Most {
-    /// Keeps so many.
+    /// Keeps `count` rows.
     pub(super) fn new(count: usize) -> Self {
         Self {
             count,
@@ -23,7 +22,7 @@ impl Most {
         }
     }
 
-    /// Takes a row; they come in the order of their numbers.
+    /// Adds a row; rows must come in ascending order.
     pub(super) fn push(&mut self, row: u32, number: u64) {
         if self.floor.is_some_and(|floor| number <= floor) {
             return;
@@ -47,7 +46,7 @@ impl Most {
         self.rows.truncate(self.count);
     }
 
-    /// Those that are kept, the one with most first.
+    /// Returns the kept rows, the largest number first.
     pub(super) fn rows(mut self) -> Vec<u32> {
         self.trim();
         self.rows.arrange();

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request about circuits: the part of its URL after `?`.
+//! Queries of circuits: the part of the URL after `?`.
 
 use crate::web::query::{LONGEST_QUERY, decoded};
 
-/// No name of a device, site or circuit has more bytes.
+/// The longest name of a device, site or circuit in bytes.
 const LONGEST_NAME: usize = 60;
-/// Rows that may be skipped.
+/// The largest number of rows that can be skipped.
 const MOST_SKIPPED: usize = 10_000;
 
 /// The order of rows, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CircuitsOrder {
-    /// Bytes sent since the look before.
+    /// Bytes sent since the previous look.
     #[default]
     Rate,
-    /// Packets sent since then.
+    /// Packets sent since the previous look.
     Packets,
-    /// Packets dropped since then.
+    /// Packets dropped since the previous look.
     Dropped,
-    /// Packets marked since then.
+    /// Packets marked since the previous look.
     Marked,
     /// Bytes queued.
     Queued,
-    /// How long they take at the ceiling.
+    /// The time that the queued bytes take at the ceiling.
     Delay,
-    /// The part of the ceiling that was used since the look before.
+    /// The part of the ceiling that was used since the previous look.
     Use,
 }
 
@@ -38,26 +38,26 @@ const ORDERS: [(&str, CircuitsOrder); 7] = [
     ("use", CircuitsOrder::Use),
 ];
 
-/// A request about a device's circuits.
+/// A query of a device's circuits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CircuitsQuery {
-    /// Of which device; the first one where this is empty.
+    /// The device; if empty, the first one.
     pub device: String,
-    /// What is searched for; nothing where it is empty.
+    /// The text to search for; empty for none.
     pub search: String,
-    /// One site or circuit; of a site what is right below it is listed.
+    /// A single site or circuit; for a site, its children are listed.
     pub name: String,
-    /// What rows are ordered by.
+    /// The order of the rows.
     pub order: CircuitsOrder,
-    /// So many circuits are skipped.
+    /// How many circuits to skip.
     pub from: usize,
-    /// So many sites are skipped.
+    /// How many sites to skip.
     pub sites_from: usize,
 }
 
 impl CircuitsQuery {
-    /// Reads `device`, `q`, `name`, `order`, `from` and `sites_from`. The error says what is
-    /// wrong.
+    /// Parses `device`, `q`, `name`, `order`, `from` and `sites_from`. An error describes the
+    /// problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST_QUERY {
             return Err(format!("the query has more than {LONGEST_QUERY} bytes"));

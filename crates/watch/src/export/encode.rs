@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of one look as the messages of two protocols: Prometheus' `WriteRequest`
-//! (prometheus.io/docs/specs/prw/remote_write_spec/, 1.0) and OpenTelemetry's
+//! Encodes the counters of one look in two protocols. One is Prometheus' `WriteRequest`
+//! (prometheus.io/docs/specs/prw/remote_write_spec/, 1.0). The other is OpenTelemetry's
 //! `ExportMetricsServiceRequest` (opentelemetry-proto,
-//! collector/metrics/v1/metrics_service.proto). Both are protocol buffers, of which only
-//! a few fields are written here.
+//! collector/metrics/v1/metrics_service.proto). Both are protocol buffers, of which only a few
+//! fields are written here.
 
 use crate::export::openmetrics::Own;
 use crate::object::{METRICS, Metric, Width};
 use crate::step::diff::Change;
 use weirgate_units::Arrange as _;
 
-/// The value that tells Prometheus that a series has ended (staleness marker).
+/// The staleness marker, which tells Prometheus that a series has ended.
 const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 
-/// A protocol buffer that is being written
-/// (protobuf.dev/programming-guides/encoding).
+/// A protocol buffer under construction (protobuf.dev/programming-guides/encoding).
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
@@ -60,20 +59,20 @@ impl Message {
     }
 }
 
-/// The labels of a series, by name.
+/// The labels of a series, with their names.
 pub(crate) type Labels = Vec<(String, String)>;
 
-/// All values of a number that there are now.
+/// All current values of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Family {
-    /// As OpenMetrics calls it, without `_total`.
+    /// The name in OpenMetrics, without `_total`.
     name: String,
     help: &'static str,
     counter: bool,
     values: Vec<(Labels, f64)>,
 }
 
-/// The numbers of a look, and watch's own.
+/// Returns the metrics of a look, and those of this program itself.
 pub(crate) fn families(changes: &[Change], own: &[Own]) -> Vec<Family> {
     let owned = |labels: &[(&'static str, String)]| -> Labels {
         let pairs = labels.iter();
@@ -116,9 +115,8 @@ fn full_name(metric: &Metric) -> String {
     format!("weirgate_{}_{}", metric.sort.word(), metric.name)
 }
 
-/// A `WriteRequest`, and the series that are in it. `also` are labels that every
-/// series gets that has none of that name; those of `before` that are no more
-/// are marked as ended.
+/// Returns a `WriteRequest` and the series in it. The labels `also` are added to each series
+/// that does not have them. Series in `before` that no longer exist are marked as ended.
 pub(crate) fn write_request(
     families: &[Family],
     time: i64,
@@ -132,14 +130,14 @@ pub(crate) fn write_request(
         let name = format!("{}{total}", family.name);
         for (labels, value) in &family.values {
             let mut labels = labels.clone();
-            // The protocol forbids them; a label without a value is none.
+            // The protocol forbids empty labels, which equal missing ones.
             labels.retain(|(_, value)| !value.is_empty());
             labels.push((String::from("__name__"), name.clone()));
             let missing = also
                 .iter()
                 .filter(|(name, _)| family_lacks(&family.values, name));
             labels.extend(missing.cloned());
-            // The receiver relies on their order.
+            // The protocol requires sorted labels.
             labels.arrange();
             request.message(1, &time_series(&labels, *value, time));
             series.push(labels);
@@ -175,7 +173,7 @@ fn time_series(labels: &Labels, value: f64, time: i64) -> Message {
     series
 }
 
-/// An `ExportMetricsServiceRequest`; `resource` says whose numbers they are.
+/// Returns an `ExportMetricsServiceRequest`; `resource` identifies the source of the metrics.
 pub(crate) fn export_request(
     families: &[Family],
     time: i64,
@@ -201,8 +199,8 @@ pub(crate) fn export_request(
     request.0
 }
 
-/// A `Metric`. When a counter began is not known, and so left out: the kernel
-/// tells no such thing.
+/// Returns a `Metric`. The start time of counters is omitted, because the kernel does not report
+/// it.
 fn exported(family: &Family, time: i64) -> Message {
     let mut points = Message::default();
     for (labels, value) in &family.values {
@@ -217,7 +215,7 @@ fn exported(family: &Family, time: i64) -> Message {
     let mut metric = Message::default();
     metric.text(1, &family.name);
     metric.text(2, family.help);
-    // Units as UCUM writes them.
+    // Units in UCUM notation.
     let units = [
         ("bits", "bit"),
         ("bytes", "By"),
@@ -229,7 +227,7 @@ fn exported(family: &Family, time: i64) -> Message {
         metric.text(3, unit);
     }
     if family.counter {
-        // Cumulative, and it only grows.
+        // Cumulative and monotonic.
         points.number(2, 2);
         points.number(3, 1);
         metric.message(7, &points);
@@ -248,8 +246,8 @@ fn attribute(name: &str, value: &str) -> Message {
     pair
 }
 
-/// How many points an `ExportMetricsServiceResponse` says were rejected, and why:
-/// its `partial_success` (field 1). Nothing where it does not say so.
+/// Returns how many points an `ExportMetricsServiceResponse` reports as rejected, and why: its
+/// `partial_success` (field 1). Returns `None` if it reports none.
 pub(crate) fn rejected(answer: &[u8]) -> Option<(u64, String)> {
     let partial = fields(answer)?
         .into_iter()
@@ -268,7 +266,7 @@ pub(crate) fn rejected(answer: &[u8]) -> Option<(u64, String)> {
 
 type Field<'b> = (u64, u64, &'b [u8]);
 
-/// The fields of a protocol buffer: each one's number, value and bytes.
+/// Parses the fields of a protocol buffer: the number, value and bytes of each.
 fn fields(mut rest: &[u8]) -> Option<Vec<Field<'_>>> {
     let mut found = Vec::new();
     while !rest.is_empty() {

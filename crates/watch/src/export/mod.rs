@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Metrics for monitoring systems: OpenMetrics text on request, remote write and
-//! OTLP pushed to receivers that the user named.
+//! Metrics for monitoring systems: OpenMetrics text on request, and remote write and OTLP to
+//! receivers that the user configured.
 
 mod encode;
 pub(crate) mod openmetrics;

@@ -5,21 +5,21 @@ use crate::object::{METRICS, Width, label_text};
 use crate::step::diff::Change;
 use std::fmt::Write as _;
 
-/// A number of watch itself.
+/// A metric of this program itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
-    /// Its whole name, without `_total`.
+    /// The full name, without `_total`.
     pub name: &'static str,
-    /// What it says.
+    /// The help text.
     pub help: &'static str,
-    /// Whether it only grows.
+    /// Whether it is a counter.
     pub counter: bool,
     /// Its values by labels.
     pub values: Vec<(Vec<(&'static str, String)>, u64)>,
 }
 
 impl Own {
-    /// One value without labels.
+    /// Makes a metric with a single value without labels.
     pub(crate) fn one(name: &'static str, help: &'static str, counter: bool, value: u64) -> Self {
         Self {
             name,
@@ -30,8 +30,8 @@ impl Own {
     }
 }
 
-/// All numbers of the last look, and those of watch itself. How many there are
-/// is bounded by what is looked at.
+/// Returns all metrics of the last look, and those of this program itself. The number of
+/// observed objects bounds its size.
 pub fn openmetrics(changes: &[Change], own: &[Own]) -> String {
     let mut text = String::new();
     for (index, metric) in METRICS.iter().enumerate() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::object::{Number, Object, Sort};
 
-    /// The dashboard and the alert rules ask for nothing that is not there.
+    /// The dashboard and the alert rules refer only to existing metrics.
     #[test]
     fn what_dashboards_ask_for_is_there() {
         let own = [include_str!("../serve/shared.rs"), include_str!("push.rs")];

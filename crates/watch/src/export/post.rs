@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends one message to a receiver over HTTP/1.1, and reads its answer.
+//! Sends one message to a receiver over HTTP/1.1, and reads its response.
 
 use crate::export::encode;
 use crate::export::receiver::{Kind, Receiver};
@@ -18,19 +18,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// From the look-up of the name to the end of the answer.
+/// The timeout from the name lookup to the end of the response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// An answer's body; what is beyond is not read.
+/// The largest part of a response's body that is read, in bytes.
 const ANSWER: usize = 65_536;
-/// Letters of an answer that are shown.
+/// The largest part of a response that is shown, in characters.
 const SHOWN: usize = 160;
 
-/// Why a message was not taken.
+/// Why a message was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// It may be taken later; after a time, if the receiver named one.
+    /// It may be accepted later; after a time, if the receiver named one.
     Later(String, Option<Duration>),
-    /// It will never be taken.
+    /// It will never be accepted.
     Never(String),
 }
 
@@ -69,10 +69,11 @@ async fn exchange(
     }
 }
 
-/// Sends a message on a connection, and says what the answer means.
+/// Sends a message on a connection, and interprets the response.
 ///
 /// # Errors
-/// [`Failed`] where the message was not taken.
+///
+/// Returns [`Failed`] if the message was not accepted.
 pub async fn deliver(
     receiver: &Receiver,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -102,7 +103,7 @@ fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Fai
         headers.insert("x-prometheus-remote-write-version", version);
     }
     if let Some(path) = &receiver.authorization {
-        // Read each time: what it holds may be replaced.
+        // Read it each time, because the file may be replaced.
         let text = std::fs::read_to_string(path)
             .map_err(|error| later(format!("{}: {error}", path.display())))?;
         let mut value = HeaderValue::from_str(text.trim()).map_err(|_| {
@@ -117,7 +118,7 @@ fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Fai
     Ok(request)
 }
 
-/// The answer's head and body on a connection of its own.
+/// Sends a request on its own connection, and returns the head and body of the response.
 async fn spoken(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
@@ -131,7 +132,7 @@ async fn spoken(
             .map_err(later)?
             .into_parts();
         let body = Limited::new(body, ANSWER).collect().await;
-        // Its words are of use only where it complains.
+        // The body matters only for errors.
         let body = body.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
         Ok(Response::from_parts(head, body))
     };
@@ -145,8 +146,8 @@ async fn spoken(
     }
 }
 
-/// What an answer means. What may be tried again is as both specifications say:
-/// 429 and 5xx of remote write, 429, 502, 503 and 504 of OTLP.
+/// Interprets a response. Both specifications list the statuses after which to retry: 429 and
+/// 5xx for remote write; 429, 502, 503 and 504 for OTLP.
 fn judged(kind: Kind, answer: &Response<Bytes>) -> Result<(), Failed> {
     let status = answer.status();
     let partial = || encode::rejected(answer.body());
@@ -178,7 +179,7 @@ fn judged(kind: Kind, answer: &Response<Bytes>) -> Result<(), Failed> {
     Err(Failed::Never(text))
 }
 
-/// The begin of somebody's text, as it may be shown.
+/// Returns the beginning of an untrusted text in a form that is safe to display.
 fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let letters = text.trim().chars().take(SHOWN);

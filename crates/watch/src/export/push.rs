@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pushes metrics to receivers that the user named, by Prometheus' remote write and OTLP. Each
-//! receiver has a bounded queue and a task of its own; looks never wait for them.
+//! Sends metrics to receivers that the user configured, by Prometheus' remote write and OTLP.
+//! Each receiver has a bounded queue and its own task; looks never wait for them.
 
 use crate::WatchError;
 use crate::export::encode::{self, Labels};
@@ -24,26 +24,26 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Bytes that wait for one receiver, at most; the oldest make room.
+/// The largest backlog for one receiver in bytes; the oldest messages are dropped.
 const ROOM: usize = 4 << 20;
 /// The first pause after a failure; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(2);
 
-/// What is to be sent.
+/// The configuration of sending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// To whom.
+    /// The receivers.
     pub receivers: Vec<Receiver>,
-    /// How often.
+    /// The interval between messages.
     pub every: Duration,
-    /// Labels that tell this machine's numbers from others'.
+    /// Labels that identify this machine.
     pub labels: Vec<(String, String)>,
-    /// Authorities to trust instead of the system's.
+    /// The certificate authorities to trust instead of those of the system.
     pub authorities: Option<PathBuf>,
 }
 
-/// What became of what was sent to one.
+/// The queue and results for one receiver.
 #[derive(Debug, Default)]
 struct Outcome {
     queue: Mutex<(VecDeque<Bytes>, usize)>,
@@ -111,7 +111,7 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
-    /// Needs a tokio runtime.
+    /// Starts the tasks; needs a tokio runtime.
     pub(crate) fn open(sending: &Sending) -> Result<Self, WatchError> {
         let tls = sending.receivers.iter().any(|one| one.tls);
         let tls = tls.then(|| tls::client(sending.authorities.as_deref()));
@@ -134,13 +134,13 @@ impl Outlets {
         })
     }
 
-    /// Whether something is to be sent now.
+    /// Returns whether a message is due.
     pub(crate) fn due(&self, now: Instant) -> bool {
         let passed = |last: Instant| now.saturating_duration_since(last);
         !self.all.is_empty() && self.last.is_none_or(|last| passed(last) >= self.every)
     }
 
-    /// Queues what was seen at a time, in milliseconds of Unix time. Never waits.
+    /// Queues a look with its time in milliseconds of Unix time. It never blocks.
     pub(crate) fn offer(&mut self, now: Instant, time: i64, changes: &[Change], own: &[Own]) {
         self.last = Some(now);
         let families = encode::families(changes, own);
@@ -161,14 +161,14 @@ impl Outlets {
                     written.and_then(|()| packed.finish()).ok()
                 }
             };
-            // Neither fails in memory, below the four gigabytes of Snappy's format.
+            // Neither encoding fails in memory, below the 4 GiB limit of Snappy's format.
             if let Some(batch) = batch {
                 outlet.outcome.push(Bytes::from(batch));
             }
         }
     }
 
-    /// The labels by OpenTelemetry's names.
+    /// Returns the labels with OpenTelemetry's names.
     fn resource(&self) -> Labels {
         let named = |(name, value): &(String, String)| {
             let name = match &**name {
@@ -181,13 +181,13 @@ impl Outlets {
         self.labels.iter().map(named).collect()
     }
 
-    /// What an administrator should know since this was called last.
+    /// Returns the messages for the administrator since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         let of = |outlet: &Outlet| std::mem::take(&mut *lock(&outlet.outcome.notes));
         self.all.iter().flat_map(of).collect()
     }
 
-    /// Numbers of the receivers.
+    /// Returns metrics of the receivers.
     pub(crate) fn own(&self) -> Vec<Own> {
         type Read = fn(&Outcome) -> u64;
         let read: [(&'static str, &'static str, bool, Read); 4] = [
@@ -233,7 +233,7 @@ impl Outlets {
     }
 }
 
-/// Delivers one batch after the other until it is aborted.
+/// Delivers batches one after the other until it is aborted.
 async fn deliver(receiver: Receiver, tls: Option<Arc<ClientConfig>>, outcome: Arc<Outcome>) {
     let tell = |text: String| lock(&outcome.notes).push(text);
     loop {
@@ -268,10 +268,10 @@ async fn deliver(receiver: Receiver, tls: Option<Arc<ClientConfig>>, outcome: Ar
     }
 }
 
-/// A time and up to a quarter more, so that many boxes do not come back at once.
+/// Adds up to a quarter to a pause, so that many machines do not reconnect at the same time.
 fn spread(wait: Duration) -> Duration {
     let mut byte = [0];
-    // Without chance they all come at once; that is no reason not to come.
+    // Ignore: without a random number the pause is just not extended.
     let _ = SystemRandom::new().fill(&mut byte);
     wait + wait / 4 * u32::from(byte[0]) / 255
 }
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(outcome.waiting(), 3);
         assert_eq!(outcome.lost.load(Ordering::Relaxed), 2);
         assert_eq!(lock(&outcome.queue).0[0][0], 2);
-        // One that is larger than all room is kept until another comes.
+        // A message that exceeds the limit is kept until another arrives.
         outcome.push(Bytes::from(vec![9; 2 * ROOM]));
         assert_eq!(outcome.waiting(), 1);
     }

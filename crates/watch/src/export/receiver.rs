@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where metrics are pushed to, as the command line names it.
+//! Receivers of metrics, as the command line names them.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What a receiver reads.
+/// The protocol of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Prometheus' remote write 1.0.
     RemoteWrite,
-    /// OpenTelemetry's protocol over HTTP, as protocol buffers.
+    /// OTLP over HTTP, as protocol buffers.
     Otlp,
 }
 
-/// Whom to send to.
+/// A receiver of metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiver {
-    /// What it reads.
+    /// The protocol.
     pub kind: Kind,
     pub(crate) tls: bool,
     pub(crate) host: String,
@@ -27,8 +27,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Reads `URL` or `URL,FILE`, where the file holds what to show as
-    /// `Authorization`.
+    /// Parses `URL` or `URL,FILE`; the file contains the value of `Authorization`.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("`{text}`: {why}");
         let (url, file) = match text.rsplit_once(',') {
@@ -92,7 +91,7 @@ impl Receiver {
         })
     }
 
-    /// Host and port as a URL has them.
+    /// Returns host and port in the syntax of a URL.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -106,7 +105,7 @@ impl Receiver {
     }
 }
 
-/// The URL, without what stands behind a question mark: that may be secret.
+/// Writes the URL without its query, which may be secret.
 impl fmt::Display for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices with a provider's circuits. To the kernel each has a qdisc without classes; the counters
-//! of circuits are in the maps of its programs, which root may read.
+//! Devices with circuits. The kernel sees a qdisc without classes; the counters of circuits are
+//! in maps of BPF programs, which root may read.
 
 use crate::circuits::CircuitsLook;
 use crate::lock::lock;
@@ -10,22 +10,23 @@ use std::sync::{Arc, Mutex};
 use weirgate_bpf::{AttachPoint, CircuitTree};
 use weirgate_kernel::DeviceOverview;
 
-/// Sites and circuits of a device that have figures at every look: those that sent most.
+/// How many sites and circuits of a device are reported at every look: those with the most
+/// traffic.
 const MOST_SITES: usize = 256;
 const MOST_CIRCUITS: usize = 20;
 
-/// What is known of circuits, to answer who asks.
+/// The circuits of all devices, to answer queries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Circuits {
-    /// By the kernel's numbers of devices.
+    /// The circuits by device index.
     pub(crate) devices: BTreeMap<u32, Arc<Mutex<CircuitsLook>>>,
     /// Why those of a device cannot be read.
     pub(crate) refused: Option<String>,
 }
 
 impl Circuits {
-    /// Looks at the circuits of these devices, away from the thread that answers requests;
-    /// adds what is shown at every look.
+    /// Reads the circuits of these devices on a blocking thread, and adds the objects that are
+    /// reported at every look.
     pub(crate) async fn look(&mut self, devices: &[DeviceOverview], objects: &mut Vec<Object>) {
         let mut known = std::mem::take(&mut self.devices);
         self.refused = None;
@@ -51,7 +52,7 @@ impl Circuits {
             };
             all.iter().flat_map(look).collect::<Vec<_>>()
         });
-        // The runtime ends, where there is no answer.
+        // There is no result if the runtime is shutting down.
         objects.extend(work.await.unwrap_or_default());
     }
 }

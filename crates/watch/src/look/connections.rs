@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The contents of the connection table: how many connections there are, to which services and in
-//! which classes, and the flows with the most traffic.
+//! The contents of the connection table: the number of connections by service and class, and the
+//! flows with the most traffic.
 
 use crate::object::{Number, Object, Sort};
 use serde::Serialize;
@@ -12,38 +12,37 @@ use std::time::Instant;
 use weirgate_kernel::{Connection, ConnectionCount, ConnectionTable, Subnet, Tuple};
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// Services that have numbers at most; those of all others are added up.
+/// The largest number of services with metrics; the others are summed up.
 const MOST_SERVICES: usize = 32;
-/// Readings without a connection after which a service gives its slot away.
+/// The number of readings without a connection after which a service loses its slot.
 const SILENT: u32 = 60;
-/// Flows that are shown.
+/// The number of flows that are shown.
 const MOST_FLOWS: usize = 20;
-/// Connections whose class is found for each look that passed since the reading
-/// before, and readings after which it is found again: it may follow from bytes
-/// or time.
+/// How many connections are classified for each look since the previous reading. A connection is
+/// classified again after OLD readings, because its class may depend on bytes or time.
 pub(crate) const SORTED: usize = 40;
 const OLD: u32 = 30;
 
-/// The ends of a connection as the link's router sees them, and its classes.
+/// The ends of a connection as the router sees them, and its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sorted {
-    /// The end inside, and its port.
+    /// The address and port of the inside end.
     pub host: (IpAddr, u16),
-    /// The end outside.
+    /// The address and port of the outside end.
     pub remote: (IpAddr, u16),
-    /// Whether the one inside opened it.
+    /// Whether the inside end opened it.
     pub opened_inside: bool,
-    /// The class of its upstream packets; `None` where the upstream is not shaped.
+    /// The class of its upstream packets; `None` if the upstream is not shaped.
     pub up: Option<String>,
-    /// The class of its downstream packets.
+    /// The class of its downstream packets; `None` if the downstream is not shaped.
     pub down: Option<String>,
 }
 
-/// Tells connections' classes by a policy; `None` of one that does not cross the
+/// Determines the classes of a connection by a policy; returns `None` if it does not cross the
 /// link.
 pub type ByPolicy = dyn Fn(&Connection, &[Subnet]) -> Option<Sorted> + Send + Sync;
 
-/// A [`ByPolicy`], or none.
+/// An optional [`ByPolicy`].
 #[derive(Clone, Default)]
 pub struct Sorter(pub Option<Arc<ByPolicy>>);
 
@@ -53,7 +52,7 @@ impl fmt::Debug for Sorter {
     }
 }
 
-/// What it does is that of its policy, which a legend has beside it.
+/// Two sorters are equal if both or neither exist; the legend identifies the policy.
 impl PartialEq for Sorter {
     fn eq(&self, other: &Self) -> bool {
         self.0.is_some() == other.0.is_some()
@@ -63,55 +62,55 @@ impl PartialEq for Sorter {
 /// A flow with much traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flow {
-    /// `tcp`, `udp`, or the protocol's number.
+    /// `tcp`, `udp`, or the number of another protocol.
     pub protocol: String,
-    /// The end inside; without a policy, the one that opened it.
+    /// The address of the inside end; without a policy, that of the opener.
     pub host: IpAddr,
     /// Its port.
     pub host_port: u16,
-    /// The other end.
+    /// The address of the other end.
     pub remote: IpAddr,
     /// Its port.
     pub remote_port: u16,
-    /// The class upwards.
+    /// The upstream class.
     pub up_class: Option<String>,
-    /// The class downwards.
+    /// The downstream class.
     pub down_class: Option<String>,
-    /// Bits of IP packets by the second from the host.
+    /// The rate from the host in bits per second of IP packets.
     pub up: u64,
-    /// To the host.
+    /// The rate to the host in bits per second of IP packets.
     pub down: u64,
 }
 
 struct Known {
     sorted: Option<Sorted>,
-    /// Readings since its class was found.
+    /// The number of readings since its class was determined.
     age: u32,
-    /// What it was known by.
+    /// The properties by which it was classified.
     by: (u32, bool),
 }
 
-/// Remembers the reading before.
+/// The connections at the previous reading.
 #[derive(Default)]
 pub(crate) struct Connections {
     seats: BTreeMap<(u8, u16), u32>,
     known: BTreeMap<Tuple, Known>,
-    /// Where in the table the next reading begins to find classes: behind the
-    /// last one that there was time for, so that none waits for ever.
+    /// The position in the table from which the next reading classifies connections. It
+    /// continues after the last one, so that no connection waits for ever.
     next: usize,
-    /// Connections whose class was not found yet.
+    /// The number of connections that have not been classified yet.
     unsorted: u64,
     before: BTreeMap<Tuple, (u64, u64)>,
     read: Option<Instant>,
     pub(crate) objects: Vec<Object>,
-    /// How many of each direction and class.
+    /// The number of connections of each direction and class.
     pub(crate) classes: BTreeMap<(&'static str, String), u64>,
     pub(crate) flows: Arc<Vec<Flow>>,
 }
 
 impl Connections {
-    /// Takes the table as it is now. `limit` is how many there may be, `room` for
-    /// how many the class may be found.
+    /// Processes the current table. `limit` is the largest size of the table, and `room` is how
+    /// many connections may be classified.
     pub(crate) fn take(
         &mut self,
         table: &ConnectionTable,
@@ -122,7 +121,7 @@ impl Connections {
     ) {
         let all = &table.first[..];
         self.sort(all, subnets, sorter, room);
-        // Those that are only counted have no class.
+        // Connections that are only counted have no class.
         let beyond = table.count.all.saturating_sub(all.len() as u64);
         self.unsorted += beyond;
         let mut numbers = vec![
@@ -145,7 +144,7 @@ impl Connections {
         if beyond == 0 {
             self.flows(all, now);
         } else {
-            // Of some alone, they would not be those with most.
+            // With an incomplete table, these would not be the largest flows.
             self.before.clear();
             self.read = None;
             self.flows = Arc::default();
@@ -198,9 +197,9 @@ impl Connections {
         }
     }
 
-    /// Finds classes of at most `room` connections: of those that are new or have
-    /// another mark, in the table's order from where the reading before stopped,
-    /// then of those whose class was found longest ago. Then counts by class.
+    /// Classifies at most `room` connections. New ones and those with another mark come first,
+    /// in the table's order from where the previous reading stopped. Then follow those whose
+    /// classification is oldest. Finally counts connections by class.
     fn sort(&mut self, all: &[Connection], subnets: &[Subnet], sorter: &Sorter, mut room: usize) {
         self.classes.clear();
         self.unsorted = 0;
@@ -276,7 +275,7 @@ impl Connections {
             let Some(passed) = passed.filter(|passed| !passed.is_zero()) else {
                 continue;
             };
-            // One that is new carried all of it since.
+            // A new connection has carried all its bytes since the previous reading.
             let then = before.get(&one.original).copied().unwrap_or_default();
             let rate = |now: u64, then: u64| {
                 (now.saturating_sub(then) as f64 * 8.0 / passed.as_secs_f64()) as u64
@@ -323,7 +322,7 @@ impl Connections {
     }
 }
 
-/// What a protocol is called.
+/// Returns the name of a protocol.
 fn protocol(number: u8) -> String {
     match number {
         1 => String::from("icmp"),

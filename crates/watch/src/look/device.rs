@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use weirgate_kernel::{Counters, DeviceOverview, Tin};
 use weirgate_units::Handle;
 
-/// Qdiscs and classes of one device that are looked at, for the same reason as
-/// devices are limited in number.
+/// The largest number of qdiscs and classes of a device that are observed, for the same reason
+/// as the limit on devices.
 pub(crate) const MOST_PARTS: usize = 512;
 
-/// The objects of one device.
+/// Returns the objects of a device.
 pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object> {
     let mut objects = vec![Object {
         sort: Sort::Device,
@@ -52,7 +52,7 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
     objects
 }
 
-/// A class of a device, as the legend calls it.
+/// Returns a class of a device, named as in the legend.
 pub(crate) fn class_object(
     device: &DeviceOverview,
     handle: Handle,
@@ -77,8 +77,8 @@ pub(crate) fn class_object(
     }
 }
 
-/// Its classes. A cake that shapes has none: where the policy has one class there,
-/// it is that.
+/// Returns the classes of a device. A cake that shapes has none; if the policy has one class
+/// there, the cake stands for it.
 fn classes<'a>(device: &'a DeviceOverview, legend: &Legend) -> Cow<'a, [Counters]> {
     let known = &device.counters;
     let mut own = legend
@@ -123,7 +123,7 @@ fn of_qdisc(qdisc: &Counters) -> Vec<(Number, u64)> {
     numbers
 }
 
-/// Cake's tins, where it has several: with one, they are the queue.
+/// Returns the tins of a cake with several; a single tin equals the queue.
 fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
     let names: &[&str] = match qdisc.tins.len() {
         3 => &["bulk", "best effort", "voice"],
@@ -155,8 +155,8 @@ fn of_tins(device: &DeviceOverview, qdisc: &Counters) -> Vec<Object> {
     names.iter().zip(&qdisc.tins).map(object).collect()
 }
 
-/// Where a qdisc hangs. The kernel's own default has no handle, and is named by
-/// its place.
+/// Returns the parent of a qdisc. The kernel's default qdisc has no handle, and is identified by
+/// its parent.
 fn parent(qdisc: &Counters) -> String {
     match qdisc.parent {
         None => String::from("root"),
@@ -164,8 +164,8 @@ fn parent(qdisc: &Counters) -> String {
     }
 }
 
-/// A class's queue knows more of its drops than the class: what a queue drops
-/// when a packet leaves it does not count there.
+/// Returns the metrics of a class. Its queue counts more drops than the class, which does not
+/// see drops at dequeue.
 fn of_class(class: &Counters, queue: Option<&Counters>) -> Vec<(Number, u64)> {
     let drops = queue.map_or(class.drops, |queue| queue.drops);
     let mut numbers = vec![
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(found[0].number(Number::ClassDrops), Some(3));
         assert_eq!(found[0].number(Number::ClassMarks), Some(7));
         assert!(of_sort(&objects, Sort::Tin).is_empty());
-        // With two classes it is nobody's.
+        // With two classes, the cake stands for neither.
         legend.classes.push(class("other"));
         let objects = of_device(&cake(1), &legend);
         assert!(of_sort(&objects, Sort::Class).is_empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes of the kit's shaper. To the kernel it is one qdisc without classes; the classes'
-//! counters are in the maps of its program, which root may read.
+//! Classes of the kit's shaper. The kernel sees one qdisc without classes; the counters of the
+//! classes are in the maps of its program, which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::class_object;
@@ -11,18 +11,19 @@ use weirgate_bpf::{AttachPoint, Class, Classes, Instance, Shaper, Store};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::{Handle, Rate};
 
-/// Drops for want of room, and not for delay (`AQM_REASONS`, aqm/include/aqm.h).
+/// The reasons of drops because of a full queue, not because of delay (`AQM_REASONS`,
+/// aqm/include/aqm.h).
 const FULL: [&str; 3] = ["room", "limit", "evicted"];
 
-/// Remembers the maps.
+/// The opened maps.
 #[derive(Default)]
 pub(crate) struct Kits {
     shaper: Option<Shaper>,
 }
 
 impl Kits {
-    /// Adds the classes of a device's shaper and their queues, and to the device
-    /// their rates; nothing where it has none, or its maps may not be read.
+    /// Adds the classes of a device's shaper with their queues, and their rates to the device.
+    /// Does nothing if the device has no shaper, or its maps cannot be read.
     pub(crate) fn look(
         &mut self,
         device: &mut DeviceOverview,
@@ -40,7 +41,7 @@ impl Kits {
         let known = self.shaper.as_ref().filter(|shaper| shaper.kind() == kind);
         let mut found = known.and_then(|shaper| read(shaper, point));
         if found.is_none() {
-            // Not opened yet, or it was loaded anew since, with other maps.
+            // It was not opened yet, or was loaded again with other maps.
             self.shaper = Store::shaper_unlocked(&kind);
             found = self.shaper.as_ref().and_then(|shaper| read(shaper, point));
         }
@@ -49,7 +50,7 @@ impl Kits {
         };
         let gate = rate(setup.gate_bytes_s);
         device.rates.insert(GATE, (gate, gate));
-        // A class 0 is a slot that one left.
+        // An entry with class identifier 0 is the place of a removed class.
         let classes = setup.classes.iter().zip(queues);
         for (Class { rule, .. }, instance) in classes.filter(|(class, _)| class.rule.classid != 0) {
             let handle = Handle::from_u32(rule.classid);
@@ -76,7 +77,7 @@ impl Kits {
     }
 }
 
-/// The shaper at an attach point, with its classes' queues; `None` where there is none.
+/// Reads the shaper at an attach point, with the queues of its classes; `None` if there is none.
 fn read(shaper: &Shaper, point: AttachPoint) -> Option<(Classes, Vec<Instance>)> {
     let setup = shaper.setup(point).ok()??;
     let instance = shaper.instance(point).ok()??;
@@ -92,12 +93,12 @@ fn sum(rows: &[(Row, u64)], wanted: impl Fn(&Row) -> bool) -> u64 {
     wanted.map(|(_, count)| count).sum()
 }
 
-/// As what the kernel counts in 32 bits.
+/// Reduces a counter to the 32 bits that the kernel's own counters have.
 fn short(count: u64) -> u64 {
     count & u64::from(u32::MAX)
 }
 
-/// Bytes are those on the wire.
+/// Returns the metrics of a class, in bytes on the wire.
 fn of_class(queue: &Instance) -> Vec<(Number, u64)> {
     let of = |number, name| Some((number, queue.number(name)?));
     let values = [
@@ -132,8 +133,8 @@ pub(crate) fn of_queue(queue: &Instance) -> Vec<(Number, u64)> {
     values.into_iter().flatten().collect()
 }
 
-/// By which it drops or marks, in millionths: `probability`, whose unit says what a
-/// whole one is.
+/// Returns the probability of drops or marks in millionths, converted from the unit of
+/// `probability`.
 fn probability(queue: &Instance) -> Option<u64> {
     let vars = queue.vars();
     let (row, value) = vars.iter().find(|(row, _)| row.name == "probability")?;

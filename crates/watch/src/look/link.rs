@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy's link, one direction at a time: the rate that the policy allows, the present rate,
-//! and `[track]`'s estimate of the line's rate.
+//! The link of the policy, one direction at a time: the rate that the policy allows, the present
+//! rate, and the line's rate as `[track]` estimates it.
 
 use crate::legend::{ClassLegend, Legend};
 use crate::object::{Number, Object, Sort};
@@ -12,39 +12,39 @@ use weirgate_units::Handle;
 /// The class that every packet of a direction passes (crate `compile`).
 pub(crate) const GATE: Handle = Handle::new(1, 1);
 
-/// How `[track]` has the line in one direction.
+/// The state of `[track]` for one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineNow {
     /// `up` or `down`.
     pub direction: String,
-    /// What it takes the line's rate to be, bits of the wire by the second.
+    /// The estimated rate of the line, in bits per second on the wire.
     pub rate: u64,
-    /// Never below.
+    /// The lowest allowed rate.
     pub floor: u64,
-    /// Never above.
+    /// The highest allowed rate.
     pub ceiling: u64,
-    /// Why, in a word or two.
+    /// The reason, in a word or two.
     pub reason: String,
-    /// Nobody answers, so that the floor is held.
+    /// Whether there are no answers, so that the lowest rate is used.
     pub blind: bool,
 }
 
-/// The rate of a device's gate, bits of the wire by the second: an HTB's or the
-/// kit's, or that of a cake; `None` where nothing shapes.
+/// Returns the rate of a device's gate in bits per second on the wire: that of HTB, of the kit,
+/// or of cake; `None` if the device is not shaped.
 pub(crate) fn gate(device: &DeviceOverview) -> Option<u64> {
     let known = device.rates.get(&GATE).map(|(_, ceil)| *ceil);
     Some(known.or(device.cake)?.as_bits_per_second())
 }
 
-/// Whether a shaper made of a program stands there: the kit's, or the engine of rows. Its
-/// rate is in maps, which are root's; anybody may read its kind.
+/// Returns whether a BPF qdisc shapes the device: the kit or the engine of rows. Any user can
+/// see its kind, but its rate is in maps that only root may read.
 fn by_a_program(device: &DeviceOverview) -> bool {
     let own = |kind: &str| Shaper::is_kind(kind) || kind.starts_with(RowTree::KIND);
     let mut qdiscs = device.counters.qdiscs.iter();
     qdiscs.any(|qdisc| qdisc.parent.is_none() && own(&qdisc.kind))
 }
 
-/// The link's objects.
+/// Returns the objects of the link.
 pub(crate) fn objects(
     legend: &Legend,
     devices: &[DeviceOverview],
@@ -76,8 +76,8 @@ pub(crate) fn objects(
     legend.links.iter().map(one).collect()
 }
 
-/// A class's promises at the rate that its link has now: with a slower line all
-/// guarantees are less in proportion, and the bounds of waits longer.
+/// Returns a class's promises at the present rate of its link. With a slower line, all
+/// guarantees are proportionally lower, and the bounds on waits longer.
 pub(crate) fn at_rate(changes: &[Change], class: &ClassLegend) -> ClassLegend {
     let link = changes.iter().find(|one| {
         one.object.sort == Sort::Link
@@ -150,7 +150,7 @@ mod tests {
         };
         let now = at_rate(&changes, &class);
         assert_eq!((now.guaranteed, now.bound), (80_000, Some(50_000)));
-        // Of the kit's shaper, who is not root sees only that it is there.
+        // Without root, only the existence of the kit's shaper is visible.
         let qdisc = |kind: &str| Counters {
             handle: Handle::new(1, 0),
             parent: None,
@@ -177,7 +177,7 @@ mod tests {
         }
         class.direction = String::from("down");
         assert_eq!(at_rate(&changes, &class), class);
-        // A device that is not there has no rate.
+        // A missing device has no rate.
         let found = objects(&legend, &[], &[]);
         let numbers = [(Number::LinkPolicy, 1_000_000), (Number::LinkShaped, 0)];
         assert_eq!(found[0].numbers, numbers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asks the kernel, and makes objects of its answers.
+//! Queries the kernel, and converts its answers to objects.
 
 pub(crate) mod circuits;
 pub(crate) mod connections;
@@ -26,46 +26,45 @@ use std::time::Instant;
 use weirgate_kernel::{DeviceOverview, Kernel, KernelError, RuleCounter};
 use weirgate_units::Arrange as _;
 
-/// Devices that are looked at: beyond them there is a fleet of containers, or
-/// someone who makes them to do harm.
+/// The largest number of devices that are observed. More are likely containers, or made by an
+/// attacker.
 const MOST_DEVICES: usize = 64;
 const MOST_RULES: usize = 1024;
-/// Looks between two of the connection table; one more for each of so many
-/// connections, so that a long table costs no more by the second.
+/// The number of looks between two readings of the connection table. Each further
+/// CONNECTIONS_EACH connections add one, so that the cost per second stays constant.
 const CONNECTIONS_EVERY: u32 = 10;
 const CONNECTIONS_EACH: usize = 2_000;
-/// Looks until what failed is tried again.
+/// The number of looks after which a failed query is repeated.
 const AGAIN: u32 = 10;
 
-/// Why rules and connections could not be read.
+/// The reason why rules and connections cannot be read.
 struct Refused {
     reason: String,
-    /// Looks until it is tried again; `None` where this process may not.
+    /// The number of looks until the next attempt; `None` without permission.
     rest: Option<u32>,
 }
 
-/// Looks at one network namespace, again and again.
+/// Observes one network namespace repeatedly.
 pub struct Looker {
     kernel: Kernel,
     legend: Legend,
     lines: Vec<LineNow>,
-    /// Looks until the connection table is read again, and how many there were
-    /// between the last two readings.
+    /// The number of looks until the connection table is read again, and that between the last
+    /// two readings.
     rest: u32,
     between: u32,
     connections: Connections,
-    /// Why rules and connections are not looked at.
+    /// Why rules and connections are not observed, if so.
     refused: Option<Refused>,
     kits: Kits,
     circuits: Circuits,
     packet_stats: Option<PacketStats>,
-    /// Why packets that pass are not looked at.
+    /// Why passing packets are not measured, if so.
     blind: Option<String>,
 }
 
 impl Looker {
-    /// Looks at the calling thread's namespace. Needs a tokio runtime, and no
-    /// privilege.
+    /// Opens the namespace of the calling thread. Needs a tokio runtime, but no privilege.
     pub fn open(legend: Legend) -> Result<Self, KernelError> {
         Ok(Self {
             kernel: Kernel::open()?,
@@ -82,7 +81,7 @@ impl Looker {
         })
     }
 
-    /// Looks at packets that pass, too, where that is allowed.
+    /// Also measures passing packets, if this process has the permission.
     pub fn look_at_packets(&mut self) {
         match PacketStats::open() {
             Ok(packet_stats) => self.packet_stats = Some(packet_stats),
@@ -90,60 +89,60 @@ impl Looker {
         }
     }
 
-    /// What numbers stand for.
+    /// Returns the meaning of the numbers.
     pub fn legend(&self) -> &Legend {
         &self.legend
     }
 
-    /// Takes another policy's.
+    /// Changes to the legend of another policy.
     pub fn set_legend(&mut self, legend: Legend) {
         self.legend = legend;
-        // Classes of connections may be others.
+        // Connections may belong to other classes now.
         self.connections = Connections::default();
         self.rest = 0;
         self.between = CONNECTIONS_EVERY;
     }
 
-    /// Takes what `[track]` has the line to be.
+    /// Sets the rates that `[track]` estimates.
     pub fn set_lines(&mut self, lines: Vec<LineNow>) {
         self.lines = lines;
     }
 
-    /// What `[track]` has the line to be.
+    /// Returns the rates that `[track]` estimates.
     pub fn lines(&self) -> &[LineNow] {
         &self.lines
     }
 
-    /// The flows with most traffic at the last reading of the connection table.
+    /// Returns the flows with the most traffic at the last reading of the connection table.
     pub fn flows(&self) -> Arc<Vec<Flow>> {
         Arc::clone(&self.connections.flows)
     }
 
-    /// What is known of circuits, to answer who asks.
+    /// Returns the circuits, to answer queries.
     pub(crate) fn circuits(&self) -> &Circuits {
         &self.circuits
     }
 
-    /// Why rules and connections are not looked at; `None` if they are.
+    /// Returns why rules and connections are not observed; `None` if they are.
     pub fn refused(&self) -> Option<&str> {
         Some(&*self.refused.as_ref()?.reason)
     }
 
-    /// Why passing packets are not measured; `None` if they are, or if it was not requested.
+    /// Returns why passing packets are not measured; `None` if they are, or if that was not
+    /// requested.
     pub fn blind(&self) -> Option<&str> {
         self.blind.as_deref()
     }
 
-    /// What of packets that pass could not be timed; `None` where they are not
-    /// looked at.
+    /// Returns what could not be measured; `None` if passing packets are not measured.
     pub(crate) fn untimed(&self) -> Option<Untimed> {
         self.packet_stats.as_ref().map(PacketStats::untimed)
     }
 
-    /// Looks once.
+    /// Takes one look.
     pub async fn look(&mut self) -> Result<(Vec<Object>, Vec<DeviceOverview>), KernelError> {
         let mut devices = self.kernel.overview().await?;
-        // Those that are shaped first, then by the kernel's number.
+        // Shaped devices come first, then the order is that of device indices.
         devices.arrange_by_key(|device| (!shaped(device), device.index));
         devices.truncate(MOST_DEVICES);
         let mut objects = Vec::new();
@@ -155,7 +154,7 @@ impl Looker {
         self.circuits.look(&devices, &mut objects).await;
         objects.extend(link::objects(&self.legend, &devices, &self.lines));
         if let Some(packet_stats) = &mut self.packet_stats {
-            // What fails once need not fail at the next look.
+            // An error need not recur at the next look.
             let found = packet_stats.look(&devices, shaped, &self.legend, &mut objects);
             self.blind = found.err().map(|error| first_line(&error));
         }
@@ -216,13 +215,13 @@ impl Looker {
     }
 }
 
-/// What went wrong, without what the verifier had to say.
+/// Returns the first line of an error, without the verifier's log.
 fn first_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Whether a qdisc stands there that somebody asked for.
+/// Returns whether the device has a configured qdisc.
 fn shaped(device: &DeviceOverview) -> bool {
     device
         .counters

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements of passing packets: the waits of each class's packets, TCP round trips by class and
-//! host, and the traffic from and to each host.
+//! Measurements of passing packets: waits by class, TCP round trips by class and host, and the
+//! traffic from and to each host.
 
 use crate::legend::Legend;
 use crate::object::{Number, Object, Sort};
@@ -14,57 +14,56 @@ use weirgate_kernel::DeviceOverview;
 use weirgate_units::Handle;
 use weirgate_units::{Arrange as _, Inserted as _};
 
-/// Hosts that have numbers at most: a flood of new ones adds no series.
+/// The largest number of hosts with metrics, so that a flood of new hosts adds no series.
 const MOST_HOSTS: usize = 512;
-/// Looks without a packet after which a host gives its slot to another.
+/// The number of looks without a packet after which a host loses its slot.
 const SILENT: u32 = 600;
 
-/// Of a thousand: what the greater figure of a spread is.
+/// The upper quantile of times, in thousandths.
 const HIGH: u64 = 950;
 
-/// Remembers the look before.
+/// The measurements of passing packets, with the previous look.
 pub(crate) struct PacketStats {
     passive: Passive,
     spreads: BTreeMap<SpreadOf, Spread>,
-    /// Times of no class that there is, and for how many looks nothing was added.
+    /// Times that belong to no existing class, and for how many looks they have not changed.
     unclaimed: BTreeMap<SpreadOf, u32>,
     untimed: Untimed,
     hosts: BTreeMap<(u32, IpAddr), Seat>,
-    /// Hosts that were known at the look before.
+    /// The hosts that were known at the previous look.
     known: BTreeSet<(u32, IpAddr)>,
-    /// When that was.
+    /// The time of the previous look.
     looked: Option<Instant>,
 }
 
-/// What could not be timed since this was begun.
+/// What could not be measured since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Untimed {
-    /// Packets that left a queue and were not seen to come.
+    /// Packets that left a queue, but whose arrival was not seen.
     pub(crate) packets: u64,
     /// Times for which there was no room.
     pub(crate) left_out: u64,
 }
 
-/// What is known of the queue of a host's device.
+/// The queue of a host's device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Queue {
-    /// Its marks are seen: they are made in the queue, not before it.
+    /// Whether its marks are visible: they are made in the queue, not before it.
     marks: bool,
-    /// Since the look before, in ns.
+    /// The time since the previous look in nanoseconds.
     passed: u64,
 }
 
-/// A host that has numbers.
+/// A host with metrics.
 struct Seat {
     last: Host,
     silent: u32,
-    /// It was not heard of at the look before.
+    /// Whether it was unknown at the previous look.
     new: bool,
 }
 
 impl PacketStats {
-    /// Begins to look at this thread's network namespace. Needs CAP_BPF and
-    /// CAP_PERFMON.
+    /// Starts measuring in the network namespace of this thread. Needs CAP_BPF and CAP_PERFMON.
     pub(crate) fn open() -> Result<Self, BpfError> {
         Ok(Self {
             passive: Passive::open()?,
@@ -77,7 +76,7 @@ impl PacketStats {
         })
     }
 
-    /// Adds what passed since the look before: numbers of classes, and hosts.
+    /// Adds the changes since the previous look: metrics of classes, and hosts.
     pub(crate) fn look(
         &mut self,
         devices: &[DeviceOverview],
@@ -120,7 +119,7 @@ impl PacketStats {
             .iter()
             .map(|(name, index)| (*index, *name))
             .inserted();
-        // Where packets to hosts are shaped, their queue is known.
+        // The queue is known if packets to hosts are shaped on the inside device.
         let queues: BTreeMap<u32, Queue> = devices
             .iter()
             .filter(|device| shaped(device))
@@ -147,12 +146,12 @@ impl PacketStats {
         Ok(())
     }
 
-    /// What could not be timed so far.
+    /// Returns what could not be measured so far.
     pub(crate) fn untimed(&self) -> Untimed {
         self.untimed
     }
 
-    /// Gives slots to hosts: a host keeps its slot while packets of it come.
+    /// Assigns slots to hosts: a host keeps its slot while it has traffic.
     fn seat(&mut self, known: &BTreeMap<(u32, IpAddr), Host>) {
         for (key, seat) in &mut self.hosts {
             let now = known.get(key);
@@ -165,7 +164,7 @@ impl PacketStats {
             .iter()
             .filter(|(key, _)| !self.hosts.contains_key(*key))
             .collect();
-        // Those who have most first.
+        // Hosts with the most traffic come first.
         new.arrange_by_key(|(_, host)| std::cmp::Reverse(host.sent_bytes + host.received_bytes));
         for (key, host) in new {
             if self.hosts.len() >= MOST_HOSTS {
@@ -187,14 +186,15 @@ impl PacketStats {
     }
 }
 
-/// Whether an address belongs to one host, and is not one of a group or of all.
+/// Returns whether an address belongs to a single host, and is not a multicast or broadcast
+/// address.
 fn is_one_host(address: IpAddr) -> bool {
     let everyone = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !everyone && !address.is_multicast() && !address.is_unspecified()
 }
 
-/// Of the times that no class has, for how many looks nothing was added: those of
-/// classes that went, and of priorities that stand for none.
+/// Returns the times that belong to no class, with the number of looks without a change. They
+/// are of removed classes, and of priorities that name no class.
 fn unclaimed(
     spreads: &BTreeMap<SpreadOf, Spread>,
     before: &BTreeMap<SpreadOf, Spread>,
@@ -214,8 +214,8 @@ fn unclaimed(
     .inserted()
 }
 
-/// The devices to look at: those of the policy's links and the inside ones;
-/// without a policy, those that are shaped.
+/// Returns the devices to measure: those of the policy's links and the inside ones; without a
+/// policy, those that are shaped.
 fn wanted(
     devices: &[DeviceOverview],
     shaped: &impl Fn(&DeviceOverview) -> bool,
@@ -234,7 +234,8 @@ fn wanted(
     let up = legend.links.iter().find(|(quantity, ..)| quantity == "up");
     for (direction, device, _) in &legend.links {
         let inside = legend.inside.contains(device);
-        // Down and not inside: an IFB, which delays what arrived outside.
+        // Downstream and not an inside device: an IFB, which delays packets that arrived
+        // outside.
         let line = up
             .filter(|_| direction == "down" && !inside)
             .map(|link| &link.1);
@@ -257,7 +258,7 @@ fn one(ifindex: u32, line: u32, hosts: bool) -> PassiveDevice {
     }
 }
 
-/// The numbers of a class: sums, and what was so since the look before.
+/// Adds the metrics of a class: sums, and values since the previous look.
 fn class(
     numbers: &mut Vec<(Number, u64)>,
     spreads: &BTreeMap<SpreadOf, Spread>,
@@ -269,7 +270,7 @@ fn class(
         let all = spreads.get(&of(quantity))?;
         Some(all.since(before.get(&of(quantity)).unwrap_or(&nothing)))
     };
-    // Nothing yet is a count as well, so that the first packets count.
+    // Report zero too, so that the first packets count as a change.
     let waits = spreads.get(&of(PassiveQuantity::Wait)).unwrap_or(&nothing);
     numbers.push((Number::ClassTimed, waits.count));
     numbers.push((Number::ClassWaited, waits.sum_ns / 1000));
@@ -301,7 +302,7 @@ fn class(
     }
 }
 
-/// Whether weirgate's own disciplines shape there: a program makes their marks, and
+/// Returns whether weirgate's own disciplines shape on a device. A program applies their marks
 /// before the queue.
 fn of_the_kit(device: &DeviceOverview) -> bool {
     let mut kinds = device.counters.qdiscs.iter().map(|qdisc| &*qdisc.kind);
@@ -316,7 +317,7 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Qu
         (Number::HostReceivedPackets, now.received_packets),
     ];
     let mean = |ns: u64, last_ns: u64, count: u64, last_count: u64| {
-        // One that was forgotten and came back has counted less.
+        // A host that was evicted and returned has smaller counters.
         let (ns, count) = (ns.checked_sub(last_ns)?, count.checked_sub(last_count)?);
         Some(ns.checked_div(count)? / 1000)
     };
@@ -336,7 +337,7 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Qu
         }
         let wait = mean(now.waited_ns, last.waited_ns, now.timed, last.timed);
         numbers.extend(wait.map(|us| (Number::HostWait, us)));
-        // By Little's law, in thousandths.
+        // By Little's law, in thousandths of a packet.
         let waited = now.waited_ns.saturating_sub(last.waited_ns);
         let thousandths = u128::from(waited) * 1000 / u128::from(queue.passed.max(1));
         numbers.push((
@@ -417,7 +418,7 @@ mod tests {
         assert_eq!(object.number(Number::HostBeyond), Some(6_000));
         assert_eq!(object.number(Number::HostHere), None);
         assert_eq!(object.label("host"), "192.0.2.7");
-        // It was forgotten, and came back.
+        // The host was evicted, and returned.
         let object = host("lan", address, &Host::default(), &now, None);
         assert_eq!(object.number(Number::HostBeyond), None);
     }
@@ -430,7 +431,7 @@ mod tests {
             waited_ns: 5_000_000_000,
             ..Host::default()
         };
-        // 100 packets of 25 ms each in a second: 2.5 waited in the mean.
+        // 100 packets of 25 ms each in a second: the mean backlog is 2.5 packets.
         let now = Host {
             dropped: 4,
             marked: 2,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Probes: an ICMP echo every second to hosts that the user named, and to no
-//! others. A probe's differentiated-services code point lets the policy put it
-//! into a class.
+//! Probes: an ICMP echo every second to hosts that the user named, and to no others. A probe's
+//! DSCP lets the policy assign it to a class.
 //!
-//! The sockets are the kernel's own for echoes (icmp(7)), which need no
-//! privilege where `net.ipv4.ping_group_range` allows them. Round trips are those
-//! that the kernel notes, from the queue of the device to the arrival of the
-//! answer, so that they are right however late this process gets the processor.
+//! The sockets are the kernel's ICMP sockets (icmp(7)), which need no privilege if
+//! `net.ipv4.ping_group_range` allows them. Round trips are measured by the kernel's timestamps,
+//! from the queue of the device to the arrival of the answer. They are therefore correct even if
+//! this process is scheduled late.
 
 use crate::WatchError;
 use crate::object::{Number, Object, Sort};
@@ -21,25 +20,25 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use weirgate_kernel::{enable_timestamps, receive_timestamped, sent_timestamped, took};
 
-/// After this time an answer counts as lost.
+/// The time after which a probe counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Answers that are taken at once: more are none of ours.
+/// The largest number of packets that are read at once; more cannot be answers to these probes.
 const MOST_ANSWERS: usize = 64;
-/// Bytes of the echo's data: with IPv4 a packet of 64.
+/// The bytes of the echo's data, which make a packet of 64 bytes with IPv4.
 const DATA: usize = 36;
 
 /// A host to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What the probe is called.
+    /// The name of the probe.
     pub name: String,
-    /// Whom it asks.
+    /// The address of the host.
     pub address: IpAddr,
-    /// The code point of its packets, 0 to 63.
+    /// The code point of its packets, from 0 to 63.
     pub dscp: u8,
 }
 
-/// Reads `NAME=ADDRESS` or `NAME=ADDRESS,DSCP`.
+/// Parses `NAME=ADDRESS` or `NAME=ADDRESS,DSCP`.
 pub fn target(text: &str) -> Result<Target, String> {
     let wrong = || format!("`{text}` is no probe; say for example `voice=192.0.2.1,46`");
     let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
@@ -63,7 +62,7 @@ pub fn target(text: &str) -> Result<Target, String> {
     })
 }
 
-/// When an echo was sent: by this process, and by the kernel's note.
+/// The send times of an echo: that of this process, and the kernel's timestamp.
 struct Sent {
     at: Instant,
     noted_ns: Option<u64>,
@@ -79,13 +78,13 @@ struct Count {
     before: Option<Duration>,
 }
 
-/// A probe that is under way.
+/// An active probe.
 pub(crate) struct Prober {
     target: Target,
     socket: Arc<AsyncFd<OwnedFd>>,
     count: Arc<Mutex<Count>>,
     listener: tokio::task::JoinHandle<()>,
-    /// The socket takes the host's packets alone.
+    /// Whether the socket is connected, so that it receives only packets of the host.
     connected: AtomicBool,
 }
 
@@ -113,11 +112,11 @@ impl Prober {
         })
     }
 
-    /// Sends one, and tells what became of those before.
+    /// Sends one echo, and reports on earlier ones.
     pub(crate) fn tick(&self) -> Object {
         let now = Instant::now();
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        // What came while this process had to wait is not lost.
+        // Answers that arrived while this process was delayed are not lost.
         count.take_answers(self.socket.get_ref());
         let late = count
             .waiting
@@ -137,7 +136,7 @@ impl Prober {
         echo.extend(number.to_be_bytes());
         echo.resize(8 + DATA, 0x77);
         count.sent += 1;
-        // What cannot be sent, as without a route, is as lost as any other.
+        // An echo that cannot be sent, for example without a route, counts as lost.
         let sent = Sent {
             at: Instant::now(),
             noted_ns: None,
@@ -171,8 +170,8 @@ impl Prober {
 }
 
 impl Prober {
-    /// Whether it has a way to the host; else it looks for one. A machine that
-    /// starts may not have one yet.
+    /// Returns whether the socket is connected; otherwise tries to connect it. A machine that is
+    /// booting may not have a route yet.
     fn connected(&self) -> bool {
         if !self.connected.load(Ordering::Relaxed) {
             let host = SocketAddr::new(self.target.address, 0);
@@ -208,14 +207,14 @@ async fn listen(socket: Arc<AsyncFd<OwnedFd>>, count: Arc<Mutex<Count>>) {
 }
 
 impl Count {
-    /// Takes all answers that are there.
+    /// Reads all available answers.
     fn take_answers(&mut self, socket: &OwnedFd) {
         let mut bytes = [0; 256];
         for _ in 0..MOST_ANSWERS {
             let came = match receive_timestamped(socket, &mut bytes) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // An ICMP error of a host on the way: no answer.
+                // An ICMP error of a router on the path is not an answer.
                 Err(_) => continue,
             };
             let now = Instant::now();
@@ -228,8 +227,8 @@ impl Count {
         }
     }
 
-    /// Takes the kernel's notes of what was sent. The echo is the end of each
-    /// packet, whatever headers stand before it.
+    /// Reads the kernel's transmit timestamps. The echo is the end of each packet, after a
+    /// variable number of headers.
     fn note_sent(&mut self, socket: &OwnedFd) {
         let mut packet = [0; 256];
         while let Ok(stamped) = sent_timestamped(socket, &mut packet) {

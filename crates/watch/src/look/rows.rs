@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes of the engine of rows. To the kernel it is one qdisc without classes; the nodes' counters
-//! are in the maps of its program, which root may read.
+//! Nodes of the engine of rows. The kernel sees one qdisc without classes; the counters of the
+//! nodes are in the maps of its program, which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::class_object;
@@ -11,8 +11,8 @@ use weirgate_bpf::{AttachPoint, RowCounts, RowTree};
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Rate;
 
-/// Adds the nodes of a device's tree, and to the device their rates; nothing where it has
-/// none, or its maps may not be read.
+/// Adds the nodes of a device's tree, and their rates to the device. Does nothing if the device
+/// has no tree, or its maps cannot be read.
 pub(crate) fn look(device: &mut DeviceOverview, legend: &Legend, objects: &mut Vec<Object>) {
     let mut qdiscs = device.counters.qdiscs.iter();
     if !qdiscs.any(|qdisc| qdisc.parent.is_none() && qdisc.kind.starts_with(RowTree::KIND)) {
@@ -33,7 +33,8 @@ fn read(ifindex: u32) -> Option<(Rate, Vec<RowCounts>)> {
     tree.counts().ok()?
 }
 
-/// Sent bytes are those on the wire, and queued ones as the device counts.
+/// Returns the metrics of a node. Sent bytes are those on the wire, queued bytes those that the
+/// device counts.
 fn numbers(counts: &NodeCounts) -> Vec<(Number, u64)> {
     vec![
         (Number::ClassSentBytes, counts.sent_wire_bytes),

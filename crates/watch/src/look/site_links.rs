@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several links of a site, as `weirgate links run` reports them, and their changes.
+//! The links of a site with several, as `weirgate links run` reports them, and their changes.
 
 use crate::object::{Number, Object, Sort};
 use serde::Serialize;
 
-/// A link as it is used now.
+/// The current state of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SiteLink {
     /// Its name.
@@ -13,20 +13,20 @@ pub struct SiteLink {
     pub device: String,
     /// Whether connections use it.
     pub up: bool,
-    /// What speaks against it while it is up.
+    /// Why it is suspected, while it is up.
     pub suspected: Option<String>,
-    /// Since when it is up or down, in seconds of Unix time.
+    /// When it went up or down, in seconds of Unix time.
     pub since_s: u64,
-    /// Why.
+    /// The reason for that.
     pub why: String,
-    /// Its part of new connections, where they are balanced.
+    /// Its weight for new connections, if these are balanced.
     pub weight: Option<u32>,
-    /// What rules say of it.
+    /// A description of the rules that apply to it.
     pub rules: Vec<String>,
 }
 
 impl SiteLink {
-    /// What monitoring systems get of it.
+    /// Returns its metrics.
     #[must_use]
     pub fn object(&self) -> Object {
         let mut numbers = vec![
@@ -46,8 +46,8 @@ impl SiteLink {
     }
 }
 
-/// What happened from one look to the next, in words. Nothing where nobody held links
-/// before: what is there at first did not happen.
+/// Describes the changes from one look to the next. There are none at the first look with links,
+/// because nothing is known about the time before.
 pub(crate) fn events(before: &[SiteLink], now: &[SiteLink]) -> Vec<String> {
     let mut found = Vec::new();
     if before.is_empty() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters of packets that are treated without a queue: by conditioners where they enter or leave
-//! a device, and by filters that hold arriving packets to a rate. They are in the maps of programs,
-//! which root may read.
+//! Counters of packets that are treated without a queue: by conditioners where they enter or
+//! leave a device, and by filters that police arriving packets. They are in maps of BPF
+//! programs, which root may read.
 
 use crate::legend::Legend;
 use crate::look::device::MOST_PARTS;
@@ -10,8 +10,8 @@ use crate::object::{Number, Object, Sort};
 use weirgate_bpf::{FilterState, WindowTotals};
 use weirgate_kernel::{Conditioned, DeviceName, Kernel};
 
-/// Adds what those of the policy found and did. A device that is gone, and maps
-/// that may not be read, are left out.
+/// Adds the counters of the policy's conditioners and filters. Missing devices and unreadable
+/// maps are skipped.
 pub(crate) async fn look(kernel: &Kernel, legend: &Legend, objects: &mut Vec<Object>) {
     for device in &legend.conditioned {
         if let Ok(counts) = kernel.conditioned(device).await {
@@ -28,7 +28,7 @@ pub(crate) async fn look(kernel: &Kernel, legend: &Legend, objects: &mut Vec<Obj
     }
 }
 
-/// What conditioners found of each colour, entering a device and leaving it.
+/// Returns the counters of conditioners by colour, for packets that enter and leave a device.
 fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
     let entering = counts.entering.iter().map(|one| ("enter", one));
     let leaving = counts.leaving.iter().map(|one| ("leave", one));
@@ -56,9 +56,9 @@ fn of_conditioners(device: &DeviceName, counts: &Conditioned) -> Vec<Object> {
     objects.take(MOST_PARTS).collect()
 }
 
-/// The filter that holds what arrives to a rate: a queue that holds nothing.
+/// Returns the counters of the filter that polices arriving packets, as a queue without backlog.
 fn of_filter(device: &DeviceName, state: &FilterState) -> Object {
-    /// What waits is reckoned when a packet comes, and says nothing later.
+    /// The backlog is calculated only when a packet arrives, so it is meaningless later.
     const PRESENT: [Number; 2] = [Number::QdiscBacklogBytes, Number::QdiscBacklogPackets];
     let mut numbers = of_queue(&state.instance);
     numbers.retain(|(number, _)| !PRESENT.contains(number));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers to the web process: the present, the history, OpenMetrics. No request can change
+//! Answers to the web process: current values, the history, OpenMetrics. Requests cannot change
 //! anything.
 
 use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
@@ -16,10 +16,10 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// A request has come by then.
+/// The timeout for a request.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// Answers the request that is on a stream.
+/// Answers the request on a stream.
 pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     let request = timeout(REQUEST, read(&mut stream, LONGEST_REQUEST)).await??;
     let request = str::from_utf8(&request).map_err(|_| io::ErrorKind::InvalidData)?;
@@ -49,7 +49,7 @@ pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::
     }
 }
 
-/// What changes seldom: the legend, names of hosts, and how the history is.
+/// Returns data that rarely change: the legend, names of hosts, and the state of the history.
 fn about(shared: &Shared) -> String {
     let HistoryState { status, span } = lock(&shared.history_state).clone();
     let untimed = *lock(&shared.untimed);
@@ -75,8 +75,7 @@ fn about(shared: &Shared) -> String {
     .to_string()
 }
 
-/// Server-sent events: every look, for as long as the client keeps up. One that
-/// does not gets fewer.
+/// Sends every look as a server-sent event. A client that is too slow gets fewer.
 async fn live(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut seen = shared.seen.clone();
     write(&mut stream, &OK.to_le_bytes()).await?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers about circuits, computed one at a time: with a million circuits each takes as long as a
-//! look.
+//! Answers about circuits, computed one at a time: with a million circuits, each takes as long
+//! as a look.
 
 use crate::channel::{BAD_REQUEST, LATER, OK, whole};
 use crate::circuits::query::CircuitsQuery;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// For so long a request waits until others are done.
+/// How long a request waits for others to finish.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Answers a request for circuits.
+/// Answers a query of circuits.
 pub(crate) async fn answer(
     query: &str,
     stream: &mut UnixStream,

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where to listen.
+/// A place to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// An address of this machine.
@@ -19,35 +19,37 @@ pub enum Listen {
     Socket(PathBuf),
 }
 
-/// Ends a process if it has not ended, and says how it did.
+/// Ends a process if it is still running, and describes how it ended.
 pub type EndWeb = Box<dyn FnOnce() -> String + Send>;
 
 /// The configuration of the service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen; nowhere is allowed.
+    /// Where to listen; the list may be empty.
     pub listen: Vec<Listen>,
-    /// A proxy with authentication is in front: any address and any host name are allowed.
+    /// Whether a proxy with authentication is in front, so that any address and any host name
+    /// are allowed.
     pub behind_proxy: bool,
-    /// The certificate to show at addresses.
+    /// The certificate for connections over IP.
     pub tls: Option<Tls>,
-    /// The file of those who may look.
+    /// The file of the access list.
     pub access: Option<PathBuf>,
-    /// Users of this machine who may look over loopback where there is no such file,
-    /// besides root and the one that this process runs as.
+    /// Local users who may see the data over loopback without an access list, besides root and
+    /// the user of this process.
     pub users: Vec<u32>,
-    /// Begins a process that calls [`web`](crate::web()) with this end of a channel.
+    /// Starts a process that calls [`web`](crate::web()) with this end of a channel.
     pub begin_web: fn(OwnedFd) -> io::Result<EndWeb>,
-    /// Whom to send numbers to.
+    /// The receivers of metrics.
     pub sending: Sending,
-    /// The history's file.
+    /// The file of the history.
     pub history: PathBuf,
-    /// How many bytes it may grow to, where it is made.
+    /// The size of the file in bytes, if it is created.
     pub size: u64,
-    /// How often to look.
+    /// The interval between looks.
     pub every: Duration,
-    /// Whom to probe.
+    /// The hosts to probe.
     pub probes: Vec<Target>,
-    /// The files behind the legend: when one of these changes, the legend is requested again.
+    /// The files on which the legend depends: when one of them changes, the legend is read
+    /// again.
     pub sources: Vec<PathBuf>,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Certificate, key and the list of admitted users. The collector may read files, so it reads them
-//! here and sends them to the web process. It reads them again when the files change.
+//! Certificate, key and access list. The collector may read files, so it reads them and sends
+//! them to the web process. It reads them again when the files change.
 
 use crate::WatchError;
 use crate::channel::{STALLED, gone, read, write};
@@ -17,10 +17,10 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// For so long others wait until the web process has what is new.
+/// How long to wait until the web process has the new credentials.
 const TAKEN: Duration = Duration::from_secs(10);
 
-/// What the web process is sent, and what it has.
+/// The credentials that the web process receives, and those that it has.
 pub(crate) struct Credentials {
     tls: Option<Tls>,
     access: Option<PathBuf>,
@@ -47,18 +47,18 @@ impl Credentials {
         })
     }
 
-    /// Whether requests must show who they are.
+    /// Returns whether requests need credentials.
     pub(crate) fn asks(&self) -> bool {
         self.access.is_some()
     }
 
-    /// Returns once a web process has what it is sent.
+    /// Returns once a web process has received the credentials.
     pub(crate) async fn taken(&self) {
-        // Its sender is this.
+        // This cannot fail, because `self` owns the sender.
         let _ = self.taken.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Tells a web process what there is, and each time it changes.
+    /// Sends the credentials to a web process, initially and whenever they change.
     pub(crate) async fn tell(&self, mut stream: UnixStream) -> io::Result<()> {
         let mut current = self.current.subscribe();
         loop {
@@ -73,7 +73,7 @@ impl Credentials {
         }
     }
 
-    /// Follows the files until it is dropped; `report` receives what became of them.
+    /// Follows the files until this is dropped; `report` receives the results.
     pub(crate) async fn follow(&self, report: impl Fn(&str)) {
         let tls = self.tls.iter();
         let files = tls.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
@@ -109,7 +109,7 @@ impl Credentials {
         }
     }
 
-    /// Reads the files; what cannot be read leaves the old one in force.
+    /// Reads the files. If one cannot be read, the old contents stay in force.
     async fn read_again(&self, report: impl Fn(&str)) {
         let mut settings = Settings::clone(&self.current.borrow());
         let mut done = Vec::new();
@@ -140,7 +140,7 @@ impl Credentials {
                 .is_some_and(|one| Arc::ptr_eq(one, &settings))
         };
         let mut taken = self.taken.subscribe();
-        // Without a web process the next one is sent them.
+        // Without a web process, the next one will receive them.
         let _ = timeout(TAKEN, taken.wait_for(same)).await;
         done.into_iter().for_each(report);
     }

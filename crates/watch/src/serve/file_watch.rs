@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports changed files, by inotify(7). It watches folders, because certificates are renewed by
+//! Reports changed files by inotify(7). It watches folders, because certificates are renewed by
 //! renaming new files into place.
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// Who writes one file often writes another right after.
+/// The pause after a change: several files are often written in succession.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Files that are watched.
+/// The watched files.
 #[derive(Debug)]
 pub(crate) struct Changed {
     notify: AsyncFd<OwnedFd>,
@@ -32,7 +32,7 @@ impl Changed {
         Ok(watch)
     }
 
-    /// Watches the folders of the files, and of what they are links to.
+    /// Watches the folders of the files and of their link targets.
     fn folders(&self) -> io::Result<()> {
         let mut folders = BTreeSet::new();
         for file in &self.files {
@@ -47,7 +47,7 @@ impl Changed {
         Ok(())
     }
 
-    /// Returns some time after one of them, or a neighbour, changed.
+    /// Returns shortly after one of the files, or another file in their folders, has changed.
     pub(crate) async fn next(&self) -> io::Result<()> {
         let mut ready = self.notify.readable().await?;
         tokio::time::sleep(SETTLE).await;
@@ -62,8 +62,8 @@ impl Changed {
         }
         ready.clear_ready();
         drop(ready);
-        // A link may lead elsewhere now; a folder that is gone for a moment is
-        // watched again at the next change.
+        // A link may have another target now, and a folder that is missing for a moment is
+        // watched again after the next change.
         let _ = self.folders();
         Ok(())
     }

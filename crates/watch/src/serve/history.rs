@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers from the history. Each is read from a copy of the memory and through a file handle of
-//! its own, so that looks continue meanwhile, and sent piece by piece. The memory of all answers is
-//! bounded, and so is the time that a slow reader may take.
+//! Answers queries of the history. Each is read from a copy of the index in memory and through
+//! its own file handle, so that looks continue, and is sent in pieces. The memory of all answers
+//! is bounded, as is the time that a slow reader may take.
 
 use crate::channel::{FAILED, LATER, OK, PIECE, gone, whole, write};
 use crate::lock::lock;
@@ -18,22 +18,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use weirgate_history::{Event, History, HistoryError, Reading, write_csv, write_json};
 
-/// Points of one answer, all series together: more than a day of seconds.
+/// The largest number of points in an answer, over all series: more than one per second for a
+/// day.
 const POINTS: i64 = 100_000;
-/// Points of all answers that are being sent, some 60 bytes each: two of the largest,
-/// and graphs beside.
+/// The largest number of points in all answers being sent, some 60 bytes each: two of the
+/// largest answers, and smaller ones.
 const HELD: usize = 240_000;
-/// Readings that are gone through at once.
+/// The number of concurrent readers of the history.
 const GOING: usize = 2;
-/// For so long a request waits until others are done.
+/// How long a request waits for others to finish.
 const WAIT: Duration = Duration::from_secs(10);
-/// So often it looks whether they are.
+/// How often it checks whether they have.
 const LOOK: Duration = Duration::from_millis(50);
-/// Who takes less than so many bytes by the second, after a first while, is left.
+/// A reader that accepts fewer bytes a second than this, after the first while, is disconnected.
 const SLOWEST: u64 = 16_000;
 const FIRST: Duration = Duration::from_secs(30);
 
-/// Places for those who read.
+/// Permits for readers.
 pub(crate) struct Readers {
     going: Arc<Semaphore>,
     held: Arc<Semaphore>,
@@ -48,7 +49,7 @@ impl Default for Readers {
     }
 }
 
-/// What is read of the history.
+/// The kind of query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lookup {
     Names,
@@ -57,7 +58,7 @@ pub(crate) enum Lookup {
     Csv,
 }
 
-/// The paths that name it.
+/// The path of each kind.
 pub(crate) const LOOKUPS: [(&str, Lookup); 4] = [
     ("/api/series", Lookup::Names),
     ("/api/events", Lookup::Events),
@@ -65,14 +66,14 @@ pub(crate) const LOOKUPS: [(&str, Lookup); 4] = [
     ("/api/read.csv", Lookup::Csv),
 ];
 
-/// What was read.
+/// The result of a query.
 enum Found {
     Names(Vec<String>),
     Series(Vec<Reading>, Vec<Event>),
     Table(Vec<Reading>),
 }
 
-/// Answers a request of the history.
+/// Answers a query of the history.
 pub(crate) async fn read(
     lookup: Lookup,
     mut query: Query,
@@ -117,12 +118,13 @@ pub(crate) async fn read(
                     since: Instant::now(),
                     sent: 0,
                 };
-                // Without its end, who asked knows that it is not whole.
+                // On an error the end marker is missing, so the client knows that the answer is
+                // incomplete.
                 let written = pieces.begin().and_then(|()| written(&found, &mut pieces));
                 let _ = written.and_then(|()| pieces.end());
             }
             Err(error) => {
-                // Who asked may be gone.
+                // The client may be gone.
                 let _ = runtime.block_on(whole(&mut stream, FAILED, &format!("{error}\n")));
             }
         }
@@ -131,8 +133,8 @@ pub(crate) async fn read(
     work.await.map_err(io::Error::other)
 }
 
-/// Room for so many points, as soon as there is. Who wants few does not wait behind
-/// those who want many, as a semaphore's own queue would have it.
+/// Waits for room for this many points. Small requests do not queue behind large ones, as they
+/// would in a fair semaphore.
 async fn held(readers: &Readers, points: u32) -> Option<OwnedSemaphorePermit> {
     let until = Instant::now() + WAIT;
     loop {
@@ -144,8 +146,8 @@ async fn held(readers: &Readers, points: u32) -> Option<OwnedSemaphorePermit> {
     }
 }
 
-/// Lengthens a query's steps so that the answer has not too many points; how many
-/// it may have. `length` is the milliseconds of it of which anything is known.
+/// Lengthens a query's steps so that the answer has not too many points; returns the largest
+/// number that it may have. `length` is the milliseconds of it for which there are data.
 fn bounded(query: &mut Query, length: i64, every: Duration) -> u32 {
     let count = query.series.len().max(1) as i64;
     let apart = i64::try_from(every.as_millis()).unwrap_or(i64::MAX).max(1);
@@ -187,7 +189,7 @@ fn written(found: &Found, out: &mut Pieces) -> fmt::Result {
     }
 }
 
-/// Takes text, and sends it on.
+/// Collects text and sends it.
 struct Pieces {
     text: String,
     stream: UnixStream,
@@ -197,7 +199,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Sends a frame, if it is taken in time.
+    /// Sends a frame, unless the reader is too slow.
     fn send(&mut self, frame: &[u8]) -> fmt::Result {
         self.sent += frame.len() as u64;
         let until = self.since + FIRST + Duration::from_secs(self.sent / SLOWEST);
@@ -212,7 +214,7 @@ impl Pieces {
         self.send(&OK.to_le_bytes())
     }
 
-    /// Sends what there is.
+    /// Sends the collected text.
     fn flush(&mut self) -> fmt::Result {
         let text = std::mem::take(&mut self.text);
         for piece in text.as_bytes().chunks(PIECE) {
@@ -253,7 +255,7 @@ mod tests {
     fn no_answer_has_more_points_than_there_may_be() {
         const DAY: i64 = 86_400_000;
         let second = Duration::from_secs(1);
-        // A day by the second is as it came.
+        // A day of one-second values is returned as recorded.
         let mut one = query(1, 0);
         assert_eq!(bounded(&mut one, DAY, second), 86_402);
         assert_eq!(one.step, 0);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of inside hosts, from the leases of this machine's DHCP server and from `/etc/hosts`.
-//! Nothing is asked over the network.
+//! Names of inside hosts, from the leases of the local DHCP server and from `/etc/hosts`. There
+//! are no lookups over the network.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use weirgate_units::Inserted as _;
 
-/// dnsmasq's leases, in Debian and in OpenWrt: a line of expiry, hardware address,
+/// The lease files of dnsmasq in Debian and OpenWrt. A line has expiry, hardware address,
 /// address, name and client (`dnsmasq(8)`, `--dhcp-leasefile`).
 const DNSMASQ: [&str; 3] = [
     "/var/lib/misc/dnsmasq.leases",
     "/var/lib/dnsmasq/dnsmasq.leases",
     "/tmp/dhcp.leases",
 ];
-/// Kea's leases: CSV whose first line names the columns (Kea ARM, "Lease Storage").
+/// The lease files of Kea: CSV whose first line names the columns (Kea ARM, "Lease Storage").
 const KEA: [&str; 2] = [
     "/var/lib/kea/kea-leases4.csv",
     "/var/lib/kea/kea-leases6.csv",
 ];
-/// A larger file is none of a home's or a dormitory's.
+/// The largest file that is read; that of a home or a dormitory is smaller.
 const LONGEST: u64 = 4 << 20;
 
-/// The names that are known now, by address. What cannot be read is left out.
+/// Returns the known names by address. Unreadable files are ignored.
 pub(crate) fn host_names() -> BTreeMap<IpAddr, String> {
     let text = |path: &str| {
         let short = std::fs::metadata(Path::new(path)).is_ok_and(|file| file.len() <= LONGEST);
@@ -35,7 +35,7 @@ pub(crate) fn host_names() -> BTreeMap<IpAddr, String> {
     names
 }
 
-/// A name to show; nothing for what is none, or would move a cursor.
+/// Returns a name that is safe to display; `None` otherwise.
 fn name(text: &str) -> Option<String> {
     let text = text.trim_end_matches('.');
     let letter = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
@@ -65,7 +65,7 @@ fn kea(text: &str) -> BTreeMap<IpAddr, String> {
     lines.filter_map(lease).inserted()
 }
 
-/// `/etc/hosts` (hosts(5)): the first name of each address, but for this machine's.
+/// Parses `/etc/hosts` (hosts(5)): the first name of each address, except those of this machine.
 fn hosts(text: &str) -> BTreeMap<IpAddr, String> {
     let host = |line: &str| {
         let mut words = line.split('#').next()?.split_whitespace();

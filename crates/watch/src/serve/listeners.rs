@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sockets at which the web process accepts connections. The collector makes them, because it
-//! may have permission for low ports and folders, and they outlive the web process.
+//! The sockets on which the web process accepts connections. The collector makes them, because
+//! it may have permission for low ports and folders, and they outlive a web process.
 
 use crate::WatchError;
 use crate::channel::LISTENERS;
@@ -13,7 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use tokio::net::TcpListener;
 
-/// Listens everywhere; the sockets, and the addresses of IP.
+/// Listens at all places; returns the sockets, and the IP addresses.
 pub(crate) async fn listen(
     listeners: &[Listen],
 ) -> Result<(Vec<OwnedFd>, Vec<SocketAddr>), WatchError> {
@@ -42,7 +42,7 @@ pub(crate) async fn listen(
     Ok((sockets, bound))
 }
 
-/// A socket in place of one that nobody listens at any more.
+/// Makes a Unix socket, replacing one on which no process listens.
 fn unix(path: &Path) -> io::Result<UnixListener> {
     let old = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if old && UnixStream::connect(path).is_err() {

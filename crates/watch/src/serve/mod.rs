@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The collector: looks every second, writes the history, and answers the web process,
-//! which answers others.
+//! The collector: looks every second, writes the history, and answers the web process, which
+//! serves clients.
 
 mod answers;
 mod circuits;
@@ -37,17 +37,16 @@ use tokio::sync::watch;
 use web_process::WebProcess;
 use weirgate_history::{Event, HistoryError, Kind};
 
-/// What is committed is at most this old: a power cut costs no more than five
-/// seconds, with the time that the disk takes.
+/// The longest time between commits of the history. With the time that the disk takes, a power
+/// failure loses at most five seconds.
 const COMMIT: Duration = Duration::from_secs(3);
-/// What changed no longer ago may have changed twice within one tick of the clock
-/// that files are dated by.
+/// A file that changed less than this ago may have changed again with the same timestamp.
 const NEW: Duration = Duration::from_secs(1);
 
-/// Serves until `stop` is done. `again` makes the legend anew, where it can. `told` tells
-/// before each look what `[track]` has the line to be, and how several links of the site are
-/// used. `ready` receives where it listens, once the web process answers there; `report`
-/// receives what an administrator should know. Needs a tokio runtime.
+/// Serves until `stop` completes. `again` reads the legend again, if possible. Before each look,
+/// `told` returns the rates that `[track]` estimates, and the use of several links of the site.
+/// `ready` receives the addresses once the web process answers there; `report` receives messages
+/// for the administrator. Needs a tokio runtime.
 pub async fn serve(
     config: Config,
     legend: Legend,
@@ -98,7 +97,7 @@ pub async fn serve(
         refused: AtomicU64::new(0),
         outlets,
     });
-    // Before anybody can ask: to load programs keeps this thread for seconds.
+    // Load the programs before requests can arrive, because it blocks this thread for seconds.
     let mut round = Round::new(&config, legend, Arc::clone(&shared))?;
     let (sockets, addresses) = listeners::listen(&config.listen).await?;
     let mut web = WebProcess::new(config.begin_web, sockets, Arc::clone(&shared));
@@ -146,7 +145,7 @@ pub async fn serve(
     ended
 }
 
-/// Queues what was seen for the receivers, when it is time.
+/// Queues a look for the receivers, when one is due.
 fn offer(shared: &Shared, seen: &Seen) {
     let now = Instant::now();
     if lock(&shared.outlets).due(now) {
@@ -157,18 +156,18 @@ fn offer(shared: &Shared, seen: &Seen) {
 
 fn wall() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    // A clock before 1970 is one that nobody set.
+    // A clock before 1970 was never set.
     since.map_or(0, |since| since.as_millis() as i64)
 }
 
-/// One look after the other, and where it goes.
+/// Takes looks one after the other, and distributes them.
 struct Round {
     steps: Steps,
     shared: Arc<Shared>,
     committed: Instant,
     events: Vec<Event>,
     sources: Vec<(PathBuf, Option<SystemTime>)>,
-    /// The number of the state that is applied, as far as that is known.
+    /// The number of the applied state, if it is known.
     applied: Option<u64>,
     failing: Option<String>,
     failed: Option<String>,
@@ -205,7 +204,7 @@ impl Round {
         let step = match self.steps.step(wall(), Instant::now()).await {
             Ok(step) => step,
             Err(error) => {
-                // Said once, not every second.
+                // Report an error once, not every second.
                 let error = error.to_string();
                 if self.failed.as_ref() != Some(&error) {
                     report(&error);
@@ -235,7 +234,7 @@ impl Round {
         });
     }
 
-    /// What to say where there is no more room for times, the first time.
+    /// Returns the message about lack of room for times, the first time that it occurs.
     fn left_out(&mut self) -> Option<String> {
         let untimed = self.steps.looker.untimed();
         let before = std::mem::replace(&mut *lock(&self.shared.untimed), untimed);
@@ -252,7 +251,7 @@ impl Round {
         let mut any = false;
         for (path, last) in &mut self.sources {
             let now = changed(path);
-            // Two changes may have one time: what is new is looked at again.
+            // Two changes can have the same timestamp, so read recent files again.
             let age = now.and_then(|time| SystemTime::now().duration_since(time).ok());
             any |= *last != now || age.is_some_and(|age| age < NEW);
             *last = now;
@@ -260,7 +259,7 @@ impl Round {
         any
     }
 
-    /// Tells of a state that was applied, or came back, since the legend before.
+    /// Records an event if another state was applied or restored since the previous legend.
     fn applied(&mut self, legend: &Legend) {
         let Some(number) = legend.applied else { return };
         let text = match self.applied.replace(number) {
@@ -274,7 +273,7 @@ impl Round {
         self.happened("apply", text);
     }
 
-    /// Puts a row into the history, away from the thread that answers requests.
+    /// Writes a row of the history, on a blocking thread.
     async fn keep(&mut self, time: i64, interval: i64, changes: &[Change], report: impl Fn(&str)) {
         let values = row(changes);
         let events = std::mem::take(&mut self.events);
@@ -313,14 +312,14 @@ impl Round {
                 }
                 self.failing = Some(text);
             }
-            // Nothing was due, or the runtime ends.
+            // Nothing was due, or the runtime is shutting down.
             Ok(Ok(false)) | Err(_) => {}
         }
     }
 
     async fn end(self) {
         let history = Arc::clone(&self.shared.history);
-        // What cannot be written now is lost; the last note was sent before.
+        // Ignore: data that cannot be written now are lost, and no more messages can be sent.
         let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
     }
 }

@@ -17,16 +17,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use weirgate_history::{History, Status};
 
-/// What was seen at the last look.
+/// The last look.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// When, in milliseconds of Unix time.
+    /// The time in milliseconds of Unix time.
     pub(crate) time: i64,
-    /// Objects and what changed.
+    /// The objects and their changes.
     pub(crate) changes: Vec<Change>,
-    /// [`now`](crate::now()) as text.
+    /// The text of [`now`](crate::now()).
     pub(crate) json: String,
-    /// Why the history cannot be written, as long as it cannot.
+    /// Why the history cannot be written at present, if it cannot.
     pub(crate) failing: Option<String>,
 }
 
@@ -37,27 +37,27 @@ pub(crate) struct Shared {
     pub(crate) legend: Mutex<Arc<Legend>>,
     pub(crate) refused_to_read: Mutex<Option<String>>,
     pub(crate) blind: Mutex<Option<String>>,
-    /// Circuits of all devices, as of the last look.
+    /// The circuits of all devices, as of the last look.
     pub(crate) circuits: Mutex<Circuits>,
-    /// Who asks for some of them.
+    /// Serialises queries of circuits.
     pub(crate) circuits_turn: tokio::sync::Mutex<()>,
     pub(crate) untimed: Mutex<Option<Untimed>>,
-    /// The history's state when it was last written: who asks for it waits for no
-    /// disk.
+    /// The history's state when it was last written, so that a request for it does not wait for
+    /// the disk.
     pub(crate) history_state: Mutex<HistoryState>,
     pub(crate) every: Duration,
     pub(crate) readers: Readers,
     pub(crate) credentials: Credentials,
-    /// Requests of strangers that web processes refused, as they say.
+    /// The number of unauthenticated requests that web processes have refused, as they report.
     pub(crate) refused: AtomicU64,
     pub(crate) outlets: Mutex<Outlets>,
 }
 
-/// What a history holds.
+/// The state of the history.
 #[derive(Clone)]
 pub(crate) struct HistoryState {
     pub(crate) status: Status,
-    /// The time of its first and last row.
+    /// The times of the first and the last row.
     pub(crate) span: Option<(i64, i64)>,
 }
 
@@ -71,7 +71,7 @@ impl HistoryState {
 }
 
 impl Shared {
-    /// Numbers of watch itself.
+    /// Returns metrics of this program itself.
     pub(crate) fn own(&self, failing: bool) -> Vec<Own> {
         let history = lock(&self.history_state).status.clone();
         let mut own = vec![

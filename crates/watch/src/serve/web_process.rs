@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The collector's side of the web process: starts it, answers it, and restarts it when it ends.
-//! The web process is not trusted: whatever it requests, it gets only what it may show.
+//! The collector's side of the web process: starts it, answers its requests, and restarts it
+//! when it exits. The web process is not trusted: it gets only data that users may see.
 
 use crate::WatchError;
 use crate::channel::{self, Channel};
@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Requests at once: twice what the web process lets in, because some of those who
-/// left are not missed yet.
+/// The largest number of concurrent requests: twice what the web process allows, because the end
+/// of some clients is noticed late.
 const STREAMS: usize = 64;
-/// The first pause before it is begun again; each further one is twice as long, until
-/// one lives for the longest.
+/// The first pause before a restart. It doubles with each restart, until a process lives for the
+/// longest pause.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The web process, and the sockets at which it takes connections.
+/// The web process, and the sockets on which it accepts connections.
 pub(crate) struct WebProcess {
     begin: fn(OwnedFd) -> io::Result<EndWeb>,
     listeners: Vec<OwnedFd>,
@@ -52,8 +52,8 @@ impl WebProcess {
         }
     }
 
-    /// Keeps one running until this is dropped. `ready` hears when the first can answer;
-    /// where that ends before, nothing can be served.
+    /// Keeps a web process running until this is dropped. `ready` is called when the first one
+    /// can answer; if that exits before, an error is returned.
     pub(crate) async fn run(
         &mut self,
         ready: impl FnOnce(),
@@ -100,7 +100,7 @@ impl WebProcess {
         }
     }
 
-    /// Begins one, and hands the sockets over.
+    /// Starts a process, and sends it the sockets.
     async fn begin(&mut self) -> io::Result<&mut Running> {
         let (channel, far) = channel::pair()?;
         let end = (self.begin)(far)?;
@@ -114,7 +114,7 @@ impl WebProcess {
         Ok(running)
     }
 
-    /// Ends it, and says how it ended.
+    /// Ends the process, and describes how it ended.
     pub(crate) async fn end(&mut self) -> String {
         let Some(mut running) = self.running.take() else {
             return String::from("it did not begin");
@@ -127,7 +127,7 @@ impl WebProcess {
 }
 
 impl Running {
-    /// Answers until the process ends, or says what it never would.
+    /// Answers until the process exits or violates the protocol.
     async fn attend(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
         let permits = Arc::new(Semaphore::new(STREAMS));
         let before = shared.refused.load(Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Running {
                     let shared = Arc::clone(shared);
                     self.streams.spawn(async move {
                         let _permit = permit;
-                        // Who asked may be gone.
+                        // The client may be gone.
                         let _ = answer(near, &shared).await;
                     });
                 }

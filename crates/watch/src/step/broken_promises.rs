@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events of promises: when a promise to a class is broken, and when it is kept again.
+//! Events: a promise to a class is broken, or is kept again.
 
 use crate::object::Sort;
 use crate::step::diff::Change;
 use crate::step::promise::Promise;
 use std::collections::BTreeMap;
 
-/// Looks in a row with a broken promise that make an event, and looks in a row
-/// without one that end it. A class at its limit would fill the history otherwise.
+/// The number of consecutive looks with a broken promise that makes an event, and that without
+/// one that ends it. Otherwise a class at its limit would fill the history.
 const BREAKS: u32 = 3;
 const MENDS: u32 = 10;
 
-/// What became of one class.
+/// The recent looks at one class.
 #[derive(Debug, Default)]
 struct Course {
-    /// Looks in a row that differ from the last event.
+    /// The number of consecutive looks that differ from the last event.
     looks: u32,
-    /// When the first of them was.
+    /// The time of the first of them.
     since: i64,
-    /// When the promise was broken that an event reported.
+    /// When the reported promise was broken.
     broken_since: Option<i64>,
 }
 
-/// The promises of all classes, from look to look.
+/// The promises of all classes.
 #[derive(Debug, Default)]
 pub(crate) struct BrokenPromises(BTreeMap<String, Course>);
 
 impl BrokenPromises {
-    /// The events after the look at `time`, in milliseconds of Unix time.
+    /// Returns the events after the look at `time`, in milliseconds of Unix time.
     pub(crate) fn step(&mut self, time: i64, changes: &[Change]) -> Vec<String> {
         let mut events = Vec::new();
         let mut before = std::mem::take(&mut self.0);

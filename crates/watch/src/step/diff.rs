@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes from one look to the next. Counters that wrap, restart or disappear never show as a
-//! spike: unknown changes are left out.
+//! Calculates changes from one look to the next. Counters that wrap, restart or disappear never
+//! cause a spike: unknown changes are omitted.
 
 use crate::object::{Metric, Number, Object, Sort, Width};
 use crate::step::promise::JudgedPromise;
 use std::collections::BTreeMap;
 
-/// An object and what its numbers did.
+/// An object and the changes of its numbers.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The object. Its short counters go on beyond 2^32.
+    /// The object. Its 32-bit counters are extended beyond 2^32.
     pub object: Object,
-    /// How much counters counted since the look before, and what gauges are;
-    /// without those of which that is not known.
+    /// The increments of counters since the previous look, and the values of gauges, if they are
+    /// known.
     pub values: Vec<(Number, i64)>,
     /// Whether a class of the legend got what it was promised.
     pub verdict: Option<JudgedPromise>,
 }
 
 impl Change {
-    /// How much a counter counted, or what a gauge is.
+    /// Returns the increment of a counter, or the value of a gauge.
     pub fn value(&self, number: Number) -> Option<i64> {
         let found = self.values.iter().find(|(other, _)| *other == number);
         found.map(|(_, value)| *value)
@@ -29,18 +29,18 @@ impl Change {
 struct Before {
     identity: String,
     numbers: Vec<(Number, u64)>,
-    /// What short counters had counted when they began again.
+    /// The sums of 32-bit counters before they wrapped.
     carried: BTreeMap<Number, u64>,
 }
 
-/// Remembers the look before.
+/// The objects at the previous look.
 #[derive(Default)]
 pub struct Differ {
     before: BTreeMap<(Sort, String), Before>,
 }
 
 impl Differ {
-    /// Compares a look with the one before.
+    /// Compares a look with the previous one.
     pub fn step(&mut self, objects: Vec<Object>) -> Vec<Change> {
         let mut now = BTreeMap::new();
         let mut changes = Vec::with_capacity(objects.len());
@@ -54,7 +54,7 @@ impl Differ {
                 carried: BTreeMap::new(),
             };
             let mut values = Vec::with_capacity(object.numbers.len());
-            // One counter that went back, and the others began anew as well.
+            // If one counter has decreased, all of them have restarted.
             let known = known.filter(|known| !anew(&object, known));
             if let Some(known) = &known {
                 before.carried.clone_from(&known.carried);
@@ -76,7 +76,7 @@ impl Differ {
                     *value += *carried;
                 }
             }
-            // Of two with one name, the first counts.
+            // If two have the same name, the first one counts.
             if now.insert(key, before).is_none() {
                 changes.push(Change {
                     object,
@@ -100,7 +100,7 @@ fn anew(object: &Object, known: &Before) -> bool {
         let last = find(&known.numbers, *number);
         last.is_some_and(|last| match number.metric().width {
             Width::Counter => *value < last,
-            // Half of what it can count: no queue drops as much in a second.
+            // Half of the counter's range: no queue drops as much in a second.
             Width::Short => (*value as u32).wrapping_sub(last as u32) >= 1 << 31,
             Width::Gauge => false,
         })
@@ -162,15 +162,15 @@ mod tests {
             step(&mut differ, object("1", 1500, 4)),
             (Some(0), Some(1), wrapped + 1)
         );
-        // Made anew: the kernel counts from zero.
+        // The object was created again, with counters at zero.
         assert_eq!(step(&mut differ, object("1", 20, 0)), (None, None, 0));
         assert_eq!(
             step(&mut differ, object("1", 30, 1)),
             (Some(10), Some(1), 1)
         );
-        // Another that has its name, though its counters are larger.
+        // Another object with the same name, although its counters are larger.
         assert_eq!(step(&mut differ, object("2", 90, 9)), (None, None, 9));
-        // Away for a while.
+        // The object was missing for a while.
         assert!(differ.step(Vec::new()).is_empty());
         assert_eq!(step(&mut differ, object("2", 100, 9)), (None, None, 9));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Consecutive looks, and what follows from two of them.
+//! Takes consecutive looks, and derives results from two of them.
 
 mod broken_promises;
 pub(crate) mod diff;
@@ -26,38 +26,38 @@ use weirgate_history::Event;
 use weirgate_kernel::KernelError;
 use weirgate_units::Inserted as _;
 
-/// Wall clock and time that passed differ by so much where somebody set the
-/// clock, milliseconds.
+/// The difference between the wall clock and the monotonic clock, in milliseconds, from which on
+/// the clock counts as set.
 const JUMP: i64 = 500;
-/// After a pause of so many milliseconds, nothing is known of the time between;
-/// nor after one of so many times that between two looks, where that is longer.
+/// The longest interval between looks that is evaluated: this, in milliseconds, or this many times
+/// the usual interval if that is longer.
 const PAUSE: i64 = 60_000;
 const MISSED: i64 = 3;
 
-/// A class that has so many packets waiting, at so many looks one after the
-/// other, is taken to have had some waiting all of the time. One packet at two
-/// looks may be chance: each of a steady stream waits for a moment.
+/// A class with this many queued packets, at this many consecutive looks, is assumed to have had
+/// a backlog all the time. One packet at two looks may be chance: each packet of a steady stream
+/// waits for a moment.
 const PACKETS: i64 = 2;
 const LOOKS: u32 = 3;
 
-/// What was seen between two looks.
+/// The result of two looks.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// When it ended, in milliseconds of Unix time.
+    /// The time of the second look in milliseconds of Unix time.
     pub time: i64,
-    /// How long it was.
+    /// The interval in milliseconds.
     pub interval: i64,
-    /// Objects and what changed.
+    /// The objects and their changes.
     pub changes: Vec<Change>,
-    /// The flows with most traffic, where the connection table may be read and
-    /// counts.
+    /// The flows with the most traffic, if the connection table is readable and has counters.
     pub flows: Arc<Vec<Flow>>,
-    /// The links of the site, where somebody holds several.
+    /// The links of the site, if there are several.
     pub links: Vec<SiteLink>,
 }
 
 impl Step {
-    /// As JSON, see [`now`](crate::now()), with the flows and the links of the site.
+    /// Returns the result as JSON, see [`now`](crate::now()), with the flows and the links of
+    /// the site.
     pub fn json(&self, legend: &Legend) -> serde_json::Value {
         let mut value = now(self.time, self.interval, &self.changes, legend);
         value["flows"] = serde_json::json!(*self.flows);
@@ -66,29 +66,28 @@ impl Step {
     }
 }
 
-/// Looks again and again.
+/// Takes looks repeatedly.
 pub struct Steps {
     pub(crate) looker: Looker,
     differ: Differ,
     trees: Trees,
-    /// The wall clock at the look before, and the milliseconds since the first.
+    /// The wall clock at the previous look, and the milliseconds since the first one.
     last: Option<(i64, i64)>,
     first: Option<Instant>,
-    /// The longest interval of which anything is known.
+    /// The longest interval that is evaluated, in milliseconds.
     longest: i64,
-    /// For how many looks, one after the other, classes had packets waiting.
+    /// For how many consecutive looks classes had a backlog.
     waited: BTreeMap<String, u32>,
     promises: BrokenPromises,
     events: Vec<Event>,
     probes: Vec<Prober>,
-    /// The links of the site, and what events were told of.
+    /// The current links of the site, and those that were last reported.
     links: Vec<SiteLink>,
     told: Vec<SiteLink>,
 }
 
 impl Steps {
-    /// Looks at the calling thread's namespace. Needs a tokio runtime, and no
-    /// privilege.
+    /// Opens the namespace of the calling thread. Needs a tokio runtime, but no privilege.
     pub fn open(legend: Legend) -> Result<Self, KernelError> {
         Ok(Self {
             looker: Looker::open(legend)?,
@@ -106,44 +105,43 @@ impl Steps {
         })
     }
 
-    /// Looks at packets that pass, too, where that is allowed: waits, round trips,
+    /// Also measures passing packets, if this process has the permission: waits, round trips,
     /// hosts.
     pub fn look_at_packets(&mut self) {
         self.looker.look_at_packets();
     }
 
-    /// Looks come this often: after a pause that is much longer, what was counted
-    /// meanwhile is of no known time.
+    /// Sets the interval between looks. After a much longer pause, counters are not evaluated.
     pub fn come_every(&mut self, every: Duration) {
         let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
         self.longest = every.saturating_mul(MISSED).max(PAUSE);
     }
 
-    /// Sends each of these hosts an echo at every look from now on.
+    /// Sends an echo to each of these hosts at every look from now on.
     pub fn probe(&mut self, targets: &[Target]) -> Result<(), WatchError> {
         let probes = targets.iter().cloned().map(Prober::open);
         self.probes = probes.collect::<Result<_, _>>()?;
         Ok(())
     }
 
-    /// Takes what `[track]` has the line to be.
+    /// Sets the rates that `[track]` estimates.
     pub fn set_lines(&mut self, lines: Vec<LineNow>) {
         self.looker.set_lines(lines);
     }
 
-    /// Takes how the links of the site are used.
+    /// Sets the state of the site's links.
     pub fn set_links(&mut self, links: Vec<SiteLink>) {
         self.links = links;
     }
 
-    /// Why packets that pass are not looked at; `None` where they are.
+    /// Returns why passing packets are not measured; `None` if they are.
     pub fn blind(&self) -> Option<&str> {
         self.looker.blind()
     }
 
-    /// Looks once. `None` for the first look, and for the first after a long
-    /// pause. `time` is the wall clock's, in milliseconds of Unix time; `passed`
-    /// is that of a clock that nobody sets.
+    /// Takes one look. Returns `None` for the first one, and for the first one after a long
+    /// pause. `time` is the wall clock in milliseconds of Unix time; `passed` is the monotonic
+    /// clock.
     pub async fn step(&mut self, time: i64, passed: Instant) -> Result<Option<Step>, KernelError> {
         let probes: Vec<Object> = self.probes.iter().map(Prober::tick).collect();
         let (mut objects, devices) = self.looker.look().await?;
@@ -187,14 +185,14 @@ impl Steps {
         }))
     }
 
-    /// What happened since this was called last.
+    /// Returns the events since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// The milliseconds since the look before. They are never the wall clock's,
-    /// which somebody may have set by a little: all rates come of them. Counted
-    /// from the first look on, so that what is less than one is not lost.
+    /// Returns the milliseconds since the previous look. They are measured on the monotonic
+    /// clock, because all rates depend on them. They are counted from the first look, so that
+    /// fractions of a millisecond do not add up to an error.
     fn interval(&mut self, time: i64, passed: Instant) -> Option<i64> {
         let first = *self.first.get_or_insert(passed);
         let now = passed.saturating_duration_since(first).as_millis() as i64;
@@ -244,7 +242,7 @@ mod tests {
         begin + Duration::from_millis(ms)
     }
 
-    /// A clock that is set by less than what is reported changes no rate.
+    /// Setting the clock by less than the reported amount changes no rate.
     #[test]
     fn a_clock_that_is_set_by_a_little_changes_no_interval() {
         in_runtime(async {
@@ -269,7 +267,7 @@ mod tests {
         });
     }
 
-    /// Looks a minute apart are late by a tick now and then.
+    /// Looks a minute apart may be late by a tick.
     #[test]
     fn looks_that_are_far_apart_are_no_pause() {
         in_runtime(async {

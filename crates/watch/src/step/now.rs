@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The last look as JSON: for the page, for `top --json`, for scripts.
+//! The last look as JSON: for the page, for `top --json`, and for scripts.
 
 use crate::circuits::metrics::is_below_link;
 use crate::legend::{ClassLegend, Legend};
@@ -10,11 +10,10 @@ use crate::step::promise::{Promise, Wait, judge};
 use serde_json::{Map, Value, json};
 use weirgate_units::Inserted as _;
 
-/// `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`:
-/// counters by the second, gauges as they are, times in seconds. A class that
-/// the legend knows has its `promise`, too, and by what its wait was judged; a
-/// rule has `totals`, all that it counted since its counter began. Of circuits there is
-/// the link alone.
+/// Returns `{"time_ms", "interval_ms", "objects": [{"sort", "labels", "numbers"}]}`. Counters
+/// are given per second, gauges as they are, times in seconds. A class of the legend also has
+/// its `promise`, and how its wait was determined. A rule also has `totals`, the counts since
+/// its counter was created. Of circuits, only the link is included.
 pub fn now(time: i64, interval: i64, changes: &[Change], legend: &Legend) -> Value {
     let objects: Vec<Value> = changes
         .iter()
@@ -66,9 +65,8 @@ fn class_of<'a>(object: &Object, classes: &'a [ClassLegend]) -> Option<&'a Class
     })
 }
 
-/// Adds to classes what follows from their numbers: the estimated wait, and
-/// whether the promise was kept. `waited` tells of an object whether something
-/// waited all of the time, as far as looks can tell.
+/// Adds derived values to classes: the estimated wait, and whether the promise was kept.
+/// `waited` tells whether an object had a backlog all the time, as far as looks can tell.
 pub(crate) fn conclude(
     changes: &mut [Change],
     legend: &Legend,
@@ -90,8 +88,8 @@ pub(crate) fn conclude(
         let sent = change.value(Number::ClassSentBytes);
         let both = backlog > 0 && waited(&change.object);
         let class = class_of(&change.object, &classes);
-        // What is there only now leaves at the guarantee at least: how much was
-        // sent before tells nothing of how fast.
+        // A new backlog leaves at least at the guaranteed rate; the rate before says nothing
+        // about it.
         let rate = sent.map(|sent| sent as f64 * 1000.0 / interval.max(1) as f64);
         let rate = match (both, class) {
             (true, _) => rate,
@@ -199,12 +197,12 @@ mod tests {
         );
         assert_eq!(judged(Some(0), 1_000, true), (None, Some(Promise::Rate)));
         assert_eq!(judged(None, 1_000, true), (None, None));
-        // It came only now: nobody can tell what it could have sent.
+        // The backlog is new, so it is unknown how much the class could have sent.
         assert_eq!(
             judged(Some(4_000), 1_000, false),
             (Some(100_000), Some(Promise::Idle))
         );
-        // What was measured counts, whatever is estimated.
+        // Measured waits take precedence over estimates.
         let mut changes = [class(Some(5_000), 3_000)];
         let waits = [
             (Number::ClassMeanWait, 80_000),
@@ -218,8 +216,7 @@ mod tests {
         assert_eq!(shown["objects"][0]["judged_by"], "measured");
         let shown = now(1, 500, &[class(Some(5_000), 0)], &legend);
         assert_eq!(shown["objects"][0]["numbers"]["sent_bytes"], 10_000.0);
-        // Counters have their base unit, too: half a second of waits in half a
-        // second.
+        // Counters are converted to their base unit: half a second of waits in half a second.
         let mut change = class(Some(5_000), 0);
         change.values.push((Number::ClassWaited, 500_000));
         let shown = now(1, 500, &[change], &legend);

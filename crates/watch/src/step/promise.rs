@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether promises to a class are kept: the guarantee by its counters, the delay by the measured
-//! waits of its packets, or else by an estimate.
+//! Decides whether promises to a class are kept: the guarantee by its counters, the delay by the
+//! measured waits of its packets, or else by an estimate.
 
 use crate::legend::ClassLegend;
 use serde::Serialize;
@@ -9,73 +9,73 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Promise {
-    /// Nothing waits: it asked for no more than it got.
+    /// It had no backlog, so it did not need more than it got.
     Idle,
-    /// It got it.
+    /// The promise was kept.
     Kept,
-    /// It waited and got less than its guarantee.
+    /// It had a backlog and got less than its guarantee.
     Rate,
-    /// It waited longer than the bound or the objective.
+    /// Its packets waited longer than the bound or the objective.
     Wait,
-    /// There is nothing to tell by.
+    /// There are no data to decide.
     Unknown,
 }
 
 impl Promise {
-    /// Whether it was broken.
+    /// Returns whether the promise was broken.
     pub fn broken(self) -> bool {
         matches!(self, Self::Rate | Self::Wait)
     }
 }
 
-/// How long a class's packets waited, as far as it is known, in microseconds.
+/// The waits of a class's packets in microseconds, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// By the packets that left since the look before.
+    /// Measured for the packets that left since the previous look.
     Measured {
-        /// Their mean.
+        /// The mean.
         mean: u64,
-        /// What 95 of 100 of them did not exceed.
+        /// The 95th percentile.
         high: u64,
     },
-    /// By what waits and the rate at which it leaves.
+    /// Estimated from the backlog and the rate at which it leaves.
     Estimated(u64),
-    /// Nothing tells.
+    /// Unknown.
     Unknown,
 }
 
-/// What a wait was judged by.
+/// How a wait was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Packets that were timed one by one.
+    /// Packets were timed individually.
     Measured,
-    /// What waited, and at which rate it left.
+    /// It was estimated from the backlog and the rate.
     Estimated,
 }
 
-/// Whether a promise was kept, and how that is known.
+/// Whether a promise was kept, and how that was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JudgedPromise {
-    /// Whether it was kept.
+    /// The decision.
     pub promise: Promise,
-    /// What its delay was judged by; `None` where it was not judged.
+    /// How the delay was determined; `None` if it was not judged.
     pub by: Option<By>,
 }
 
-/// Less than the guarantee by more than a packet's length in a second and the
-/// two readings' distance can explain.
+/// The tolerance for a rate: the length of a packet in a second, and the time between two
+/// readings.
 const RATE_SLACK: f64 = 0.95;
-/// An estimate of a wait has the error of the rate that it is made from.
+/// The tolerance for an estimated wait, which has the error of the rate.
 const ESTIMATE_SLACK: f64 = 1.10;
-/// A spread is known to the step, an eighth of a doubling: beyond that, 5 of 100
-/// packets did wait longer. A mean is exact.
+/// The tolerance for a percentile, which is known to a bin of an eighth of an octave. Beyond it,
+/// 5 of 100 packets did wait longer. A mean is exact.
 const SPREAD_SLACK: f64 = 1.125;
 
-/// What a class's numbers say about its promise. `waited` says that something
-/// waited all of the time: then, and only then, it could have sent all of it, and
-/// an estimate is worth something. Of a bound, 95 of 100 packets must be within
-/// it; of an objective, their mean, for what this hop adds is a part of it.
+/// Judges a class by its numbers. `waited` tells whether it had a backlog all the time. Only
+/// then it could have used its whole guarantee, and an estimate is meaningful. A bound must hold
+/// for 95 of 100 packets. An objective is compared with the mean, to which this hop contributes
+/// a part.
 pub fn judge(
     class: &ClassLegend,
     waited: bool,
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn a_rate_is_broken_only_where_the_class_asked() {
-        // 10,000 bytes a second are the guarantee.
+        // The guarantee is 10,000 bytes a second.
         assert_eq!(estimated(false, 0, 0, 1000), (Promise::Idle, None));
         let by = Some(By::Estimated);
         assert_eq!(estimated(true, 10_000, 30_000, 1000), (Promise::Kept, by));
         assert_eq!(estimated(true, 9_000, 30_000, 1000), (Promise::Rate, None));
         assert_eq!(estimated(true, 9_000, 30_000, 900), (Promise::Kept, by));
         assert_eq!(estimated(true, 20_000, 60_000, 1000), (Promise::Wait, by));
-        // Nobody knows what it could have sent.
+        // It is unknown how much it could have sent.
         assert_eq!(
             estimated(false, 20_000, 60_000, 1000),
             (Promise::Idle, None)
@@ -163,7 +163,7 @@ mod tests {
         let by = Some(By::Measured);
         assert_eq!(measured(&voice(), 20_000, 44_000), (Promise::Kept, by));
         assert_eq!(measured(&voice(), 20_000, 46_000), (Promise::Wait, by));
-        // The mean against an objective, which has no slack.
+        // The mean is compared with the objective without tolerance.
         let class = ClassLegend {
             bound: None,
             objective: Some(100_000),
@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!(measured(&class, 100_000, 300_000), (Promise::Kept, by));
         assert_eq!(measured(&class, 100_001, 300_000), (Promise::Wait, by));
-        // Neither: there is nothing to judge.
+        // Without both, there is nothing to judge.
         let class = ClassLegend {
             objective: None,
             ..class

@@ -7,34 +7,35 @@ use std::collections::BTreeMap;
 use weirgate_kernel::DeviceOverview;
 use weirgate_units::Inserted as _;
 
-/// A tree as far as its change is worth an event.
+/// The parts of a tree whose changes are events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Tree {
     root: Option<String>,
-    /// The rate of the gate that all pass.
+    /// The rate of the gate.
     gate: Option<u64>,
     classes: BTreeMap<String, (u64, u64)>,
 }
 
-/// Looks after a gate's change in which its classes may still follow.
+/// The number of looks after a change of the gate during which changes of its classes are part
+/// of it.
 const FOLLOW: u8 = 2;
-/// Where `[track]` follows the line, a change is reported that differs from the
-/// one reported before by a twentieth at least: the rate itself is in the history.
+/// While `[track]` follows the line, only changes of at least a twentieth since the last event
+/// are reported; the history has the rate itself.
 const PART: u64 = 20;
 
-/// Remembers the trees of the look before.
+/// The trees at the previous look.
 #[derive(Default)]
 pub(crate) struct Trees {
     before: Option<BTreeMap<String, Tree>>,
-    /// Devices whose gate's rate changed, and for how many looks it is so.
+    /// Devices whose gate changed, and for how many more looks their classes may follow.
     gates: BTreeMap<String, u8>,
-    /// The gates' rates as they were reported, or were at first.
+    /// The gate rates that were last reported, or the initial ones.
     reported: BTreeMap<String, u64>,
     blind: bool,
 }
 
 impl Trees {
-    /// What happened since the look before: sort and words.
+    /// Returns the events since the previous look: kind and text.
     pub(crate) fn step(
         &mut self,
         devices: &[DeviceOverview],
@@ -74,7 +75,7 @@ impl Trees {
         events
     }
 
-    /// One event for a link whose rate changed: its classes follow.
+    /// Returns one event for a link whose rate changed, and includes the changes of its classes.
     fn gate(
         &mut self,
         device: &str,
@@ -228,7 +229,7 @@ mod tests {
         let mut trees = Trees::default();
         let legend = Legend::default();
         let mut step = |devices: &[DeviceOverview]| trees.step(devices, &legend, &[]);
-        // What is there at the first look did not happen.
+        // Nothing is reported at the first look.
         assert_eq!(step(&[device("htb", &[(1, 100)])]), []);
         assert_eq!(step(&[device("htb", &[(1, 100)])]), []);
         let found = step(&[device("htb", &[(1, 200), (2, 50)])]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The admitted users: names with the hashes of their tokens or passwords, read from a file.
+//! Permitted users: names with the hashes of their tokens or passwords, read from a file.
 //!
-//! A token is made by [`token`]: 256 random bits, for which a plain hash is
-//! enough, because nobody can try them all. A password is what a person can
-//! remember, so its hash is slow (PBKDF2, RFC 8018 section 5.2).
+//! [`token`] makes a token of 256 random bits. A fast hash suffices for it, because nobody can
+//! try all tokens. A password is short enough to remember, so its hash is slow (PBKDF2, RFC 8018
+//! section 5.2).
 
 use crate::WatchError;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// Credentials of Basic (RFC 7617), with or without the padding.
+/// The encoding of Basic credentials (RFC 7617), with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -25,19 +25,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Rounds of a new password's hash: what the OWASP password storage cheat sheet
-/// asks of PBKDF2 with SHA-256.
+/// The rounds for a new password: the recommendation of the OWASP password storage cheat sheet
+/// for PBKDF2 with SHA-256.
 const ROUNDS: u32 = 600_000;
-/// Rounds that a file may ask for: more would keep the service busy.
+/// The largest number of rounds in a file; more would keep the service busy.
 const MOST_ROUNDS: u32 = 10_000_000;
 const FEWEST_ROUNDS: u32 = 10_000;
 const SALT: usize = 16;
-/// People and programs of one file.
+/// The largest number of names in a file.
 const MOST: usize = 1_000;
-/// The longest name, and the longest secret that is looked at.
+/// The longest name, and the longest secret that is checked, in bytes.
 const LONGEST_NAME: usize = 64;
 const LONGEST_SECRET: usize = 256;
-/// What somebody must show.
+/// The secret of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Secret {
     Token([u8; SHA256_OUTPUT_LEN]),
@@ -48,15 +48,15 @@ enum Secret {
     },
 }
 
-/// Who may look.
+/// The permitted users.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     names: BTreeMap<String, Secret>,
 }
 
 impl Access {
-    /// The text of a file, which [`parse`](Self::parse) reads; every mistake in it is
-    /// named.
+    /// Reads the text of a file that [`parse`](Self::parse) accepts. An error names every
+    /// mistake.
     pub(crate) fn read(path: &Path) -> Result<String, WatchError> {
         let wrong = |why: String| WatchError::Access {
             path: path.to_owned(),
@@ -71,9 +71,9 @@ impl Access {
         Ok(text)
     }
 
-    /// Reads `NAME token HASH` or `NAME password ROUNDS SALT HASH` from each line
-    /// that is neither empty nor begins with `#`; hashes and salts are
-    /// hexadecimal. All problems begin with `:LINE: `.
+    /// Parses `NAME token HASH` or `NAME password ROUNDS SALT HASH` from each line that is
+    /// neither empty nor begins with `#`. Hashes and salts are hexadecimal. All problems begin
+    /// with `:LINE: `.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let mut access = Self::default();
         let mut problems = Vec::new();
@@ -102,9 +102,9 @@ impl Access {
         }
     }
 
-    /// Whether this is a token: of `name`, or of anybody where only a token was shown.
-    /// Cheap, because tokens cannot be guessed. All are compared, names and hashes, so
-    /// that the work tells nothing of either.
+    /// Returns whether this is the token of `name`, or without a name that of any user. A fast
+    /// hash suffices, because tokens cannot be guessed. It compares all names and hashes, so
+    /// that the time reveals nothing.
     fn has_token(&self, hashes: &impl Hashes, name: Option<&str>, secret: &[u8]) -> bool {
         let shown = digest(&SHA256, secret);
         let tokens = self.names.iter().filter_map(|(own, secret)| match secret {
@@ -119,8 +119,8 @@ impl Access {
         found != 0
     }
 
-    /// Whether this is the password of `name`. Whatever the name, the work is that of
-    /// the slowest hash that there is: a faster one is followed by what it lacks.
+    /// Returns whether this is the password of `name`. To reveal nothing by the time, the work
+    /// always equals that of the slowest hash: rounds are added after a faster one.
     fn has_password(&self, hashes: &impl Hashes, name: &str, secret: &[u8]) -> bool {
         let rounds_of = |secret: &Secret| match secret {
             Secret::Password { rounds, .. } => Some(*rounds),
@@ -142,16 +142,16 @@ impl Access {
     }
 }
 
-/// What secrets are compared by.
+/// The comparison of secrets.
 pub(crate) trait Hashes {
-    /// Whether both are the same, in a time that depends on their lengths alone.
+    /// Returns whether both are equal, in a time that depends only on their lengths.
     fn same(&self, one: &[u8], other: &[u8]) -> bool;
 
-    /// The slow hash of a password.
+    /// Computes the slow hash of a password.
     fn slow(&self, rounds: NonZeroU32, salt: &[u8], secret: &[u8]) -> [u8; SHA256_OUTPUT_LEN];
 }
 
-/// Compares under a key of this process alone.
+/// Compares under a key that only this process has.
 impl Hashes for hmac::Key {
     fn same(&self, one: &[u8], other: &[u8]) -> bool {
         hmac::verify(self, one, hmac::sign(self, other).as_ref()).is_ok()
@@ -243,7 +243,7 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(bytes)
 }
 
-/// A new token, and the line that admits whoever shows it.
+/// Returns a new token, and the line that admits its bearer.
 pub fn token(name: &str) -> Result<(String, String), String> {
     check_name(name)?;
     let token = hexadecimal(&random::<32>()?);
@@ -252,7 +252,7 @@ pub fn token(name: &str) -> Result<(String, String), String> {
     Ok((token, line))
 }
 
-/// The line that admits a user by a password.
+/// Returns the line that admits a user by a password.
 pub fn password(name: &str, password: &str) -> Result<String, String> {
     check_name(name)?;
     if password.chars().count() < 12 || password.len() > LONGEST_SECRET {
@@ -265,13 +265,13 @@ pub fn password(name: &str, password: &str) -> Result<String, String> {
     Ok(format!("{name} password {rounds} {salt} {hash}"))
 }
 
-/// A key of this process alone: what was compared under it tells nothing.
+/// Makes a key that only this process has, so that comparisons under it reveal nothing.
 pub(crate) fn own_key() -> Result<hmac::Key, String> {
     let failed = |_| String::from("the kernel gives no random numbers");
     hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).map_err(failed)
 }
 
-/// What a request's `Authorization` says: a name, or none, and a secret.
+/// The credentials in a request's `Authorization`: an optional name, and a secret.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     name: Option<String>,
@@ -279,8 +279,8 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Reads `Bearer TOKEN` (RFC 6750 section 2.1) or `Basic` and the name and
-    /// secret in base 64 (RFC 7617 section 2); nothing that is too long for a secret.
+    /// Parses `Bearer TOKEN` (RFC 6750 section 2.1), or `Basic` with name and secret in base 64
+    /// (RFC 7617 section 2). Returns `None` if it is malformed or too long.
     pub(crate) fn read(header: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(header).ok()?;
         let (scheme, rest) = text.trim().split_once(' ')?;
@@ -299,17 +299,17 @@ impl Shown {
         (secret.len() <= LONGEST_SECRET).then_some(Self { name, secret })
     }
 
-    /// Whether it is a token that `access` has.
+    /// Returns whether it is a token in `access`.
     pub(crate) fn is_token(&self, access: &Access, hashes: &impl Hashes) -> bool {
         access.has_token(hashes, self.name.as_deref(), &self.secret)
     }
 
-    /// Whether it may be a password: it comes with a name.
+    /// Returns whether it could be a password, which needs a name.
     pub(crate) fn may_be_password(&self) -> bool {
         self.name.is_some()
     }
 
-    /// Whether it is a password that `access` has; slow.
+    /// Returns whether it is a password in `access`; slow.
     pub(crate) fn is_password(&self, access: &Access, hashes: &impl Hashes) -> bool {
         let name = self.name.as_deref();
         name.is_some_and(|name| access.has_password(hashes, name, &self.secret))
@@ -375,7 +375,7 @@ mod tests {
         assert!(!shown("Basic YjpjYjpjb3JyZWN0IGhvcnNl").is_password(&access, &key));
     }
 
-    /// Counts what is done: pairs that are compared, and rounds of slow hashes.
+    /// Counts the work: compared pairs, and rounds of slow hashes.
     #[derive(Default)]
     struct Counted {
         same: Cell<u64>,
@@ -394,8 +394,8 @@ mod tests {
         }
     }
 
-    /// Nobody learns by the time of an answer which names there are, and whether they
-    /// have a token or a password.
+    /// The time of an answer does not reveal which names exist, and whether they have a token or
+    /// a password.
     #[test]
     fn the_work_is_the_same_whatever_the_name() {
         let salt = "00".repeat(SALT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers to requests.
+//! Makes HTTP responses.
 
 use http_body_util::channel::Channel;
 use http_body_util::{Either, Full};
@@ -8,16 +8,15 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::io;
 
-/// An answer whose body is known whole, or is sent piece by piece.
+/// A response whose body is complete, or is sent in pieces.
 pub(crate) type Answer = Response<Either<Full<Bytes>, Channel<Bytes, io::Error>>>;
 
-/// A line of text.
+/// Makes a response with one line of text.
 pub(crate) fn plain(status: StatusCode, text: &str) -> Answer {
     whole(status, "text/plain; charset=utf-8", text.to_owned())
 }
 
-/// A line of text that says why there is no answer now, and after how many seconds to
-/// ask again.
+/// Makes a response that asks the client to try again after some seconds.
 pub(crate) fn later(text: &str, seconds: u64) -> Answer {
     let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     let headers = answer.headers_mut();
@@ -25,7 +24,7 @@ pub(crate) fn later(text: &str, seconds: u64) -> Answer {
     answer
 }
 
-/// A whole body of type `kind`.
+/// Makes a response with a complete body of type `kind`.
 pub(crate) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Either::Left(Full::from(body.into())));
     *answer.status_mut() = status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Authenticates requests: TLS where there is a certificate, credentials where there is
-//! a list. The collector sends both again when their files change.
+//! Authenticates requests: by TLS if there is a certificate, and by credentials if there is an
+//! access list. The collector sends both again when their files change.
 
 use crate::lock::lock;
 use crate::web::access::{Access, Shown, own_key};
@@ -14,16 +14,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 
-/// Right passwords that are remembered, so that a slow hash is computed once.
+/// How many correct passwords are remembered, so that their slow hash is computed only once.
 const REMEMBERED: usize = 64;
 
-/// Whether a request is let in.
+/// The decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     In,
-    /// It showed nothing, or something wrong.
+    /// It showed no credentials, or wrong ones.
     Unknown,
-    /// Too many wrong passwords came from its network; in so many seconds.
+    /// Its network has tried too many wrong passwords; try again after this many seconds.
     Later(u64),
 }
 
@@ -54,8 +54,8 @@ impl Auth {
         })
     }
 
-    /// Takes another certificate and list. Whoever is not on it is out with the next
-    /// request.
+    /// Replaces the certificate and the access list. Users who are no longer on the list are
+    /// refused from their next request on.
     pub(crate) fn set(&self, tls: Option<Arc<ServerConfig>>, access: Option<Access>) {
         *lock(&self.tls) = tls;
         let mut current = lock(&self.access);
@@ -66,7 +66,7 @@ impl Auth {
         }
     }
 
-    /// Whether requests must show who they are.
+    /// Returns whether requests need credentials.
     pub(crate) fn asks(&self) -> bool {
         lock(&self.access).is_some()
     }
@@ -75,14 +75,14 @@ impl Auth {
         lock(&self.tls).clone()
     }
 
-    /// Requests that were refused since the start.
+    /// Returns the number of requests refused since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether a request is let in that shows `header` and comes from `from`. What is
-    /// cheap to check is checked first, so that wrong passwords from the same network
-    /// keep neither tokens out nor passwords that were right before.
+    /// Decides on a request with the `Authorization` value `header` from the address `from`.
+    /// Cheap checks come first, so that wrong passwords from a network do not block its tokens
+    /// and remembered passwords.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         header: Option<&[u8]>,
@@ -92,7 +92,7 @@ impl Auth {
             return Admission::In;
         };
         let Some(header) = header else {
-            // What browsers ask first; that is no guess.
+            // The first request of a browser, which does not count as an attempt.
             return Admission::Unknown;
         };
         let answer = match Shown::read(header) {
@@ -115,8 +115,8 @@ impl Auth {
         known.iter().fold(false, |found, tag| same(tag) | found)
     }
 
-    /// Looks a password up, one at a time, so that guesses take one core at most. After
-    /// ten wrong ones a network must wait.
+    /// Checks a password. Only one is checked at a time, so that attempts use at most one
+    /// processor. After ten wrong ones a network must wait.
     async fn look_up(
         self: &Arc<Self>,
         header: &[u8],
@@ -134,7 +134,7 @@ impl Auth {
             return Admission::Unknown;
         };
         let (auth, header) = (Arc::clone(self), header.to_vec());
-        // Goes on to its end where the client leaves meanwhile, so it has the turn.
+        // The check completes even if the client disconnects, so it keeps the turn.
         let work = tokio::task::spawn_blocking(move || {
             // A browser asks for several files at once, with one password.
             let right = auth.remembers(&header) || shown.is_password(&list, &auth.key);
@@ -151,8 +151,8 @@ impl Auth {
         Admission::In
     }
 
-    /// Remembers a right password, unless the list has changed meanwhile. The list is
-    /// changed first, and what is remembered is forgotten then.
+    /// Remembers a correct password, unless the list has changed since. Changing the list clears
+    /// the remembered passwords.
     fn remember(&self, header: &[u8], list: &Arc<Access>) {
         if self.remembers(header) {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The web process's side of the channel: requests data from the collector, and passes its answers
-//! on.
+//! The web process's side of the channel: requests data from the collector and forwards its
+//! answers.
 
 use crate::channel::{Channel, PIECE, STALLED, Word, read, write};
 use crate::web::answer::{Answer, later, plain, whole};
@@ -17,13 +17,14 @@ use tokio::net::UnixStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::time::timeout;
 
-/// The collector answers within this time, or says that others read.
+/// How long to wait for the collector, which answers within this time or reports that it is
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// The collector, from here.
+/// The connection to the collector.
 pub(crate) struct Collector {
     channel: Channel,
-    /// Who asks for a stream gets the next that comes.
+    /// Serialises requests for streams, so that each gets the next stream that arrives.
     turn: Mutex<()>,
     refused: AtomicU64,
 }
@@ -44,14 +45,14 @@ impl Collector {
         }
     }
 
-    /// Tells how many requests were refused since the start.
+    /// Reports how many requests were refused since the start.
     pub(crate) fn refused(&self, count: u64) {
         self.refused.fetch_max(count, Ordering::Relaxed);
         self.channel.try_say(self.word(false));
     }
 
-    /// A stream with a request on it. Goes on to its end where nobody waits for it any
-    /// more: the next stream is the next one's.
+    /// Requests a stream and sends a request on it. Completes even if the caller is cancelled;
+    /// otherwise the next caller would get the wrong stream.
     pub(crate) async fn ask(self: &Arc<Self>, request: String) -> io::Result<UnixStream> {
         let collector = Arc::clone(self);
         let work = tokio::spawn(async move {
@@ -70,9 +71,8 @@ impl Collector {
         work.await.map_err(io::Error::other)?
     }
 
-    /// The answer to a request, of type `kind`. One that does not end by itself has a
-    /// place, `long`, which it holds; it is sent on as it comes, and so is one of several
-    /// pieces.
+    /// Returns the answer to a request, of type `kind`. An endless answer holds the permit
+    /// `long`. Answers of several pieces are forwarded as they arrive.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         request: String,
@@ -101,7 +101,7 @@ impl Collector {
     }
 }
 
-/// An answer whole where one piece is all of it, else piece by piece.
+/// Returns a complete answer if it has one piece; otherwise forwards the pieces.
 async fn handed_on(
     mut stream: UnixStream,
     kind: &'static str,
@@ -131,7 +131,7 @@ async fn handed_on(
             match read(&mut stream, PIECE).await {
                 Ok(piece) if piece.is_empty() => return,
                 Ok(piece) => next = piece,
-                // An end that looked like one would make half of it the whole.
+                // Abort the response: a normal end would make a partial answer look complete.
                 Err(error) => return send.abort(error),
             }
         }

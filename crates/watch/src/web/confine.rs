@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drops every privilege that this process does not need to answer requests: it changes to another
-//! user, drops all capabilities, and allows only a short list of system calls. From then on it
-//! opens no file and no socket.
+//! Drops all privileges that this process does not need to answer requests. It changes the user,
+//! drops all capabilities, and restricts system calls to a short list. After that it cannot open
+//! files or sockets.
 
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::io;
 use weirgate_units::Inserted as _;
 
-/// The kernel's own number for whom it cannot name (`/proc/sys/kernel/overflowuid`),
-/// which systems call `nobody`: it owns no file.
+/// The kernel's overflow user (`/proc/sys/kernel/overflowuid`), which systems name `nobody`: it
+/// owns no files.
 const NOBODY: u32 = 65_534;
 
-/// System calls with whatever arguments: to use descriptors that are open, to wait, to
-/// get memory, and to end. Those behind them take arguments that a list may look at.
+/// System calls that are allowed with any arguments: to use open descriptors, to wait, to
+/// allocate memory, and to exit. [`filter`] allows further calls depending on their arguments.
 const ALLOWED: &[i64] = &[
-    // Of connections, and of files that are open.
+    // Connections and open files.
     libc::SYS_accept4,
     libc::SYS_close,
     libc::SYS_getpeername,
@@ -37,7 +37,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_shutdown,
     libc::SYS_write,
     libc::SYS_writev,
-    // Of waiting.
+    // Waiting.
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_epoll_ctl,
@@ -46,7 +46,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_nanosleep,
     libc::SYS_restart_syscall,
     libc::SYS_sched_yield,
-    // Of memory and threads.
+    // Memory and threads.
     libc::SYS_brk,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -65,30 +65,30 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sigaltstack,
 ];
 
-/// What x86-64 has beside.
+/// Additional system calls on x86-64.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[i64] = &[libc::SYS_epoll_wait, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// Gives everything up, in this thread and those that it begins. `Err` says what could
-/// not be given up; then nothing may be answered.
+/// Drops all privileges of this thread and the threads that it starts later. After an error, no
+/// request may be answered.
 pub(crate) fn confine() -> io::Result<()> {
     drop_bounding_set()?;
     change_user()?;
     drop_capabilities()?;
-    // Nobody of the same user looks into this process, which has keys.
+    // Other processes of the same user must not read this one, which has keys.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // After the change of the user, which the kernel forgets this at.
+    // Set it after the change of user, which clears it.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     thread::set_no_new_privs(true)?;
     let filter = filter().map_err(io::Error::other)?;
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 
-/// Empties the bounding set, which bounds what an executed program may get. Who lacks
-/// CAP_SETPCAP keeps it. Nothing is executed here, and nothing could get more by it
-/// (`no_new_privs`).
+/// Empties the capability bounding set, which limits executed programs. Without CAP_SETPCAP it
+/// stays. That is harmless, because nothing is executed here, and `no_new_privs` prevents
+/// gaining capabilities.
 fn drop_bounding_set() -> io::Result<()> {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -98,7 +98,7 @@ fn drop_bounding_set() -> io::Result<()> {
                 Err(Errno::PERM) => return Ok(()),
                 done => done?,
             },
-            // The kernel knows no more of them.
+            // The kernel knows no further capabilities.
             Err(Errno::INVAL) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -106,9 +106,9 @@ fn drop_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes nobody, where that is allowed: root may, the packaged service may not, and
-/// has a user of its own. A name space of users may lack nobody; then the user stays, and
-/// the list of system calls leaves it nothing to do with its files.
+/// Changes to the user `nobody` if permitted. Root may do so. The packaged service may not, but
+/// it has its own user. In a user namespace without `nobody` the user stays, and the list of
+/// system calls prevents access to its files.
 fn change_user() -> io::Result<()> {
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     if !thread::capabilities(None)?.effective.contains(needed) {
@@ -135,8 +135,8 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// The list, as a program of the kernel's. What is not on it is answered as if the
-/// kernel did not have it: libraries then do without.
+/// Returns the list as a seccomp program. Other system calls fail with ENOSYS, so that libraries
+/// use alternatives.
 #[allow(
     clippy::unnecessary_cast,
     reason = "C libraries differ in the type of FIONBIO"
@@ -149,21 +149,22 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let thread = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
     let own = rustix::process::getpid().as_raw_nonzero().get() as u64;
     for (call, argument, operator, value) in [
-        // Memory never becomes a program.
+        // Memory never becomes executable.
         (libc::SYS_mmap, 2, SeccompCmpOp::MaskedEq(executable), 0),
         (libc::SYS_mprotect, 2, SeccompCmpOp::MaskedEq(executable), 0),
-        // Threads, and no processes. `clone3` cannot be looked into, and is not there.
+        // Threads are allowed, processes are not. `clone3` is refused, because a filter cannot
+        // inspect its arguments.
         (libc::SYS_clone, 0, SeccompCmpOp::MaskedEq(thread), thread),
-        // An abort of this process alone.
+        // The process may abort itself.
         (libc::SYS_tgkill, 0, SeccompCmpOp::Eq, own),
-        // Names of threads.
+        // Threads may set their name.
         (
             libc::SYS_prctl,
             0,
             SeccompCmpOp::Eq,
             libc::PR_SET_NAME as u64,
         ),
-        // Descriptors that do not block.
+        // Descriptors may be made non-blocking.
         (libc::SYS_ioctl, 1, SeccompCmpOp::Eq, libc::FIONBIO as u64),
         (libc::SYS_fcntl, 1, SeccompCmpOp::Eq, libc::F_GETFL as u64),
         (libc::SYS_fcntl, 1, SeccompCmpOp::Eq, libc::F_SETFL as u64),
@@ -182,8 +183,8 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What an attacker would want of the kernel, with arguments that do no harm where it
-    /// is not refused. The kernel asks the list before it looks at them.
+    /// System calls that an attacker would want, with arguments that are harmless if the call is
+    /// allowed. The filter runs before the kernel checks the arguments.
     const WANTED: [(i64, [i64; 3]); 34] = [
         (libc::SYS_socket, NETFILTER),
         (libc::SYS_socket, ROUTE),
@@ -206,7 +207,7 @@ mod tests {
         (libc::SYS_memfd_create, [0; 3]),
         (libc::SYS_bpf, [0; 3]),
         (libc::SYS_perf_event_open, [0; 3]),
-        // PTRACE_TRACEME, which anybody may ask for.
+        // PTRACE_TRACEME, which needs no privilege.
         (libc::SYS_ptrace, [0; 3]),
         (libc::SYS_process_vm_readv, [-1, 0, 0]),
         (libc::SYS_process_vm_writev, [-1, 0, 0]),
@@ -236,12 +237,12 @@ mod tests {
         ]
     }
 
-    /// Those of them that are not refused by the list.
+    /// Returns the calls that the filter does not refuse.
     #[expect(unsafe_code, reason = "most of these calls have no safe function")]
     fn left(wanted: &[(i64, [i64; 3])]) -> Vec<(i64, [i64; 3], Option<i32>)> {
         let tried = wanted.iter().map(|&(call, with)| {
-            // SAFETY: no argument is a pointer to anything, and none changes a
-            // descriptor or memory that is there.
+            // SAFETY: no argument is a pointer to anything, and none changes an existing
+            // descriptor or memory.
             let done = unsafe { libc::syscall(call, with[0], with[1], with[2], 0, 0, 0) };
             let error = (done < 0).then(|| io::Error::last_os_error().raw_os_error());
             (call, with, error.flatten())
@@ -253,7 +254,8 @@ mod tests {
     #[test]
     fn nothing_is_left_to_a_confined_thread() {
         let file = std::env::temp_dir().join("weirgate-confined");
-        // They are there for others. Who asks to be traced is, so nobody asks here.
+        // These calls work without the filter. PTRACE_TRACEME would make this process traced, so
+        // it is not tried here.
         let (traced, others): (Vec<_>, Vec<_>) = WANTED
             .into_iter()
             .partition(|(call, _)| *call == libc::SYS_ptrace);
@@ -274,7 +276,7 @@ mod tests {
                 let errors = results.map(|result| result.expect_err("refused"));
                 (left(&WANTED), errors.map(|error| error.raw_os_error()))
             };
-            // Threads still begin, and are confined too.
+            // Threads can still be started, and are confined too.
             let within = std::thread::scope(|scope| scope.spawn(tried).join());
             [tried(), within.expect("a thread")]
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reserves connection slots for authenticated clients. A new connection is unauthenticated: it
-//! ends soon unless one of its requests authenticates, and a newer unauthenticated one takes its
-//! slot if there are many. sshd's `MaxStartups` does the same for logins.
+//! Reserves connection slots for authenticated clients. A new connection is unauthenticated and
+//! ends soon, unless one of its requests authenticates. If there are many, a newer one takes its
+//! slot. sshd's `MaxStartups` does the same for logins.
 
 use crate::lock::lock;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,22 +12,22 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use weirgate_units::network;
 
-/// Connections at once that were let in.
+/// The largest number of authenticated connections.
 const ADMITTED: usize = 32;
-/// Of them those that follow each look: the others are for who asks once.
+/// How many of them may follow every look; the others are for single requests.
 pub(crate) const LIVE: usize = 24;
-/// Connections at once of which no request was let in yet.
+/// The largest number of unauthenticated connections.
 const STRANGERS: usize = 128;
-/// Of them those of one network, where no proxy stands before this service.
+/// How many of them may be from one network, unless the service is behind a proxy.
 const OF_NETWORK: usize = 16;
-/// A connection of which no request was let in ends after this time.
+/// The lifetime of an unauthenticated connection.
 const STRANGER: Duration = Duration::from_secs(10);
-/// A request waits for so long while all slots of [`ADMITTED`] are taken.
+/// How long a request waits while all slots of [`ADMITTED`] are in use.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// The slots of a service.
 pub(crate) struct ConnectionLimit {
-    /// Oldest first.
+    /// Unauthenticated connections, oldest first.
     strangers: Mutex<VecDeque<Stranger>>,
     admitted: Arc<Semaphore>,
     of_network: usize,
@@ -38,7 +38,7 @@ struct Stranger {
     evicted: Arc<Notify>,
 }
 
-/// A connection's slot; dropping it frees the slot.
+/// The slot of a connection; dropping it frees the slot.
 pub(crate) struct Slot {
     limit: Arc<ConnectionLimit>,
     evicted: Arc<Notify>,
@@ -46,8 +46,8 @@ pub(crate) struct Slot {
 }
 
 impl ConnectionLimit {
-    /// All slots are free. Behind a proxy all connections come from one network,
-    /// which may then have all slots.
+    /// Makes a limit with all slots free. Behind a proxy, all connections come from one network,
+    /// which may then use all slots.
     pub(crate) fn new(behind_proxy: bool) -> Self {
         Self {
             strangers: Mutex::default(),
@@ -56,9 +56,9 @@ impl ConnectionLimit {
         }
     }
 
-    /// A stranger's slot for a connection from `from`. Where its network has too many,
-    /// the oldest of them ends; where there are too many in all, the oldest of the
-    /// network that has most.
+    /// Returns an unauthenticated slot for a connection from `from`. If its network has too
+    /// many, its oldest connection ends. If there are too many in total, the oldest connection
+    /// of the largest network ends.
     pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Slot {
         let network = network(from);
         let evicted = Arc::new(Notify::new());
@@ -97,13 +97,13 @@ impl ConnectionLimit {
 }
 
 impl Slot {
-    /// Whether a request of this connection was let in.
+    /// Returns whether a request of this connection has authenticated.
     pub(crate) fn is_admitted(&self) -> bool {
         lock(&self.admitted).is_some()
     }
 
-    /// Gives the connection a slot of those that were let in. `false` where it got none
-    /// in time, or was evicted meanwhile.
+    /// Gives the connection an authenticated slot. Returns `false` if none became free in time,
+    /// or if the connection was evicted before.
     pub(crate) async fn admit(&self) -> bool {
         if self.is_admitted() {
             return true;
@@ -119,8 +119,8 @@ impl Slot {
         stayed
     }
 
-    /// Returns once the connection must end: its slot went to another, or nothing of
-    /// it was let in in time.
+    /// Returns once the connection must end: its slot was given to another, or it did not
+    /// authenticate in time.
     pub(crate) async fn ended(&self) {
         tokio::select! {
             () = self.evicted.notified() => {}
@@ -132,7 +132,7 @@ impl Slot {
         }
     }
 
-    /// Whether it was still among the strangers.
+    /// Removes the connection from the unauthenticated ones; returns whether it was among them.
     fn leave_strangers(&self) -> bool {
         let mut strangers = lock(&self.limit.strangers);
         let own = |one: &Stranger| Arc::ptr_eq(&one.evicted, &self.evicted);

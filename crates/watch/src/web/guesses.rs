@@ -6,22 +6,22 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use weirgate_units::network;
 
-/// Guesses of passwords at once from one network, and the time after which it has
-/// another.
+/// How many wrong passwords one network may try at once, and the time after which it may try one
+/// more.
 const TRIES: u32 = 10;
 const EACH: Duration = Duration::from_secs(10);
-/// Networks whose guesses are counted; the one that guessed longest ago makes room.
+/// How many networks are counted; the one whose last attempt is oldest is evicted.
 const NETWORKS: usize = 4_096;
 
-/// How often each network may still guess.
+/// The remaining attempts of each network.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
-    /// Guesses that are used up, as of a time.
+    /// The used attempts, as of a time.
     used: BTreeMap<IpAddr, (u32, Instant)>,
 }
 
 impl Tries {
-    /// Takes a guess; else after how many seconds there is one again.
+    /// Uses an attempt. If none is left, returns the seconds until the next one.
     pub(crate) fn take(&mut self, from: IpAddr, now: Instant) -> Result<(), u64> {
         let from = guesser(from);
         let (used, since) = self.left(from, now);
@@ -39,7 +39,7 @@ impl Tries {
         Ok(())
     }
 
-    /// Gives a guess back: it was right.
+    /// Returns an attempt after a correct password.
     pub(crate) fn give_back(&mut self, from: IpAddr) {
         let from = guesser(from);
         if let Some((used, _)) = self.used.get_mut(&from) {
@@ -63,8 +63,8 @@ impl Tries {
     }
 }
 
-/// Whom a guess is counted for. Who has an address of IPv6 has all of its network; one of
-/// IPv4 is often all that somebody has.
+/// Returns the address for which an attempt is counted. A client with an IPv6 address may use
+/// its whole network, but often has only one IPv4 address.
 fn guesser(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address @ IpAddr::V6(_) => network(address),
@@ -93,12 +93,12 @@ mod tests {
         assert_eq!(tries.take(one, at(10)), Err(11));
         tries.give_back(one);
         tries.take(one, at(10)).unwrap();
-        // After a long time all are there, and no more.
+        // After a long time all attempts are available, but not more.
         for _ in 0..TRIES {
             tries.take(one, at(100_000)).unwrap();
         }
         tries.take(one, at(100_000)).unwrap_err();
-        // Many addresses keep no memory.
+        // The memory is bounded regardless of the number of addresses.
         for number in 0..2 * NETWORKS as u32 {
             let address = std::net::Ipv4Addr::from(number);
             tries.take(address.into(), at(100_001)).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers requests with the page and the collector's data. No request changes anything.
+//! Answers requests with the page and the collector's data. Requests cannot change anything.
 
 use crate::circuits::query::CircuitsQuery;
 use crate::settings::Settings;
@@ -31,22 +31,22 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// A request's head has come by then.
+/// The timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// Who takes nothing of an answer for so long is left.
+/// A connection whose client accepts nothing for this long is closed.
 const STALLED: Duration = crate::channel::STALLED;
-/// A connection ends then; browsers open another.
+/// The longest lifetime of a connection; browsers open another.
 const LIFE: Duration = Duration::from_mins(30);
 
-/// What requests are answered with.
+/// The data and limits for answering requests.
 pub(crate) struct Site {
     behind_proxy: bool,
-    /// Users of this machine who may look where nobody must show who he is.
+    /// Local users who may see the data if there is no access list.
     users: Vec<u32>,
     pub(crate) auth: Arc<Auth>,
     sockets: Arc<Sockets>,
     collector: Arc<Collector>,
-    /// Slots of clients that get every look.
+    /// Permits for clients that follow every look.
     live: Arc<Semaphore>,
 }
 
@@ -67,12 +67,12 @@ impl Site {
         }
     }
 
-    /// Whether requests of a connection are looked at by its user.
+    /// Returns whether the local user of a connection decides about its requests.
     fn looks_at_users(&self) -> bool {
         !self.behind_proxy && !self.auth.asks()
     }
 
-    /// Whether a connection is of a user who may look.
+    /// Returns whether a connection belongs to a permitted user.
     async fn is_of_user(&self, ends: Ends) -> bool {
         let sockets = Arc::clone(&self.sockets);
         let found = tokio::task::spawn_blocking(move || sockets.owner(ends.remote, ends.own));
@@ -81,14 +81,14 @@ impl Site {
     }
 }
 
-/// The ends of a connection of IP.
+/// The two ends of a TCP connection.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     own: SocketAddr,
     remote: SocketAddr,
 }
 
-/// Takes connections at all of these sockets; ends when what is returned is dropped.
+/// Accepts connections on all of these sockets until the returned value is dropped.
 pub(crate) fn listen(sockets: Vec<OwnedFd>, site: &Arc<Site>) -> io::Result<JoinSet<()>> {
     let mut servers = JoinSet::new();
     let limit = Arc::new(ConnectionLimit::new(site.behind_proxy));
@@ -112,7 +112,7 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 impl Listener {
-    /// A connection, and its ends; a Unix socket's has none.
+    /// Accepts a connection, and returns its ends; a Unix socket has none.
     async fn accept(&self) -> io::Result<(Box<dyn Stream>, Option<Ends>)> {
         Ok(match self {
             Self::Tcp(listener) => {
@@ -125,7 +125,7 @@ impl Listener {
     }
 }
 
-/// Takes connections; all end when this is dropped.
+/// Accepts connections; all of them end when this is dropped.
 async fn accepting(listener: Listener, site: Arc<Site>, limit: Arc<ConnectionLimit>) {
     let mut connections = JoinSet::new();
     loop {
@@ -142,7 +142,7 @@ async fn accepting(listener: Listener, site: Arc<Site>, limit: Arc<ConnectionLim
                     }
                 });
             }
-            // Out of descriptors: those that are open end some time.
+            // No descriptors are left: wait until other connections end.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -155,7 +155,7 @@ async fn connection(
     site: Arc<Site>,
 ) {
     let stream: Box<dyn Stream> = Box::new(SlowClientTimeout::new(stream, STALLED));
-    // A Unix socket is this machine's own.
+    // A Unix socket is local and needs no TLS.
     let tls = site.auth.tls().filter(|_| ends.is_some());
     let stream: Box<dyn Stream> = match tls {
         None => stream,
@@ -181,21 +181,21 @@ async fn connection(
         .header_read_timeout(HEAD)
         .max_buf_size(32_768)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client does wrong is between it and hyper.
+    // Ignore protocol errors of the client.
     let _ = tokio::time::timeout(LIFE, work).await;
 }
 
-/// Who is at the other end of a connection.
+/// The client at the other end of a connection.
 struct Client {
     ends: Option<Ends>,
     slot: Arc<Slot>,
-    /// Whether it is of a user who may look; looked up once.
+    /// Whether its user is permitted; looked up once.
     may_look: OnceCell<bool>,
 }
 
 impl Client {
-    /// Whether a request is let in, as far as that depends on who connected: the folder
-    /// of a Unix socket says who may.
+    /// Returns whether a request is permitted as far as that depends on the connecting user. For
+    /// a Unix socket, the permissions of its folder decide.
     async fn may_look(&self, site: &Site) -> bool {
         let Some(ends) = self.ends.filter(|_| site.looks_at_users()) else {
             return true;
@@ -222,7 +222,7 @@ async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -
              others in with --user NAME, or by tokens with --access FILE\n",
         )
     } else if site.looks_at_users() && !asked_by_address(&request) {
-        // A page of somebody else's whose name was made to mean this machine.
+        // DNS rebinding: a page of another site whose name resolves to this machine.
         plain(
             StatusCode::MISDIRECTED_REQUEST,
             "ask by address or as localhost, or start with --behind-proxy\n",
@@ -265,7 +265,7 @@ async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -
         ("cross-origin-resource-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
     ];
-    // Browsers do not ask without TLS again, for a month.
+    // For a month, browsers use only TLS.
     let tls = ("strict-transport-security", "max-age=2592000");
     let tls = (from.is_some() && site.auth.tls().is_some()).then_some(tls);
     for (name, value) in others.into_iter().chain(tls) {
@@ -276,7 +276,7 @@ async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -
     answer
 }
 
-/// What somebody gets who is not let in.
+/// Returns the response for a refused request.
 fn kept_out(admission: Admission) -> Answer {
     let (status, text, name, value) = match admission {
         Admission::Later(seconds) => (
@@ -297,8 +297,8 @@ fn kept_out(admission: Admission) -> Answer {
     answer
 }
 
-/// Whether a request names this machine by address or as localhost; a Unix
-/// socket's may name anything, and HTTP/1.0 nothing.
+/// Returns whether the host of a request is an address or localhost. It is not checked on Unix
+/// sockets, and is absent in HTTP/1.0.
 fn asked_by_address(request: &Request<Incoming>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else {
         return true;
@@ -314,12 +314,12 @@ fn asked_by_address(request: &Request<Incoming>) -> bool {
     name.is_empty() || name == "localhost" || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Says what is wrong with a query.
+/// Checks a query; an error describes the problem.
 type Check = fn(&str) -> Result<(), String>;
 const OF_HISTORY: Check = |query| Query::parse(query).map(drop);
 const OF_CIRCUITS: Check = |query| CircuitsQuery::parse(query).map(drop);
 
-/// What the collector is asked for, the type of its answer, and the query that it takes.
+/// The requests to the collector: path, type of the answer, and check of the query.
 const ASKED: [(&str, &str, Option<Check>); 9] = [
     ("/api/now", JSON, None),
     ("/api/about", JSON, None),
@@ -336,8 +336,7 @@ const ASKED: [(&str, &str, Option<Check>); 9] = [
     ("/api/read.csv", "text/csv; charset=utf-8", Some(OF_HISTORY)),
 ];
 const JSON: &str = "application/json";
-/// Every look as it is taken, for as long as the client keeps up. One that does not gets
-/// fewer.
+/// Sends every look as it is taken. A client that is too slow gets fewer.
 const LOOKS: &str = "/api/live";
 
 async fn routed(request: &Request<Incoming>, site: &Arc<Site>) -> Answer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the local user behind a connection over loopback. The kernel lists the sockets of a
-//! namespace with their owners in `/proc/net/tcp` and `tcp6` (proc(5)); the client's socket is
-//! found there by both of its ends.
+//! Finds the local user of a connection over loopback. The kernel lists the sockets of a network
+//! namespace with their owners in `/proc/net/tcp` and `tcp6` (proc(5)). The client's socket is
+//! identified by its two ends.
 
 use crate::lock::lock;
 use std::fs::File;
@@ -10,26 +10,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Mutex;
 
-/// Room for lines, of which the longest has 176 bytes.
+/// The buffer for lines, the longest of which has 176 bytes.
 const ROOM: usize = 32_768;
 
-/// The lists, opened while files may be.
+/// The lists, which are opened before the process is confined.
 #[derive(Debug)]
 pub(crate) struct Sockets(Mutex<Vec<File>>);
 
 impl Sockets {
     pub(crate) fn open() -> io::Result<Self> {
         let mut files = vec![File::open("/proc/net/tcp")?];
-        // A kernel without IPv6 has no list of it.
+        // A kernel without IPv6 has no such file.
         files.extend(File::open("/proc/net/tcp6"));
         Ok(Self(Mutex::new(files)))
     }
 
-    /// The user whose socket has these ends; `None` where nobody's has. Takes longer the
-    /// more sockets there are: not for the thread that answers.
+    /// Returns the owner of the socket with these ends; `None` if there is none. The time grows
+    /// with the number of sockets, so do not call it on the thread that answers requests.
     pub(crate) fn owner(&self, own: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
         let ends = (canonical(own), canonical(remote));
-        // One at a time, so that asking often takes one core at most.
+        // Only one search at a time, so that frequent requests use at most one processor.
         for file in &*lock(&self.0) {
             if let Some(user) = find(file, ends)? {
                 return Ok(Some(user));
@@ -67,8 +67,8 @@ fn find(file: &File, ends: Ends) -> io::Result<Option<u32>> {
     }
 }
 
-/// The owner of a line's socket, if its ends are these. A socket that its program has
-/// closed is listed as root's, without an inode: it is nobody's.
+/// Returns the owner of the socket in a line, if its ends match. A socket that its program has
+/// closed is listed with root as its owner and without an inode; it has no owner.
 fn owner(line: &str, ends: Ends) -> Option<u32> {
     let mut words = line.split_ascii_whitespace().skip(1);
     let own = end(words.next()?)?;
@@ -81,7 +81,7 @@ fn owner(line: &str, ends: Ends) -> Option<u32> {
     (inode != 0).then_some(user)
 }
 
-/// `ADDRESS:PORT` in hexadecimal, the address in words of this machine's byte order.
+/// Parses `ADDRESS:PORT` in hexadecimal; the words of the address are in host byte order.
 fn end(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| {
@@ -112,7 +112,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (served, remote) = listener.accept().unwrap();
         let sockets = Sockets::open().unwrap();
-        // Others' sockets fill more than the room.
+        // Other sockets take more than one buffer.
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let others: Vec<_> = (0..300)
             .map(|_| (connect(), listener.accept().unwrap()))
@@ -121,7 +121,7 @@ mod tests {
         let found = sockets.owner(remote, own).unwrap();
         assert_eq!(sockets.owner(remote, remote).unwrap(), None);
         drop(others);
-        // Nobody's, and not root's, once its program has closed it.
+        // A socket that its program has closed does not belong to root.
         drop(client);
         assert_eq!(sockets.owner(remote, own).unwrap(), None);
         found

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The web process: accepts connections, authenticates users, and answers with the collector's
-//! data. Input from strangers is read here, in a process without privileges.
+//! data. It handles untrusted input without privileges.
 
 pub(crate) mod access;
 mod answer;
@@ -30,9 +30,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::runtime::Builder;
 
-/// Answers requests until the collector at the other end of `channel` is gone. Gives up
-/// all rights before, for this thread and those that it begins, and never gets them
-/// back.
+/// Answers requests until the other end of `channel` is closed. It first drops all privileges,
+/// permanently and for all its threads.
 pub fn web(channel: OwnedFd) -> io::Result<()> {
     let sockets = Sockets::open()?;
     let runtime = Builder::new_current_thread()
@@ -42,14 +41,14 @@ pub fn web(channel: OwnedFd) -> io::Result<()> {
     confine::confine()
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be confined: {error}")))?;
     match runtime.block_on(serve(channel, sockets)) {
-        // The collector is gone, which is the end of this.
+        // The collector has exited, so this process does too.
         Err(error) if ENDED.contains(&error.kind()) => Ok(()),
         Ok(never) => match never {},
         Err(error) => Err(error),
     }
 }
 
-/// What is found where the other end of a channel or stream is closed.
+/// The errors that mean that the other end of a channel or stream is closed.
 const ENDED: [io::ErrorKind; 3] = [
     io::ErrorKind::BrokenPipe,
     io::ErrorKind::ConnectionReset,
@@ -76,7 +75,7 @@ async fn serve(channel: OwnedFd, sockets: Sockets) -> io::Result<Infallible> {
     }
 }
 
-/// The certificate and the list, which the collector has read before.
+/// Parses the certificate and the access list, which the collector has validated.
 fn credentials(settings: &Settings) -> io::Result<(Option<Arc<ServerConfig>>, Option<Access>)> {
     let tls = settings.tls.as_ref();
     let tls = tls.map(|(chain, key)| tls::server(chain, key)).transpose();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page's files, which are part of the program, packed by LZMA (`build.rs`).
+//! The files of the page, which are part of the program, compressed by LZMA (`build.rs`).
 
 use lzma_rust2::LzmaReader;
 use std::io::{self, Read as _};
@@ -7,13 +7,13 @@ use std::io::{self, Read as _};
 /// A file of the page.
 pub(crate) struct File {
     pub(crate) path: &'static str,
-    /// Its type, as HTTP has it.
+    /// Its media type.
     pub(crate) kind: &'static str,
     packed: &'static [u8],
 }
 
 impl File {
-    /// What is in it.
+    /// Returns its contents.
     pub(crate) fn content(&self) -> Vec<u8> {
         self.unpacked().expect("what this library packed itself")
     }
@@ -25,7 +25,7 @@ impl File {
     }
 }
 
-/// `file!("/watch.js", "watch.js", "text/javascript")`: at this path, `web/watch.js`.
+/// `file!("/watch.js", "watch.js", "text/javascript")` serves `web/watch.js` at this path.
 macro_rules! file {
     ($path:literal, $name:literal, $kind:literal) => {
         File {

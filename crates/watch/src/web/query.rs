@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A request to the history: the part of its URL after `?`.
+//! Queries of the history: the part of the URL after `?`.
 
 use weirgate_history::MAX_NAME;
 
-/// Series of one answer.
+/// The largest number of series in an answer.
 const SERIES: usize = 64;
-/// Bytes of a query.
+/// The longest query in bytes.
 pub(crate) const LONGEST_QUERY: usize = 16_384;
 
-/// A request to the history; times in milliseconds of Unix time.
+/// A query of the history. Times are in milliseconds of Unix time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// From when.
+    /// The start.
     pub from: i64,
-    /// Until when, not before that.
+    /// The end, which is not before the start.
     pub to: i64,
-    /// The length of steps in milliseconds; 0 gives values as recorded.
+    /// The length of a step in milliseconds; 0 returns values as recorded.
     pub step: i64,
-    /// Of these series.
+    /// The names of the series.
     pub series: Vec<String>,
 }
 
 impl Query {
-    /// Reads `from`, `to` and `step` in milliseconds, and `series`, as often as
-    /// wanted. The error says what is wrong.
+    /// Parses `from`, `to` and `step` in milliseconds, and any number of `series`. An error
+    /// describes the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST_QUERY {
             return Err(format!("the query has more than {LONGEST_QUERY} bytes"));
@@ -45,7 +45,7 @@ impl Query {
                 "step" => query.step = number()?,
                 "series" => {
                     let series = decoded(name, value, MAX_NAME)?;
-                    // An answer has each series once.
+                    // An answer contains each series once.
                     if !query.series.contains(&series) {
                         query.series.push(series);
                     }
@@ -63,7 +63,7 @@ impl Query {
     }
 }
 
-/// Percent-encoding undone, of a value that has at most so many bytes then.
+/// Decodes percent-encoding; the decoded value may have at most `longest` bytes.
 pub(crate) fn decoded(name: &str, text: &str, longest: usize) -> Result<String, String> {
     let wrong = || format!("`{name}` is not percent-encoded UTF-8");
     let mut bytes = Vec::with_capacity(text.len());

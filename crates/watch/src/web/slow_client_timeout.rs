@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ends a connection whose client stops reading, so that it cannot keep a slot
-//! from others.
+//! Ends a connection whose client stops reading, so that it does not occupy a slot.
 
 use std::io;
 use std::pin::Pin;
@@ -9,16 +8,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails once its client has taken nothing for too long.
+/// A stream that fails once its client has not read for too long.
 pub(crate) struct SlowClientTimeout<S> {
     stream: S,
     patience: Duration,
-    /// Runs out `patience` after the first write that was not taken.
+    /// Expires `patience` after the first write that blocked.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> SlowClientTimeout<S> {
-    /// Fails writes once none was taken for `patience`.
+    /// Makes writes fail once they have blocked for `patience`.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self {
             stream,
@@ -27,7 +26,7 @@ impl<S> SlowClientTimeout<S> {
         }
     }
 
-    /// The result of a write, or a timeout.
+    /// Returns the result of a write, or a timeout.
     fn timed<T>(
         &mut self,
         found: Poll<io::Result<T>>,
@@ -94,7 +93,7 @@ mod tests {
         runtime.block_on(async {
             let (near, mut far) = tokio::io::duplex(100);
             let mut near = SlowClientTimeout::new(near, Duration::from_millis(50));
-            // One who reads late, but within the time.
+            // A client that reads late, but in time.
             for _ in 0..3 {
                 near.write_all(&[1; 100]).await.expect("room");
                 let mut bytes = [0; 100];

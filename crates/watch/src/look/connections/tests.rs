@@ -117,9 +117,9 @@ fn a_flood_of_ports_adds_no_series() {
     }
 }
 
-/// 2,000 connections stay, more than can be sorted before they are due again,
-/// while 10 others come and go at each reading at the head of the table: each
-/// of them gets its class, and gets it anew.
+/// 2,000 connections stay, more than can be classified before they are due again. 10 others come
+/// and go with each reading at the head of the table. Each of the former is classified, and
+/// classified again later.
 #[test]
 fn no_connection_waits_for_ever_for_its_class() {
     let stay: Vec<Connection> = (0..2_000_u16)
@@ -153,7 +153,7 @@ fn no_connection_waits_for_ever_for_its_class() {
             found.classes.get(&key).copied().unwrap_or(0)
         };
         let unsorted = found.objects[0].number(Number::ConnectionsUnsorted);
-        // Nothing goes missing silently.
+        // All connections are accounted for.
         assert_eq!(of("early") + of("late") + unsorted.unwrap(), 2_010);
         (of("early"), of("late"), unsorted.unwrap())
     };
@@ -165,7 +165,7 @@ fn no_connection_waits_for_ever_for_its_class() {
     assert!(rounds[99].0 <= 10, "{:?}", rounds[99]);
 }
 
-/// A flood of connections to ports of all kinds takes no memory for each.
+/// The memory does not grow with a flood of connections to many ports.
 #[test]
 fn a_flood_is_counted_and_not_kept() {
     let mut flood = ConnectionTable::default();

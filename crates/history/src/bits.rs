@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as bits and as bytes.
+//! Encodes numbers as bits and as bytes.
 
-/// Writes bits, the first into the highest bit of the first byte.
+/// Writes bits, starting with the highest bit of the first byte.
 #[derive(Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
@@ -10,7 +10,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// The lowest `width` bits of `value`, at most 32.
+    /// Writes the lowest `width` bits of `value`, at most 32.
     pub(crate) fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width <= 32);
         self.held = (self.held << width) | (value & ((1 << width) - 1));
@@ -28,7 +28,7 @@ impl Writer {
         self.put(value, width.min(32));
     }
 
-    /// So many ones and a zero.
+    /// Writes this many ones and a zero.
     pub(crate) fn unary(&mut self, ones: u32) {
         for _ in 0..ones / 32 {
             self.put(u64::MAX, 32);
@@ -36,7 +36,7 @@ impl Writer {
         self.put(u64::MAX << 1, ones % 32 + 1);
     }
 
-    /// A number from 1 on by Elias's gamma code.
+    /// Writes a number from 1 on in the Elias gamma code.
     pub(crate) fn gamma(&mut self, value: u64) {
         let bits = value.ilog2();
         self.unary(bits);
@@ -52,7 +52,7 @@ impl Writer {
     }
 }
 
-/// Reads what [`Writer`] wrote.
+/// Reads the output of [`Writer`].
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// At most 32 bits; `None` behind the end.
+    /// Reads at most 32 bits; returns `None` beyond the end.
     pub(crate) fn get(&mut self, width: u32) -> Option<u64> {
         if width == 0 {
             return Some(0);
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Some((high << 32) | self.get(width.min(32))?)
     }
 
-    /// The ones before the next zero; `None` for more than `most`.
+    /// Counts the ones before the next zero; returns `None` for more than `most`.
     pub(crate) fn unary(&mut self, most: u32) -> Option<u32> {
         let mut ones = 0;
         loop {
@@ -131,17 +131,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Signed numbers as unsigned ones, small ones small.
+/// Maps signed numbers to unsigned ones so that small absolute values stay small.
 pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The inverse.
+/// Inverts [`zigzag`].
 pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Appends a number in seven bits a byte.
+/// Appends a number with seven bits in each byte.
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -150,13 +150,13 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Appends bytes and before them how many.
+/// Appends the number of bytes, followed by the bytes.
 pub(crate) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(into, bytes.len() as u64);
     into.extend_from_slice(bytes);
 }
 
-/// Bytes that are read from the front.
+/// Reads bytes from the front.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -182,7 +182,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// A number that counts or measures something held in memory.
+    /// Reads a count or a length of at most `most`.
     pub(crate) fn length(&mut self, most: usize) -> Option<usize> {
         let value = usize::try_from(self.varint()?).ok()?;
         (value <= most).then_some(value)
@@ -204,13 +204,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// A number of so many bytes at an offset, lowest byte first.
+/// Reads four bytes at an offset in little-endian order.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_le_bytes(four))
 }
 
-/// The same for eight bytes.
+/// Reads eight bytes at an offset in little-endian order.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     let eight = bytes.get(at..at + 8)?.try_into().ok()?;
     Some(u64::from_le_bytes(eight))

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A chunk: many rows, column by column, in one write.
+//! A chunk: many rows, stored by column, in one write.
 //!
-//! Its header tells which rows these are without reading them; two checksums
-//! tell whether header and body are whole.
+//! Its header identifies its rows; two checksums tell whether header and body are intact.
 
 use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
 use crate::{Event, Kind, MAX_EVENTS, MAX_NAME, MAX_SERIES, MAX_TEXT, column};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes of a chunk's header.
+/// The size of a chunk's header in bytes.
 pub(crate) const HEADER: usize = 56;
 const MAGIC: u32 = 0x3163_6777;
-/// Rows that one chunk may have.
+/// The largest number of rows in a chunk.
 pub(crate) const MAX_ROWS: usize = 1 << 16;
 
-/// What a chunk's header says.
+/// The header of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The index in [`crate::STEPS`].
     pub(crate) tier: u32,
-    /// Its number in its ring; later ones are larger.
+    /// The number in its ring; later chunks have larger numbers.
     pub(crate) number: u64,
-    /// The last chunk of the ring before that went into it.
+    /// The last chunk of the finer ring that was condensed into it.
     pub(crate) source: u64,
-    /// When its first row's interval begins, in milliseconds of Unix time.
+    /// The start of its first row's interval, in milliseconds of Unix time.
     pub(crate) first: i64,
     /// The time of its last row.
     pub(crate) last: i64,
-    /// Its bytes, with the header.
+    /// Its size in bytes, including the header.
     pub(crate) length: u32,
 }
 
 impl Head {
-    /// The chunk of this head and body, as it is written.
+    /// Returns the bytes of a chunk with this header and body.
     pub(crate) fn bytes(&self, body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + body.len());
         bytes.extend(MAGIC.to_le_bytes());
@@ -51,7 +50,7 @@ impl Head {
         bytes
     }
 
-    /// The header at the front of these bytes, if it is whole, and the checksum
+    /// Parses the header at the front of these bytes, if it is intact; also returns the checksum
     /// of the body.
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, u32)> {
         if u32_at(bytes, 0)? != MAGIC {
@@ -73,7 +72,7 @@ impl Head {
     }
 }
 
-/// Writes a body.
+/// Writes the body of a chunk.
 pub(crate) struct Builder {
     front: Vec<u8>,
     names: Vec<u8>,
@@ -83,7 +82,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Rows by their times and the milliseconds that each covers.
+    /// Starts a body for rows with these times and durations in milliseconds.
     pub(crate) fn new(times: &[i64], intervals: &[i64], events: &[Event]) -> Self {
         let mut front = Vec::new();
         put_varint(&mut front, times.len() as u64);
@@ -102,8 +101,8 @@ impl Builder {
         }
     }
 
-    /// A series and its columns. Names that follow one another in order are
-    /// short: what they share with the one before is not written again.
+    /// Adds a series and its columns. Names are stored without the prefix that they share with
+    /// the previous name.
     pub(crate) fn series<'a>(
         &mut self,
         name: &str,
@@ -165,18 +164,18 @@ pub(crate) fn get_event(bytes: &mut Bytes<'_>) -> Option<Event> {
     })
 }
 
-/// A body that is read; columns are expanded when they are asked for.
+/// A parsed body; columns are decompressed on demand.
 pub(crate) struct Chunk {
     pub(crate) times: Vec<i64>,
     pub(crate) intervals: Vec<i64>,
     pub(crate) events: Vec<Event>,
-    /// Name, kind and the range of its columns, in the order of the chunk.
+    /// Name, kind and range of columns of each series, in the order of the chunk.
     series: Vec<(String, Kind, usize, usize)>,
     columns: Vec<u8>,
 }
 
 impl Chunk {
-    /// `None` where the bytes are no body.
+    /// Parses a body; returns `None` if it is malformed.
     pub(crate) fn read(body: &[u8]) -> Option<Self> {
         let mut bytes = Bytes(body);
         let rows = bytes.length(MAX_ROWS)?;
@@ -213,12 +212,12 @@ impl Chunk {
         })
     }
 
-    /// Names and kinds.
+    /// Iterates over names and kinds.
     pub(crate) fn series(&self) -> impl Iterator<Item = (&str, Kind)> {
         self.series.iter().map(|(name, kind, ..)| (&**name, *kind))
     }
 
-    /// Which of its series has this name: they are in order.
+    /// Finds a series by name in the sorted list.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, Kind)> {
         let index = self
             .series
@@ -227,14 +226,14 @@ impl Chunk {
         Some((index, self.series[index].1))
     }
 
-    /// So many columns of a series.
+    /// Decompresses the `N` columns of a series.
     pub(crate) fn columns<const N: usize>(&self, index: usize) -> Option<[Vec<i64>; N]> {
         let (_, _, start, end) = self.series.get(index)?;
         columns(self.columns.get(*start..*end)?, self.times.len())
     }
 
-    /// The same without its columns, which begin so far from the storage's start;
-    /// `names` has those of all series so far, so that each is kept once.
+    /// Returns the chunk without its columns; `end` is where the chunk ends in the storage.
+    /// `names` contains the names of all series so far, so that each is kept in memory once.
     pub(crate) fn outline(self, end: u64, names: &mut BTreeSet<Arc<str>>) -> Outline {
         let mut known = |name: String| {
             if let Some(name) = names.get(&*name) {
@@ -258,7 +257,7 @@ impl Chunk {
     }
 }
 
-/// So many columns of a series, of so many rows.
+/// Decompresses `N` columns with this many rows.
 pub(crate) fn columns<const N: usize>(bytes: &[u8], rows: usize) -> Option<[Vec<i64>; N]> {
     let mut bytes = Bytes(bytes);
     let mut columns = [const { Vec::new() }; N];
@@ -269,13 +268,13 @@ pub(crate) fn columns<const N: usize>(bytes: &[u8], rows: usize) -> Option<[Vec<
     Some(columns)
 }
 
-/// A chunk whose columns are read from the storage one by one: of many chunks at
-/// once, the columns are what takes memory.
+/// A chunk whose columns are read from the storage one by one, because the columns of many
+/// chunks would take much memory.
 pub(crate) struct Outline {
     pub(crate) times: Vec<i64>,
     pub(crate) intervals: Vec<i64>,
     pub(crate) events: Vec<Event>,
-    /// Name, kind, where its columns are and their bytes, in order of names.
+    /// Name, kind, offset and size of the columns of each series, sorted by name.
     pub(crate) series: Vec<(Arc<str>, Kind, u64, usize)>,
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One series' numbers, compressed without loss: Golomb-Rice codes whose
-//! parameter follows the numbers, as in ITU-T T.87 (JPEG-LS) A.5, with runs of
-//! zeros as its A.7 has them. Of two predictions, the least value and the value
-//! before, the shorter is kept. Where somebody sends and pauses by turns, zeros
-//! stand apart, as runs, so that none costs what its neighbours do.
+//! Compresses the values of one series without loss. It uses Golomb-Rice codes whose parameter
+//! adapts to the numbers, as in ITU-T T.87 (JPEG-LS) A.5, with runs of zeros as in its A.7. Of
+//! two predictions, the minimum and the previous value, it uses the one with the shorter result.
+//! If a series alternates between activity and pauses, zeros are stored separately as runs, so
+//! that they cost little.
 
 use crate::bits::{Bytes, Reader, Writer, put_varint, unzigzag, zigzag};
 
-/// Stands for a value that is not known.
+/// Marks an unknown value.
 pub(crate) const ABSENT: i64 = i64::MIN;
 
 const NOTHING: u8 = 0;
@@ -16,15 +16,15 @@ const ABOVE: u8 = 2;
 const CHANGES: u8 = 3;
 const WITH_GAPS: u8 = 4;
 const WITH_ZEROS: u8 = 8;
-/// Zeros that stand apart are tried where they are one number of so many.
+/// Zeros are stored separately if at least one number in this many is zero.
 const SOME_ZEROS: usize = 16;
 
-/// As many ones as this, and a number is written out behind its width.
+/// After this many ones, a number is written with its width and all its bits.
 const LONGEST: u32 = 16;
-/// Below this mean (in sixteenths), zeros come in runs.
+/// Below this mean (in sixteenths), zeros are coded as runs.
 const QUIET: u64 = 5;
 
-/// Follows the mean of the numbers, in sixteenths.
+/// The moving mean of the numbers, in sixteenths.
 struct Mean(u64);
 
 impl Mean {
@@ -40,7 +40,7 @@ impl Mean {
         self.0 < QUIET
     }
 
-    /// The number of low bits that are written as they are.
+    /// Returns the number of low bits that are written uncoded.
     fn low(&self) -> u32 {
         let mean = self.0 * 11 / 256;
         64 - mean.leading_zeros()
@@ -116,7 +116,7 @@ fn read(bits: &mut Reader<'_>, count: usize) -> Option<Vec<u64>> {
     Some(values)
 }
 
-/// Compresses; how many there are is to be known when they are read.
+/// Compresses values; the reader must know their number.
 pub(crate) fn encode(values: &[i64]) -> Vec<u8> {
     let present: Vec<i64> = values.iter().copied().filter(|v| *v != ABSENT).collect();
     let Some((first, least)) = present.first().zip(present.iter().min()) else {
@@ -143,7 +143,7 @@ pub(crate) fn encode(values: &[i64]) -> Vec<u8> {
     }
 }
 
-/// What is left out of the numbers, and where: runs by turns.
+/// The values that are omitted, as alternating run lengths.
 #[derive(Default)]
 struct Runs {
     flags: u8,
@@ -172,7 +172,7 @@ impl Runs {
     }
 }
 
-/// The shorter of both predictions; one number alone where all are the same.
+/// Returns the shorter encoding of both predictions, or a single number if all are equal.
 fn shorter(numbers: &[i64], least: i64, runs: &Runs) -> Vec<u8> {
     let first = numbers.first().copied().unwrap_or_default();
     let coded = |mode: u8, base: i64, numbers: &mut dyn Iterator<Item = u64>| {
@@ -202,7 +202,7 @@ fn shorter(numbers: &[i64], least: i64, runs: &Runs) -> Vec<u8> {
     }
 }
 
-/// Runs by turns, of what is there and what is left out.
+/// Reads alternating run lengths of values that are present and omitted.
 fn get_runs(bits: &mut Reader<'_>, count: usize) -> Option<Vec<bool>> {
     let mut there = true;
     let mut known = Vec::with_capacity(count);
@@ -217,7 +217,7 @@ fn get_runs(bits: &mut Reader<'_>, count: usize) -> Option<Vec<bool>> {
     Some(known)
 }
 
-/// The numbers again; `None` where the bytes are none of [`encode`]'s.
+/// Decompresses values; returns `None` if [`encode`] cannot have written the bytes.
 pub(crate) fn decode(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     let mut bytes = Bytes(bytes);
     let head = bytes.byte()?;
@@ -254,7 +254,7 @@ pub(crate) fn decode(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
         }
         _ => return None,
     };
-    // The other way round: zeros were left out of what was there.
+    // In reverse order, because zeros were removed from the known values.
     for (known, value) in left_out.into_iter().rev() {
         let mut present = numbers.into_iter();
         let mut next = |there: bool| if there { present.next() } else { Some(value) };
@@ -302,7 +302,7 @@ mod tests {
         assert!(encode(&one).len() <= 20, "{}", encode(&one).len());
     }
 
-    /// Who sends and pauses by turns costs what he sends, not what he might have.
+    /// Pauses of a series add almost nothing to its size.
     #[test]
     fn pauses_cost_next_to_nothing() {
         let mut state = 7_u64;
@@ -317,14 +317,14 @@ mod tests {
             .collect();
         let encoded = encode(&values);
         assert_eq!(decode(&encoded, 900), Some(values));
-        // 300 numbers of sixteen bits, and fifty pauses of a byte or two.
+        // 300 numbers of sixteen bits, and fifty pauses of one or two bytes.
         let bits = encoded.len() * 8;
         assert!(bits < 300 * 17 + 50 * 16, "{bits}");
     }
 
     #[test]
     fn random_numbers_cost_little_more_than_their_bits() {
-        // Between 0 and 65,535: sixteen bits each carry all there is.
+        // Values from 0 to 65,535 need sixteen bits each.
         let mut state = 1_u64;
         let values: Vec<i64> = (0..900)
             .map(|_| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`History`]: rows go in, are made safe, and move from ring to ring.
+//! [`History`] accepts rows, makes them durable, and moves them from ring to ring.
 
 use crate::chunk::Head;
 use crate::column::ABSENT;
@@ -10,46 +10,47 @@ use crate::ring::{Ring, Slot};
 use crate::{Event, HistoryError, Kind, MAX_TEXT, Storage, thin};
 use std::collections::BTreeSet;
 
-/// Rows of a chunk: a quarter of an hour, with a row a second.
+/// The rows of a chunk: a quarter of an hour, with one row a second.
 const ROWS: usize = 900;
 
-/// How a history is.
+/// The state of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Bytes that the file may grow to.
+    /// The largest size of the file in bytes.
     pub size: u64,
-    /// Of each of [`STEPS`], the times that it reaches from and to, in
-    /// milliseconds of Unix time; the first without what is in memory alone.
+    /// For each of [`STEPS`], the first and the last time in milliseconds of Unix time. The
+    /// first step excludes rows that are only in memory.
     pub spans: Vec<Option<(i64, i64)>>,
-    /// Rows that are in no chunk yet.
+    /// The number of rows that are in no chunk yet.
     pub waiting: usize,
-    /// Series that rows now have.
+    /// The number of series in the current rows.
     pub series: usize,
-    /// Values that were left out since this was opened, because there were too
-    /// many series, a name was too long, or a series changed its kind.
+    /// The number of values that were omitted since the history was opened: there were too many
+    /// series, a name was too long, or a series changed its kind.
     pub refused: u64,
-    /// Rows and events that were lost, at least: since this was opened, because the storage
-    /// took nothing for too long, or there were too many at once; and when it was opened,
-    /// because they stood behind a damaged record of the journal.
+    /// The number of rows and events that were lost, at least. Since opening, they are lost if
+    /// the storage fails for too long, or if there are too many at once. At opening, those after
+    /// a damaged record of the journal are lost.
     pub lost: u64,
 }
 
-/// Series over time in one storage.
+/// The history of many series in one storage.
 pub struct History<S> {
     pub(crate) storage: S,
     pub(crate) layout: Layout,
     pub(crate) rings: Vec<Ring>,
     pub(crate) live: Live,
     journal: Journal,
-    /// The journal lacks rows: it takes no more until a chunk is written.
+    /// Whether rows are missing in the journal. It then accepts none until the next chunk is
+    /// written.
     closed: bool,
     refused: u64,
     lost: u64,
 }
 
 impl<S: Storage> History<S> {
-    /// Opens what is there, or makes an empty history of at most `size` bytes.
-    /// One that is there keeps its size.
+    /// Opens an existing history, or makes an empty one of at most `size` bytes. An existing one
+    /// keeps its size.
     pub fn open(mut storage: S, size: u64) -> Result<Self, HistoryError> {
         let layout = if let Some(layout) = Layout::read(&storage)? {
             layout
@@ -61,16 +62,16 @@ impl<S: Storage> History<S> {
         Self::with(storage, layout)
     }
 
-    /// Opens what is there to be read only: [`History::append`] and
-    /// [`History::commit`] are not to be called.
+    /// Opens an existing history for reading. [`History::append`] and [`History::commit`] must
+    /// not be called.
     pub fn open_reading(storage: S) -> Result<Self, HistoryError> {
         let layout = Layout::read(&storage)?.ok_or(HistoryError::Empty)?;
         Self::with(storage, layout)
     }
 
-    /// What there is now, to be read through another handle of the same storage
-    /// while this one goes on: of these series, or of all where none is named.
-    /// What is written over meanwhile is left out of what is read.
+    /// Returns a copy of the index for reading through another handle of the same storage, while
+    /// this one continues. It contains the named series, or all of them if none is named. Data
+    /// that are overwritten in the meantime are omitted from readings.
     pub fn reading<R: Storage>(&self, storage: R, names: &[&str]) -> History<R> {
         let live = if names.is_empty() {
             self.live.clone()
@@ -121,14 +122,15 @@ impl<S: Storage> History<S> {
             rings,
             live,
             journal,
-            // What is lost stands where it would go on: it begins anew with the next chunk.
+            // The lost records are where the journal would continue, so it restarts with the
+            // next chunk.
             closed: lost > 0,
             refused: 0,
             lost,
         })
     }
 
-    /// How it is.
+    /// Returns the state of the history.
     pub fn status(&self) -> Status {
         let span = |ring: &Ring| {
             let first = ring.slots.iter().map(|slot| slot.head.first).min()?;
@@ -145,37 +147,36 @@ impl<S: Storage> History<S> {
         }
     }
 
-    /// The bytes that rows have which are kept in one of [`STEPS`], by its index
-    /// there, and how many that ring may have.
+    /// Returns how many bytes the rows in one of [`STEPS`] use, and the capacity of that ring.
     pub fn bytes_of(&self, step: usize) -> Option<(u64, u64)> {
         let slots = self.rings.get(step)?.slots.iter();
         let length = slots.map(|slot| u64::from(slot.head.length)).sum();
         Some((length, self.layout.rings.get(step)?.size))
     }
 
-    /// The storage, as it is.
+    /// Returns the storage.
     pub fn storage(&self) -> &S {
         &self.storage
     }
 
-    /// The storage, to be set up differently; its bytes are not to be changed.
+    /// Returns the storage, to change its settings; its bytes must not be changed.
     pub fn storage_mut(&mut self) -> &mut S {
         &mut self.storage
     }
 
-    /// The storage again.
+    /// Consumes the history and returns the storage.
     pub fn into_storage(self) -> S {
         self.storage
     }
 
-    /// Takes a row: what series were in the `interval` milliseconds up to `time`,
-    /// in milliseconds of Unix time. It is in memory until the next
-    /// [`History::commit`]. A series that is not named is not known for the row;
-    /// of a name that comes twice, the first value counts.
+    /// Adds a row: the values of series in the `interval` milliseconds before `time`, in
+    /// milliseconds of Unix time. It is only in memory until the next [`History::commit`].
+    /// Series that are not named are unknown for this row; if a name occurs twice, the first
+    /// value counts.
     ///
-    /// A time that is not later than the row's before, after the clock was set
-    /// back, begins a new chunk; where times come twice, later rows hide earlier
-    /// ones. The error is that chunk's; the row was lost then.
+    /// If the time is not later than that of the previous row, because the clock was set back, a
+    /// new chunk starts. If times occur twice, later rows hide earlier ones. An error means that
+    /// the previous chunk could not be written; the row is then lost.
     pub fn append<'a>(
         &mut self,
         time: i64,
@@ -224,7 +225,7 @@ impl<S: Storage> History<S> {
         Ok(())
     }
 
-    /// Takes an event; longer words are cut.
+    /// Adds an event; long texts are truncated.
     pub fn event(&mut self, mut event: Event) {
         for text in [&mut event.kind, &mut event.text] {
             let cut = (0..=MAX_TEXT.min(text.len())).rev();
@@ -239,8 +240,8 @@ impl<S: Storage> History<S> {
         }
     }
 
-    /// Makes safe what was taken. After an error nothing is lost yet: it is
-    /// tried again by the next call, until some half an hour of rows waits.
+    /// Makes the accepted data durable. After an error nothing is lost yet: the next call tries
+    /// again, until some half an hour of rows is waiting.
     pub fn commit(&mut self) -> Result<(), HistoryError> {
         let written = if self.closed {
             Ok(())
@@ -254,13 +255,13 @@ impl<S: Storage> History<S> {
         written
     }
 
-    /// Lets the journal take no more: what it has is what a crash leaves.
+    /// Stops the journal: its present contents are what survives a crash.
     fn close(&mut self) {
         self.closed = true;
         self.journal.stop();
     }
 
-    /// Makes a chunk of what is in memory.
+    /// Writes a chunk of the rows in memory.
     fn seal(&mut self) -> Result<(), HistoryError> {
         let Some((first, last)) = self.live.span() else {
             return Ok(());
@@ -291,7 +292,7 @@ impl<S: Storage> History<S> {
         self.condense()
     }
 
-    /// Makes the chunks of steps that are due.
+    /// Writes the chunks of steps that are due.
     fn condense(&mut self) -> Result<(), HistoryError> {
         for (tier, most) in SOURCES.into_iter().enumerate().skip(1) {
             loop {
@@ -301,8 +302,8 @@ impl<S: Storage> History<S> {
                     .filter(|slot| slot.head.number > done)
                     .copied()
                     .collect();
-                // With rows far apart, a ring is full of few chunks: they go on
-                // before they are written over.
+                // If rows are far apart, few chunks fill a ring; condense them before they are
+                // overwritten.
                 if due.len() < most && !self.rings[tier - 1].pressed(&due) {
                     break;
                 }

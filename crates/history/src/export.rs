@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Readings as text for other programs.
+//! Formats readings for other programs.
 
 use crate::{Event, Kind, Reading};
 use std::fmt;
 
-/// RFC 4180: a line for every point. Times are milliseconds of Unix time.
+/// Returns a CSV file (RFC 4180) with a line for each point. Times are in milliseconds of Unix
+/// time.
 pub fn csv(readings: &[Reading]) -> String {
     let mut text = String::new();
-    // A string takes anything.
+    // Writing to a string cannot fail.
     let _ = write_csv(&mut text, readings);
     text
 }
 
-/// The same, piece by piece; the error is that of who takes them.
+/// Writes the CSV file piece by piece; an error is that of the writer.
 pub fn write_csv(out: &mut impl fmt::Write, readings: &[Reading]) -> fmt::Result {
     out.write_str("series,start_ms,end_ms,mean,least,most,counted,known\r\n")?;
     for reading in readings {
@@ -34,16 +35,16 @@ pub fn write_csv(out: &mut impl fmt::Write, readings: &[Reading]) -> fmt::Result
     Ok(())
 }
 
-/// One JSON object (RFC 8259): `series`, by name its `kind` and its `points`,
-/// each `[start_ms, end_ms, mean, least, most, counted, known]`; and `events`.
+/// Returns a JSON object (RFC 8259). Its `series` maps names to `kind` and `points`, each of
+/// which is `[start_ms, end_ms, mean, least, most, counted, known]`. It also has `events`.
 pub fn json(readings: &[Reading], events: &[Event]) -> String {
     let mut text = String::new();
-    // A string takes anything.
+    // Writing to a string cannot fail.
     let _ = write_json(&mut text, readings, events);
     text
 }
 
-/// The same, piece by piece; the error is that of who takes them.
+/// Writes the JSON object piece by piece; an error is that of the writer.
 pub fn write_json(
     out: &mut impl fmt::Write,
     readings: &[Reading],
@@ -89,7 +90,7 @@ pub fn write_json(
     out.write_str("]}")
 }
 
-/// A number with at most three digits behind the point, never `NaN` or `inf`.
+/// Rounds a number to three decimal places; `NaN` and infinities become 0.
 fn short(value: f64) -> f64 {
     let rounded = (value * 1000.0).round() / 1000.0;
     if rounded.is_finite() { rounded } else { 0.0 }

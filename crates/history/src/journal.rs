@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The journal: what is not yet in a chunk, appended record by record.
+//! The journal: data that are not in a chunk yet, appended record by record.
 //!
-//! Its two halves take turns: that of a chunk stays until the chunk is safe. A
-//! record names its chunk and its index among the records, so that what is left
-//! of an earlier use of the half does not count.
+//! Two halves of the file are used in turn: the records of a chunk stay until the chunk is
+//! safely written. A record names its chunk and its index, so that remains of an earlier use of
+//! the half are ignored.
 
 use crate::bits::{Bytes, put_bytes, put_varint, u32_at, u64_at, zigzag};
 use crate::chunk::{get_event, kind_byte, kind_of, put_event};
@@ -14,38 +14,38 @@ use crate::ring::fill;
 use crate::{Event, HistoryError, Kind, MAX_NAME, Storage, mend};
 
 const MAGIC: u32 = 0x316a_6777;
-/// A record's first bytes: magic, length, chunk, index, checksum; and where they are.
+/// The header of a record: magic, length, chunk, index, checksum; and their offsets.
 pub(crate) const HEADER: usize = 24;
 pub(crate) const LENGTH: usize = 4;
 const CHUNK: usize = 8;
 const INDEX: usize = 16;
 pub(crate) const CHECK: usize = 20;
-/// What looks like a record and is none is tried so often: each may be as long as the half.
+/// How many apparent records are checked, each of which may claim to be as long as the half.
 const MOST_TRIED: u32 = 64;
 const SERIES: u8 = 1;
 const EVENT: u8 = 2;
 const ROW: u8 = 3;
-/// Rows that a journal may have: more than ever wait (`ROWS`, engine.rs), and
-/// few enough for memory where a file says that it has all series there may be.
+/// The largest number of rows in a journal: more than ever wait (`ROWS`, engine.rs), and few
+/// enough for memory if a file claims to have the maximum number of series.
 const MAX_ROWS: usize = 2048;
 const SAME: u64 = 0;
 const UNKNOWN: u64 = 1;
 
-/// Where the next record goes, and what it will say.
+/// The position of the next record, and its contents.
 #[derive(Default)]
 pub(crate) struct Journal {
     region: Option<Region>,
-    /// The chunk that this becomes.
+    /// The number of the chunk that will contain these data.
     pub(crate) number: u64,
     at: u64,
     index: u32,
     pending: Vec<u8>,
-    /// Time and interval of the row before.
+    /// The time and interval of the previous row.
     before: (i64, i64),
 }
 
 impl Journal {
-    /// The journal of a chunk, from its beginning.
+    /// Starts the journal of a chunk.
     pub(crate) fn begin(halves: [Region; 2], number: u64) -> Self {
         Self {
             region: Some(halves[usize::from(number % 2 == 1)]),
@@ -64,7 +64,7 @@ impl Journal {
         put_event(&mut self.pending, event);
     }
 
-    /// A row of changes from the values before; `None` is not known.
+    /// Adds a row of changes from the previous values; `None` means unknown.
     pub(crate) fn row(
         &mut self,
         time: i64,
@@ -91,8 +91,8 @@ impl Journal {
                     flush(bytes, run);
                     run = (SAME, 0);
                     let number = zigzag(change);
-                    // The two largest numbers would pass the end: they are
-                    // written in full behind the largest token.
+                    // The increment would overflow for the two largest numbers, so they are
+                    // written after the largest token.
                     put_varint(bytes, number.saturating_add(1));
                     if number >= u64::MAX - 1 {
                         put_varint(bytes, number);
@@ -109,13 +109,13 @@ impl Journal {
         flush(bytes, run);
     }
 
-    /// Whether what is pending has room, with as much again.
+    /// Returns whether the pending record fits, with as much again to spare.
     pub(crate) fn has_room(&self) -> bool {
         let size = self.region.map_or(0, |region| region.size);
         self.at + (HEADER + 2 * self.pending.len()) as u64 <= size
     }
 
-    /// Forgets what is pending.
+    /// Discards the pending record.
     pub(crate) fn stop(&mut self) {
         self.pending = Vec::new();
     }
@@ -124,7 +124,7 @@ impl Journal {
         !self.pending.is_empty()
     }
 
-    /// Writes what is pending and waits until it is safe.
+    /// Writes the pending record and waits until it is on stable storage.
     pub(crate) fn commit(&mut self, storage: &mut impl Storage) -> Result<(), HistoryError> {
         let Some(region) = self.region.filter(|_| self.is_pending()) else {
             return Ok(());
@@ -148,9 +148,9 @@ impl Journal {
         Ok(())
     }
 
-    /// What a half holds of a chunk later than `after`, the journal to go on with, and how
-    /// many rows and events stand behind a damaged record: each says what changed since the
-    /// one before it.
+    /// Reads the data of chunks later than `after` from a half. Also returns the journal to
+    /// continue, and how many rows and events follow a damaged record. Those are lost, because
+    /// each record contains changes from the previous one.
     pub(crate) fn recover(
         storage: &impl Storage,
         halves: [Region; 2],
@@ -166,7 +166,7 @@ impl Journal {
         bytes.truncate(read);
         let mut live = Live::default();
         let mut journal = Self::default();
-        // Of records that say what changed, one that is missing hides all behind it.
+        // Records contain changes, so a missing one makes all later ones unreadable.
         loop {
             let rest = &bytes[journal.at as usize..];
             let mended;
@@ -212,20 +212,20 @@ impl Journal {
     }
 }
 
-/// What a half has.
+/// The contents of a half.
 pub(crate) struct Found {
     pub(crate) journal: Journal,
     pub(crate) live: Live,
-    /// Rows and events that cannot be read, at least.
+    /// The number of rows and events that cannot be read, at least.
     pub(crate) lost: u64,
 }
 
-/// The chunk of the whole records behind a damaged one of this index, and how many rows and
-/// events are lost with them, at least: one for each record.
+/// Returns the chunk of the intact records after a damaged one with this index. Also returns how
+/// many rows and events are lost with them, at least: one for each record.
 fn behind(bytes: &[u8], index: u32, is_own: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
     let magic = MAGIC.to_le_bytes();
     let mut tried = 0;
-    // The last says how many there were.
+    // The index of the last record tells how many there were.
     for at in (0..bytes.len().saturating_sub(HEADER)).rev() {
         let rest = &bytes[at..];
         if !rest.starts_with(&magic) {
@@ -253,7 +253,7 @@ pub(crate) fn check(head: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The record at the front of these bytes, if it is whole and the one expected.
+/// Returns the record at the front of these bytes, if it is intact and the expected one.
 pub(crate) fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
     if u32_at(bytes, 0)? != MAGIC || u32_at(bytes, INDEX)? != index {
         return None;
@@ -265,7 +265,7 @@ pub(crate) fn record(bytes: &[u8], index: u32) -> Option<(u64, &[u8])> {
     sound.then_some((u64_at(bytes, CHUNK)?, payload))
 }
 
-/// Does again what a record says.
+/// Applies the contents of a record.
 fn replay(payload: &[u8], before: &mut (i64, i64), live: &mut Live) -> Option<()> {
     let mut bytes = Bytes(payload);
     while let Some(tag) = bytes.byte() {
@@ -318,7 +318,7 @@ fn replay_row(bytes: &mut Bytes<'_>, live: &mut Live) -> Option<()> {
     Some(())
 }
 
-/// The change from one value to the next, as [`Journal::row`] takes it.
+/// Returns the change between two values in the form of [`Journal::row`].
 pub(crate) fn change(value: i64, latest: i64) -> Option<i64> {
     (value != ABSENT).then(|| value.wrapping_sub(latest))
 }

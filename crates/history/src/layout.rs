@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where things lie in the file, and the header that says so.
+//! The layout of the file, and its header.
 //!
-//! Two equal headers, so that no single write can spoil both; then the halves
-//! of the journal, then the rings, the finest last, so that a file grows to its
-//! full size only where the finest ring is filled.
+//! There are two equal headers, so that no single write can damage both. Then follow the halves
+//! of the journal and the rings. The finest ring is last, so that a file grows to its full size
+//! only once that ring is full.
 
 use crate::bits::{u32_at, u64_at};
 use crate::{HistoryError, Storage};
 
-/// The steps that old rows are condensed into, in milliseconds; 0 stands for
-/// rows as they came.
+/// The durations of steps into which old rows are condensed, in milliseconds; 0 stands for rows
+/// as recorded.
 pub const STEPS: [i64; 4] = [0, 60_000, 600_000, 7_200_000];
 
-/// Chunks of the ring before that one chunk is made of: with rows of a second,
-/// chunks of four hours, 40 hours and 20 days.
+/// How many chunks of the finer ring are condensed into one. With a row a second, chunks cover
+/// four hours, 40 hours and 20 days.
 pub(crate) const SOURCES: [usize; 4] = [0, 16, 10, 12];
 
-/// Bytes that a history has at least.
+/// The smallest size of a history in bytes.
 pub const LEAST: u64 = 1 << 20;
 const MOST: u64 = 1 << 40;
 
-/// Chunks begin at multiples of this.
+/// The alignment of chunks.
 pub(crate) const UNIT: u64 = 512;
 const MAGIC: &[u8; 16] = b"weirgate history";
 const FORMAT: u32 = 1;
@@ -35,7 +35,7 @@ pub(crate) struct Region {
     pub(crate) size: u64,
 }
 
-/// All parts of the file.
+/// The parts of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) size: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a file of at most this size.
+    /// Returns the layout of a file of at most this size.
     pub(crate) fn of(size: u64) -> Result<Self, HistoryError> {
         if !(LEAST..=MOST).contains(&size) {
             return Err(HistoryError::Small(size));
@@ -79,7 +79,7 @@ impl Layout {
         bytes
     }
 
-    /// Makes an empty history.
+    /// Writes an empty history.
     pub(crate) fn create(&self, storage: &mut impl Storage) -> Result<(), HistoryError> {
         let header = self.header();
         storage.write(0, &header)?;
@@ -88,8 +88,8 @@ impl Layout {
         Ok(())
     }
 
-    /// The layout of a file that is there; `None` where there is none yet, or a
-    /// crash cut short its first write.
+    /// Reads the layout of an existing file; `None` if it is empty, or a crash interrupted its
+    /// first write.
     pub(crate) fn read(storage: &impl Storage) -> Result<Option<Self>, HistoryError> {
         let mut found = None;
         let mut begun = true;
@@ -112,7 +112,7 @@ impl Layout {
     }
 }
 
-/// The size in a sound header, or its format where that is another.
+/// Returns the size in an intact header, or its format if that is unknown.
 fn check(bytes: &[u8; HEADER]) -> Option<Result<u64, u32>> {
     let sound = u32_at(bytes, 32)? == crc32fast::hash(&bytes[..32]);
     if !sound || !bytes.starts_with(MAGIC) {

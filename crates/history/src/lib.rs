@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Series of numbers over time in one file of bounded size, which opens after
-//! any crash.
+//! The history of many series in one file of bounded size, which can be opened after any crash.
 //!
 //! Start at [`History`]. It takes rows: what many series were at one time. Rows
 //! are stored with their exact times. As they get old, they are condensed into
@@ -81,64 +80,64 @@ pub use query::{Point, Reading};
 
 use std::io;
 
-/// Series that one chunk may have; what comes beyond them is left out and
-/// counted ([`Status::refused`]).
+/// The largest number of series in a chunk. Further ones are omitted and counted
+/// ([`Status::refused`]).
 pub const MAX_SERIES: usize = 8192;
-/// Bytes that a series' name may have.
+/// The longest name of a series in bytes.
 pub const MAX_NAME: usize = 256;
-/// Events that one chunk may have.
+/// The largest number of events in a chunk.
 pub const MAX_EVENTS: usize = 4096;
-/// Bytes that an event's text may have; longer ones are cut.
+/// The longest text of an event in bytes; longer ones are truncated.
 pub const MAX_TEXT: usize = 512;
 
-/// What a series' values are.
+/// The kind of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// How much was counted during the row's interval.
+    /// The increment during the row's interval.
     Counter,
-    /// What was so during the row's interval.
+    /// The value during the row's interval.
     Gauge,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
-    /// When, in milliseconds of Unix time.
+    /// The time in milliseconds of Unix time.
     pub time: i64,
-    /// What sort of event, such as `apply`.
+    /// The kind of event, such as `apply`.
     pub kind: String,
-    /// What happened, in words.
+    /// A description.
     pub text: String,
 }
 
-/// Where the bytes are: a file, or what a test makes of one.
+/// The storage of a history: a file, or memory in tests.
 pub trait Storage {
-    /// Reads what is there, as much as fits; fewer bytes at the end.
+    /// Reads as many bytes as fit; fewer at the end of the storage.
     fn read(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
-    /// Writes all of it; beyond the end, the storage grows.
+    /// Writes all bytes; the storage grows if necessary.
     fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Returns when all that was written outlives a power cut.
+    /// Returns once all written data would survive a power failure.
     fn sync(&mut self) -> io::Result<()>;
-    /// How many bytes there are.
+    /// Returns the size in bytes.
     fn size(&self) -> io::Result<u64>;
 }
 
-/// Why a history cannot be used.
+/// The reason why a history cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// The file is something else, and is left alone.
+    /// The file is not a history, and is not changed.
     #[error("this is not a history of weirgate's; name another file, or move this one away")]
     Foreign,
-    /// The file has a format of another version.
+    /// The file has the format of another version.
     #[error("this history has format {0}, of another version of weirgate; this one knows format 1")]
     Version(u32),
-    /// The size asked for is too small to be of use.
+    /// The requested size is too small.
     #[error("a history of {0} bytes is too small; give it at least {LEAST}")]
     Small(u64),
-    /// There is no history in it yet.
+    /// The storage does not contain a history yet.
     #[error("there is no history here yet")]
     Empty,
-    /// It could not be read or written.
+    /// Reading or writing failed.
     #[error("{0}")]
     Storage(#[from] io::Error),
 }

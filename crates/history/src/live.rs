@@ -8,25 +8,25 @@ use crate::{Event, Kind, MAX_EVENTS, MAX_NAME, MAX_SERIES};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Rows whose values are kept as they came; what is older is compressed, so that
-/// a quarter of an hour of thousands of series takes next to nothing.
+/// The number of recent rows that are not compressed. Older ones are, so that a quarter of an
+/// hour of thousands of series takes little memory.
 const BLOCK: usize = 60;
 
-/// One series' values since the chunk began.
+/// The values of one series since the chunk started.
 #[derive(Clone)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Blocks of [`BLOCK`] values, one behind the other, each behind its length.
+    /// Compressed blocks of [`BLOCK`] values, each preceded by its length.
     blocks: Vec<u8>,
-    /// Those since; fewer than the rows are where the last are not known.
+    /// The values since the last block; they may end before the last row if the rest is unknown.
     values: Vec<i64>,
-    /// The last value that is known, which the journal writes changes from.
+    /// The last known value, to which changes in the journal refer.
     pub(crate) latest: i64,
 }
 
 impl Column {
-    /// Its value at each of so many rows.
+    /// Returns its value in each of the rows.
     pub(crate) fn all(&self, rows: usize) -> Vec<i64> {
         let mut all = Vec::with_capacity(rows);
         let mut blocks = Bytes(&self.blocks);
@@ -40,7 +40,7 @@ impl Column {
         all
     }
 
-    /// Compresses the values of a block of rows.
+    /// Compresses a block of values.
     fn seal(&mut self) {
         self.values.resize(BLOCK, ABSENT);
         put_bytes(&mut self.blocks, &column::encode(&self.values));
@@ -56,12 +56,12 @@ pub(crate) struct Live {
     pub(crate) columns: Vec<Column>,
     pub(crate) events: Vec<Event>,
     indices: BTreeMap<String, usize>,
-    /// Rows whose values are in blocks.
+    /// The number of rows whose values are in blocks.
     sealed: usize,
 }
 
 impl Live {
-    /// The index of a series, which is made if there is room.
+    /// Returns the index of a series, which is added if there is room.
     pub(crate) fn index_of(&mut self, name: &str, kind: Kind) -> Option<usize> {
         if let Some(index) = self.indices.get(name) {
             return (self.columns[*index].kind == kind).then_some(*index);
@@ -89,7 +89,7 @@ impl Live {
         self.indices.get(name).map(|index| &self.columns[*index])
     }
 
-    /// A copy with these series alone.
+    /// Returns a copy with only these series.
     pub(crate) fn only(&self, names: &[&str]) -> Self {
         let columns = names.iter().filter_map(|name| self.find(name));
         let mut some = Self {
@@ -100,7 +100,7 @@ impl Live {
             ..Self::default()
         };
         for column in columns {
-            // A name that stands twice keeps its first index.
+            // A name that occurs twice keeps its first index.
             if let Entry::Vacant(slot) = some.indices.entry(column.name.clone()) {
                 slot.insert(some.columns.len());
                 some.columns.push(column.clone());
@@ -109,7 +109,7 @@ impl Live {
         some
     }
 
-    /// Begins a row.
+    /// Starts a row.
     pub(crate) fn row(&mut self, time: i64, interval: i64) {
         if self.times.len() == self.sealed + BLOCK {
             self.columns.iter_mut().for_each(Column::seal);
@@ -119,7 +119,7 @@ impl Live {
         self.intervals.push(interval);
     }
 
-    /// A value of the row that was begun last.
+    /// Sets a value of the current row.
     pub(crate) fn set(&mut self, index: usize, value: i64) {
         let before = self.times.len() - 1 - self.sealed;
         let column = &mut self.columns[index];
@@ -128,7 +128,7 @@ impl Live {
         column.latest = value;
     }
 
-    /// Whether there is room for the event.
+    /// Adds an event; returns whether there was room.
     pub(crate) fn event(&mut self, event: Event) -> bool {
         let room = self.events.len() < MAX_EVENTS;
         if room {
@@ -137,7 +137,7 @@ impl Live {
         room
     }
 
-    /// When it begins and ends; the time of events where there are no rows.
+    /// Returns the start and end of the rows; without rows, those of the events.
     pub(crate) fn span(&self) -> Option<(i64, i64)> {
         let rows = self.times.first().zip(self.intervals.first());
         let first = rows.map(|(time, interval)| time - interval);
@@ -146,7 +146,7 @@ impl Live {
         Some((first, last.unwrap_or(first)))
     }
 
-    /// Forgets the oldest rows.
+    /// Removes the oldest rows.
     pub(crate) fn forget(&mut self, rows: usize) {
         let all = self.times.len();
         let rows = rows.min(all);
@@ -165,7 +165,7 @@ impl Live {
         }
     }
 
-    /// The body of a chunk with all of it.
+    /// Returns the body of a chunk with all rows.
     pub(crate) fn body(&self) -> Vec<u8> {
         let mut builder = Builder::new(&self.times, &self.intervals, &self.events);
         for (name, index) in &self.indices {
@@ -185,8 +185,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is known of a row comes back, of series that begin late or
-        /// pause, and after the oldest rows were forgotten.
+        /// All known values are returned, for series that start late or pause, and after the
+        /// oldest rows were removed.
         #[test]
         fn rows_are_what_they_were(
             rows in proptest::collection::vec(proptest::collection::vec(proptest::option::weighted(0.8, any::<i64>()), 3), 1..300),
@@ -221,7 +221,7 @@ mod tests {
                     }
                 }
             }
-            // And goes on.
+            // It can continue after that.
             live.row(1000, 1);
             if !live.columns.is_empty() {
                 live.set(0, 5);

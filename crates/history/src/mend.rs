@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A record of the journal with one wrong bit, put right by its checksum.
+//! Repairs a record of the journal with one wrong bit, by its checksum.
 //!
-//! Each wrong bit changes a CRC-32 in a way of its own, so the difference of two
-//! checksums says which it was. The last record is never put right: it may be one that a
-//! loss of power cut short, which was not promised to anybody.
+//! Each wrong bit changes a CRC-32 in a unique way, so the difference of two checksums
+//! identifies the bit. The last record is never repaired: a power failure may have truncated it,
+//! and it was not committed then.
 
 use crate::bits::u32_at;
 use crate::journal::{CHECK, HEADER, LENGTH, check, record};
@@ -11,8 +11,8 @@ use crate::journal::{CHECK, HEADER, LENGTH, check, record};
 /// The polynomial of CRC-32, reflected.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// The record at the front of these bytes with a wrong bit put right, if that is what is
-/// wrong and the next one is whole.
+/// Returns the record at the front of these bytes with one bit repaired, if that makes it valid
+/// and the next record is intact.
 pub(crate) fn mended(bytes: &[u8], index: u32) -> Option<Vec<u8>> {
     let stored = u32_at(bytes, LENGTH)?;
     let lengths = (0..32).map(|bit| stored ^ (1 << bit));
@@ -22,7 +22,7 @@ pub(crate) fn mended(bytes: &[u8], index: u32) -> Option<Vec<u8>> {
         let (number, _) = record(behind, index + 1)?;
         let mut own = own.to_vec();
         own[LENGTH..LENGTH + 4].copy_from_slice(&length.to_le_bytes());
-        // Where the length was wrong, all else is right.
+        // If the length was wrong, everything else is right.
         if length == stored {
             put_right(&mut own)?;
         }
@@ -31,11 +31,11 @@ pub(crate) fn mended(bytes: &[u8], index: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// Turns the wrong bit of a record.
+/// Inverts the wrong bit of a record.
 fn put_right(own: &mut [u8]) -> Option<()> {
     let difference = u32_at(own, CHECK)? ^ check(&own[..CHECK], &own[HEADER..]);
     if difference.is_power_of_two() {
-        // The checksum's own.
+        // The wrong bit is in the checksum itself.
         let right = u32_at(own, CHECK)? ^ difference;
         own[CHECK..HEADER].copy_from_slice(&right.to_le_bytes());
         return Some(());
@@ -47,13 +47,13 @@ fn put_right(own: &mut [u8]) -> Option<()> {
             own[at] ^= 1 << bit;
             return Some(());
         }
-        // One byte further from the end.
+        // Advance by one byte away from the end.
         wrong = wrong.map(|wrong| (wrong >> 8) ^ reduced(wrong & 0xff));
     }
     None
 }
 
-/// What a byte leaves in the checksum.
+/// Returns the contribution of a byte to the checksum.
 fn reduced(byte: u32) -> u32 {
     (0..8).fold(byte, |left, _| (left >> 1) ^ (POLYNOMIAL * (left & 1)))
 }

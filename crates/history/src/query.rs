@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads series and events over a span of time.
 //!
-//! The ring of the step that was asked for is read as far as it goes; what has
-//! not come there yet is read from the finer ones, and what is older from the
-//! coarser ones.
+//! The ring with the requested step is read as far as it goes. Data that are not condensed that
+//! far yet are read from finer rings, and older data from coarser ones.
 
 use crate::chunk::{Chunk, Head};
 use crate::layout::STEPS;
@@ -11,50 +10,50 @@ use crate::thin::{self, Cell};
 use crate::{Event, History, HistoryError, Kind, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Points that one reading has at most: two days of seconds. A longer one is
-/// read in longer steps.
+/// The largest number of points of a series in a reading: one per second for two days. For a
+/// longer reading, the steps are lengthened.
 const MAX_POINTS: i64 = 172_800;
 
-/// What a series was in a span of time.
+/// The values of a series in one interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// When the span begins, in milliseconds of Unix time.
+    /// The start of the interval in milliseconds of Unix time.
     pub start: i64,
-    /// When it ends.
+    /// The end of the interval.
     pub end: i64,
-    /// The mean of what is known of it; of a counter, by the second.
+    /// The mean over the known part; for a counter, per second.
     pub mean: f64,
-    /// The least value.
+    /// The smallest value.
     pub least: i64,
-    /// The greatest.
+    /// The largest value.
     pub most: i64,
-    /// How much a counter counted in what is known of the span; 0 for a gauge.
+    /// The increment of a counter in the known part; 0 for a gauge.
     pub counted: i64,
-    /// The part of the span that is known.
+    /// The known fraction of the interval.
     pub known: f64,
 }
 
-/// One series over time.
+/// The values of one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What its values are; `None` where nothing is known of it.
+    /// The kind; `None` if there are no data.
     pub kind: Option<Kind>,
-    /// In order of time, without those of which nothing is known.
+    /// The points in chronological order; those without data are omitted.
     pub points: Vec<Point>,
 }
 
-/// Collects cells of one series.
+/// Collects the cells of one series.
 struct Gathered {
     kind: Option<Kind>,
     cells: BTreeMap<i64, (i64, Cell)>,
-    /// The step that the last cells were of, with its begin and end: most cells are
-    /// of the same one as those before.
+    /// The step of the last cells, with its start and end. Most cells belong to the same step as
+    /// the previous one.
     last: Option<(i64, i64, Cell)>,
 }
 
-/// Something to read: a chunk, or what is in memory.
+/// A source of data: a chunk, or the rows in memory.
 #[derive(Clone, Copy)]
 struct Span {
     tier: usize,
@@ -65,9 +64,9 @@ struct Span {
 }
 
 impl<S: Storage> History<S> {
-    /// Reads series by name, from and to a time in milliseconds of Unix time, in
-    /// steps of so many milliseconds; 0 is as they came. What is known only in
-    /// longer steps has those.
+    /// Reads series by name, between two times in milliseconds of Unix time, in steps of this
+    /// many milliseconds; 0 means as recorded. Data that are only known in longer steps have
+    /// those.
     pub fn read(
         &self,
         names: &[&str],
@@ -78,7 +77,7 @@ impl<S: Storage> History<S> {
         Ok(self.read_with_events(names, from, to, step)?.0)
     }
 
-    /// The same, and what happened meanwhile, as [`History::events`] tells it.
+    /// Reads series, and the events in the same time, as [`History::events`] does.
     pub fn read_with_events(
         &self,
         names: &[&str],
@@ -108,7 +107,7 @@ impl<S: Storage> History<S> {
         self.visit(from, to, step, |chunk, span| {
             events.extend(self.happened(chunk, happened));
             let width = STEPS[span.tier];
-            // Of most chunks nothing is hidden.
+            // Most chunks have no hidden rows.
             let hidden_here: Vec<(i64, i64)> = hidden
                 .iter()
                 .filter(|(first, last)| {
@@ -158,11 +157,10 @@ impl<S: Storage> History<S> {
         Ok((readings.collect(), events.into_iter().collect()))
     }
 
-    /// The names and kinds of series of which anything is known in a span of
-    /// time.
+    /// Returns the names and kinds of series with data in an interval.
     pub fn series(&self, from: i64, to: i64) -> Result<BTreeMap<String, Kind>, HistoryError> {
         let mut names = BTreeMap::new();
-        // Names are the same in all rings; long spans need not be read finely.
+        // All rings have the same names, so a coarse one suffices for a long interval.
         let step = self.coarse(from, to);
         self.visit(from, to, step, |chunk, _| {
             if let Some(chunk) = chunk {
@@ -175,7 +173,7 @@ impl<S: Storage> History<S> {
         Ok(names)
     }
 
-    /// What happened in a span of time, in order of time.
+    /// Returns the events in an interval, in chronological order.
     pub fn events(&self, from: i64, to: i64) -> Result<Vec<Event>, HistoryError> {
         let mut events = BTreeSet::new();
         let step = self.coarse(from, to);
@@ -185,7 +183,7 @@ impl<S: Storage> History<S> {
         Ok(events.into_iter().collect())
     }
 
-    /// Events of a chunk, or of what is in memory, from and to a time.
+    /// Returns the events of a chunk, or of the rows in memory, between two times.
     fn happened<'a>(
         &'a self,
         chunk: Option<&'a Chunk>,
@@ -196,13 +194,13 @@ impl<S: Storage> History<S> {
         found.iter().filter(within).cloned()
     }
 
-    /// A step that reads little where it is enough to see each chunk.
+    /// Returns a step for which little is read, but every chunk is visited.
     fn coarse(&self, from: i64, to: i64) -> i64 {
         let (first, last) = self.span().unwrap_or((from, from));
         to.min(last).saturating_sub(from.max(first)) / 100
     }
 
-    /// The time of the first and of the last row that there is.
+    /// Returns the times of the first and the last row.
     pub fn span(&self) -> Option<(i64, i64)> {
         let slots = self.rings.iter().flat_map(|ring| &ring.slots);
         let chunks = slots.map(|slot| (slot.head.first, slot.head.last));
@@ -217,8 +215,8 @@ impl<S: Storage> History<S> {
         Some((column.kind, cells))
     }
 
-    /// Shows every source that is needed for a span, later ones first; `None` is
-    /// what is in memory.
+    /// Visits every source that is needed for an interval, later ones first; `None` is the rows
+    /// in memory.
     fn visit(
         &self,
         from: i64,
@@ -237,17 +235,17 @@ impl<S: Storage> History<S> {
             };
             see(None, span);
         }
-        // A time before which only coarser rings know anything.
+        // The time before which only coarser rings have data.
         let mut oldest = i64::MAX;
         for (tier, width) in STEPS.into_iter().enumerate() {
             let ring = &self.rings[tier];
-            // What the next coarser ring has is read there.
+            // Data that the next coarser ring contains are read there.
             let done = if tier < base {
                 self.rings[tier + 1].source()
             } else {
                 0
             };
-            // And what that one has no more, where this one reaches back further.
+            // Data that the coarser ring has lost, but this one still has, are read here.
             let older = if tier < base {
                 let slots = self.rings[tier + 1].slots.iter();
                 slots.map(|slot| slot.head.first).min()
@@ -284,9 +282,8 @@ impl<S: Storage> History<S> {
     }
 }
 
-/// The times that rows are of, one piece after the other: a source hides what others
-/// have of these, but not of the time that it leaped over when the clock was set
-/// forward.
+/// Returns the intervals covered by rows, merged where adjacent. A source hides the data of
+/// others in these intervals, but not in a gap that setting the clock forward has left.
 fn runs((times, intervals): (&Vec<i64>, &Vec<i64>), span: Span) -> Vec<(i64, i64)> {
     let width = STEPS[span.tier];
     let mut runs: Vec<(i64, i64)> = Vec::new();
@@ -297,7 +294,7 @@ fn runs((times, intervals): (&Vec<i64>, &Vec<i64>), span: Span) -> Vec<(i64, i64
         };
         let (start, end) = (start.max(span.first), end.min(span.last));
         match runs.last_mut() {
-            // One look that was missed leaves nothing to others.
+            // A single missed look does not count as a gap.
             Some((_, last)) if start <= last.saturating_add(slack) => *last = end.max(*last),
             _ => runs.push((start, end)),
         }
@@ -306,7 +303,7 @@ fn runs((times, intervals): (&Vec<i64>, &Vec<i64>), span: Span) -> Vec<(i64, i64
 }
 
 impl Gathered {
-    /// Adds a cell to its step, or as it came.
+    /// Adds a cell to its step, or as recorded.
     fn add(&mut self, start: i64, end: i64, step: i64, cell: Cell) {
         let (start, end) = if step > end.saturating_sub(start) {
             let start = thin::start(end, step, true);
@@ -325,7 +322,7 @@ impl Gathered {
         self.last = Some((start, end, cell));
     }
 
-    /// Puts away what was collected of one step.
+    /// Stores what was collected for one step.
     fn put(&mut self) {
         let Some((start, end, cell)) = self.last.take() else {
             return;

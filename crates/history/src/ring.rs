@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A ring of chunks: what is in it, and where the next goes.
+//! A ring of chunks: its contents, and the position of the next chunk.
 
 use crate::chunk::{Chunk, HEADER, Head, Outline};
 use crate::layout::{Region, UNIT};
@@ -9,11 +9,11 @@ use std::io;
 use std::sync::Arc;
 use weirgate_units::Arrange as _;
 
-/// Where a chunk is in the file.
+/// The location of a chunk in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub(crate) head: Head,
-    /// From the ring's start.
+    /// The offset from the start of the ring.
     at: u64,
 }
 
@@ -32,9 +32,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Looks for chunks. Only the newest may have been cut short: the ones
-    /// before were safe when it was begun. Its body is read here, those of others
-    /// when they are used.
+    /// Finds the chunks. Only the newest may be truncated: the earlier ones were durable before
+    /// it was started. Only its body is read here; those of the others are read on demand.
     pub(crate) fn open(
         storage: &impl Storage,
         tier: u32,
@@ -69,7 +68,7 @@ impl Ring {
         head.tier == self.tier && at + u64::from(head.length) <= self.region.size
     }
 
-    /// Whether a chunk need not be doubted, or is whole.
+    /// Returns whether a chunk is intact; only the newest needs a check.
     fn whole(&self, storage: &impl Storage, head: Head, at: u64) -> Result<bool, HistoryError> {
         let newest = self.slots.iter().map(|slot| slot.head.number).max();
         if newest.is_some_and(|newest| newest > head.number) {
@@ -78,29 +77,29 @@ impl Ring {
         Ok(self.load(storage, &Slot { head, at })?.is_some())
     }
 
-    /// The newest chunk's number; 0 for none.
+    /// Returns the number of the newest chunk; 0 if there is none.
     pub(crate) fn newest(&self) -> u64 {
         self.slots.last().map_or(0, |slot| slot.head.number)
     }
 
-    /// The chunk of the ring before that was the last to go into one here.
+    /// Returns the last chunk of the finer ring that was condensed into one here.
     pub(crate) fn source(&self) -> u64 {
         self.slots.last().map_or(0, |slot| slot.head.source)
     }
 
-    /// Whether these chunks take so much of the ring that the next one may be
-    /// written over the first of them.
+    /// Returns whether these chunks use so much of the ring that the next one could overwrite
+    /// the first of them.
     pub(crate) fn pressed(&self, slots: &[Slot]) -> bool {
         let size = |slot: &Slot| slot.end() - slot.at;
         slots.iter().map(size).sum::<u64>() >= self.region.size / 4
     }
 
-    /// Whether a chunk with such a body can be kept at all.
+    /// Returns whether a chunk with a body of this size fits in the ring.
     pub(crate) fn holds(&self, body: usize) -> bool {
         (HEADER + body) as u64 + UNIT <= self.region.size / 2
     }
 
-    /// Writes a chunk over the oldest ones and waits until it is safe.
+    /// Overwrites the oldest chunks with a new one, and waits until it is on stable storage.
     pub(crate) fn add(
         &mut self,
         storage: &mut impl Storage,
@@ -115,7 +114,7 @@ impl Ring {
             at = 0;
         }
         let slot = Slot { head, at };
-        // They are lost from the first byte on, whether or not this succeeds.
+        // The overwritten chunks are lost from the first byte on, even if the write fails.
         self.slots
             .retain(|other| other.end() <= at || at + size <= other.at);
         storage.write(self.region.start + at, &head.bytes(body))?;
@@ -124,7 +123,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Reads a chunk; `None` where it is damaged.
+    /// Reads a chunk; returns `None` if it is damaged.
     pub(crate) fn load(
         &self,
         storage: &impl Storage,
@@ -140,7 +139,7 @@ impl Ring {
 }
 
 impl Ring {
-    /// The same without its columns, with the names that are known so far.
+    /// Reads a chunk without its columns; `names` contains the names that are known so far.
     pub(crate) fn outline(
         &self,
         storage: &impl Storage,
@@ -153,7 +152,7 @@ impl Ring {
     }
 }
 
-/// Reads until the buffer is full or the storage ends; how much that was.
+/// Reads until the buffer is full or the storage ends; returns the number of bytes read.
 pub(crate) fn fill(storage: &impl Storage, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
@@ -165,7 +164,7 @@ pub(crate) fn fill(storage: &impl Storage, at: u64, into: &mut [u8]) -> io::Resu
     Ok(done)
 }
 
-/// A piece of the file that headers are looked for in.
+/// A section of the file in which to look for headers.
 #[derive(Default)]
 struct Window {
     start: u64,
@@ -175,7 +174,7 @@ struct Window {
 impl Window {
     const SIZE: usize = 1 << 18;
 
-    /// The bytes from an offset on, a header's at least, but not beyond `end`.
+    /// Returns the bytes from an offset on, at least those of a header, but not beyond `end`.
     fn at(&mut self, storage: &impl Storage, at: u64, end: u64) -> io::Result<&[u8]> {
         let inside = at >= self.start && at + HEADER as u64 <= self.start + self.bytes.len() as u64;
         if !inside {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Steps made of rows, and of finer steps. Both go the same way: what a step
-//! holds can be added up without error.
+//! Condenses rows, or finer steps, to steps. Both work alike, because the contents of steps can
+//! be summed without error.
 
 use crate::chunk::{Builder, Chunk, Outline, columns};
 use crate::column::ABSENT;
@@ -9,24 +9,24 @@ use crate::{HistoryError, Kind, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_units::Inserted as _;
 
-/// What a series was in a span of time.
+/// The values of a series in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Of a counter, how much was counted; of a gauge, its values times the
-    /// milliseconds that each held for.
+    /// For a counter, the increment; for a gauge, the sum of its values times their durations in
+    /// milliseconds.
     pub(crate) sum: i64,
-    /// The milliseconds for which it is known.
+    /// The milliseconds for which the value is known.
     pub(crate) covered: i64,
-    /// The least and the greatest value; of a counter, by the second.
+    /// The smallest and the largest value; for a counter, per second.
     pub(crate) least: i64,
     pub(crate) most: i64,
 }
 
-/// What a series is, and its steps, none where nothing was seen.
+/// The kind of a series, and its steps; `None` for steps without data.
 type Thinned = (Kind, Vec<Option<Cell>>);
 
 impl Cell {
-    /// One row's.
+    /// Makes the cell of one row.
     pub(crate) fn of(kind: Kind, value: i64, interval: i64) -> Self {
         let covered = interval.max(1);
         let (sum, level) = match kind {
@@ -54,7 +54,7 @@ fn per_second(value: i64, milliseconds: i64) -> i64 {
     rate.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
 }
 
-/// What a series was at each row.
+/// Returns the cells of a series for each row.
 pub(crate) fn of_rows(kind: Kind, values: &[i64], intervals: &[i64]) -> Vec<Option<Cell>> {
     let cells = values.iter().zip(intervals);
     let cells = cells
@@ -62,13 +62,13 @@ pub(crate) fn of_rows(kind: Kind, values: &[i64], intervals: &[i64]) -> Vec<Opti
     cells.collect()
 }
 
-/// What it was in each step.
+/// Returns the cells of a series for each step.
 fn of_steps(columns: &[Vec<i64>; 4], intervals: &[i64]) -> Vec<Option<Cell>> {
     let [sums, covers, leasts, mosts] = columns;
     let cell = |index: usize| {
         (sums[index] != ABSENT).then(|| Cell {
             sum: sums[index],
-            // What the row as a whole covers is what most series have.
+            // Most series cover as much as the row itself, so only the difference is stored.
             covered: intervals[index].wrapping_add(covers[index]).max(1),
             least: leasts[index],
             most: mosts[index].max(leasts[index]),
@@ -78,8 +78,8 @@ fn of_steps(columns: &[Vec<i64>; 4], intervals: &[i64]) -> Vec<Option<Cell>> {
 }
 
 impl Chunk {
-    /// A series by its rows; `rows` tells those of a chunk that was not
-    /// condensed yet from steps.
+    /// Returns the cells of a series; `rows` tells whether the chunk contains rows instead of
+    /// steps.
     pub(crate) fn cells(&self, name: &str, rows: bool) -> Option<(Kind, Vec<Option<Cell>>)> {
         let (index, kind) = self.find(name)?;
         let cells = if rows {
@@ -93,7 +93,7 @@ impl Chunk {
 }
 
 impl Outline {
-    /// The same, read from the storage.
+    /// Returns the cells of a series, whose columns are read from the storage.
     fn cells(
         &self,
         storage: &impl Storage,
@@ -117,7 +117,7 @@ impl Outline {
     }
 }
 
-/// The body of a chunk of steps, made of finer ones.
+/// Returns the body of a chunk of steps, condensed from finer ones.
 pub(crate) fn condense(
     storage: &impl Storage,
     sources: &[Outline],
@@ -178,8 +178,8 @@ pub(crate) fn condense(
     Ok(builder.finish())
 }
 
-/// The beginning of the step that a row belongs to. A row's time is the end of
-/// its interval; a step's is its beginning.
+/// Returns the start of the step to which a row belongs. The time of a row is the end of its
+/// interval; that of a step is its start.
 pub(crate) fn start(time: i64, step: i64, row: bool) -> i64 {
     let inside = time.saturating_sub(i64::from(row));
     inside - inside.rem_euclid(step)

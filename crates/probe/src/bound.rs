@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bounds of the numbers that a peer reports.
+//! Bounds on numbers that a peer reports.
 //!
-//! Every reader of a peer's message checks each number once, here, so that what
-//! is calculated from them later can neither overflow nor take forever.
+//! Every parser of a peer's message checks each number here, so that later calculations can
+//! neither overflow nor take too long.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ pub struct OutOfRange {
     pub bound: String,
 }
 
-/// The value, if it is within the range. A value that is not a number is never.
+/// Returns the value if it is within the range. A NaN never is.
 pub(crate) fn within<T: PartialOrd + Display>(
     field: &'static str,
     value: T,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams to one peer and back, behind a trait, so that tests can replace the network by a
+//! Sends and receives datagrams, behind a trait, so that tests can replace the network by a
 //! script.
 
 use crate::train::message::Train;
@@ -10,24 +10,24 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A way for datagrams to one peer and back.
+/// A path for datagrams to one peer and back.
 pub trait Datagrams: Debug + Send {
-    /// Sends one.
+    /// Sends a datagram.
     fn send(&self, payload: &[u8]) -> io::Result<()>;
 
-    /// Waits so long for the next; how long it is.
+    /// Waits this long for the next datagram, and returns its length.
     fn hear(&self, to: &mut [u8], patience: Duration) -> io::Result<usize>;
 
-    /// Sends a train, with times since `clock`.
+    /// Sends a train, with times relative to `clock`.
     fn send_train(&self, train: &Train, clock: Instant) -> io::Result<()>;
 
-    /// Sends nothing for so long.
+    /// Sends nothing for this long.
     fn pause(&self, time: Duration) {
         thread::sleep(time);
     }
 }
 
-/// One that is connected.
+/// A connected socket.
 impl Datagrams for UdpSocket {
     fn send(&self, payload: &[u8]) -> io::Result<()> {
         self.send(payload).map(|_| ())

@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Derives a link layer from times: whether a line sends cells, the overhead of a packet, and the
-//! rate of the line.
+//! Infers a link layer from times: whether a line uses ATM cells, the overhead of a packet, and
+//! the rate of the line.
 //!
 //! # How
 //!
-//! On a line that is never idle, a packet of s IP bytes takes `w(s) / R`, with
-//! w the bytes on the wire and R the line's rate. For each way in which lines
-//! cut frames up, and each overhead, w is known ([`LinkLayer`]); the R that fits
-//! best follows by least squares, and how well it fits by the sum of squared
-//! errors over the measurements' own (chi squared). Cells show by their steps of
-//! 48 bytes, and where the steps are gives the overhead; 64/65 code words by
-//! steps of one byte each 64; plain bytes by a straight line whose distance from
-//! nothing is the overhead.
+//! On a line that is never idle, a packet of s IP bytes takes `w(s) / R`, with w its bytes on
+//! the wire and R the line's rate. For each framing and each overhead, w is known
+//! ([`LinkLayer`]). Least squares give the best R, and the quality of the fit is the sum of
+//! squared errors relative to those of the measurements (chi squared). Cells cause steps of 48
+//! bytes, and their position gives the overhead. 64/65 code words cause steps of one byte after
+//! every 64. Plain bytes give a straight line, whose intercept is the overhead.
 //!
-//! A way is believed if it fits, and no other way fits nearly as well; else the
-//! answer is that it is not known. So it is with overheads: all that fit nearly
-//! as well as the best are given.
+//! A framing is accepted if it fits, and no other one fits nearly as well; otherwise the result
+//! is unknown. The same applies to overheads: all that fit nearly as well as the best one are
+//! returned.
 //!
-//! Round trips to a host that merely answers hold a time of unknown length
-//! beside the line's ([`Timing::RoundTrip`]); then cells show as before, an
-//! overhead only by the place of their steps, so up to a whole cell, and plain
-//! bytes not at all.
+//! Round trips to a host that only replies contain an unknown time besides that of the line
+//! ([`Timing::RoundTrip`]). Cells can still be recognised. An overhead only follows from the
+//! position of the steps, so it is known modulo a cell. Plain bytes cannot be recognised.
 
 use std::fmt;
 use weirgate_linklayer::{Framing, LinkLayer};
 use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
-/// What was measured for packets of one size.
+/// The measurement of packets of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
     /// The size of the IP packet in bytes.
@@ -38,74 +35,72 @@ pub struct Timed {
     pub error: f64,
 }
 
-/// What the times are.
+/// The kind of the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
-    /// From packet to packet on a line that is never idle: the line alone.
+    /// The intervals of packets on a line that is never idle: those of the line alone.
     Busy,
-    /// The shortest round trips on an idle line: there, back, and whatever else
-    /// there is, the same for all sizes.
+    /// The shortest round trips on an idle line: both directions, and a time that does not
+    /// depend on the size.
     RoundTrip,
 }
 
-/// What a line does with frames, as far as it shows.
+/// The framing of a line, as far as it can be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// ATM cells.
     Cells,
-    /// Bytes as they are, or code words of 65 for 64.
+    /// Plain bytes, or code words of 65 bytes for 64.
     Bytes,
 }
 
-/// What times say of a link layer.
+/// The link layer that times imply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inference {
-    /// How frames are cut up; `None` where it is not sure.
+    /// The framing; `None` if it is uncertain.
     pub cut: Option<Cut>,
-    /// All that fits nearly as well as the best, the best first; empty where
-    /// `cut` is `None`.
+    /// All candidates that fit nearly as well as the best one, which is first; empty if `cut` is
+    /// `None`.
     pub layers: Vec<Fit>,
 }
 
-/// One link layer that fits.
+/// A link layer that fits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
-    /// What frames are cut into.
+    /// The framing.
     pub framing: Framing,
-    /// Bytes beside the IP packet; modulo 48 of round trips.
+    /// The overhead in bytes; for round trips modulo 48.
     pub overhead: i32,
-    /// The line's rate; of round trips the rate of both directions one after
-    /// the other.
+    /// The line's rate; for round trips, that of both directions in sequence.
     pub rate: Rate,
-    /// The sum of squared errors over the measurements' own.
+    /// The sum of squared errors relative to those of the measurements.
     pub chi_squared: f64,
 }
 
-/// The smallest size that is looked at: below it, smallest frames (64 bytes of
-/// Ethernet, IEEE 802.3 section 4.2.3.3) would look like cells.
+/// The smallest size to evaluate. Below it, the minimum frame size (64 bytes of Ethernet, IEEE
+/// 802.3 section 4.2.3.3) would look like cells.
 pub const SMALLEST: u32 = 100;
 
-/// Sizes that show every place of a step of 48 bytes: strides of 7 meet each
-/// remainder of 48 once (7 and 48 have no common divisor).
+/// Returns sizes that cover every position within a step of 48 bytes. Strides of 7 reach each
+/// remainder of 48 once, because 7 and 48 are coprime.
 pub fn sizes() -> impl Iterator<Item = u32> {
     (0..48).map(|step| SMALLEST + 7 * step)
 }
 
-/// Overheads that lines have, with room on both sides (docs/link-layer.md).
+/// The overheads of real lines, with a margin on both sides (docs/link-layer.md).
 const OVERHEADS: std::ops::RangeInclusive<i32> = 0..=64;
 
-/// How much worse another way of cutting must fit for one to be sure: five
-/// standard deviations.
+/// How much worse another framing must fit for the best one to be certain: five standard
+/// deviations.
 const SURE: f64 = 25.0;
 
-/// How much worse another overhead must fit: four.
+/// How much worse another overhead must fit: four standard deviations.
 const APART: f64 = 16.0;
 
-/// The worst fit that is a fit, in squared errors for each degree of freedom.
+/// The worst acceptable fit, in squared errors for each degree of freedom.
 const FITS: f64 = 4.0;
 
-/// What the times say; times of sizes below [`SMALLEST`], and those that are no
-/// times, are not looked at.
+/// Infers the link layer. Sizes below [`SMALLEST`] and invalid times are ignored.
 #[must_use]
 pub fn infer(times: &[Timed], timing: Timing) -> Inference {
     let times: Vec<Timed> = times.iter().copied().filter(usable).collect();
@@ -124,7 +119,7 @@ pub fn infer(times: &[Timed], timing: Timing) -> Inference {
     let fits = |framing| fits(&times, timing, framing);
     let cells = fits(Framing::Atm);
     let bytes = match timing {
-        // Beside an unknown time an overhead is none of its own.
+        // With an unknown additional time, the overhead cannot be determined.
         Timing::RoundTrip => fits(Framing::None).into_iter().take(1).collect(),
         Timing::Busy => [fits(Framing::None), fits(Framing::Ptm)].concat(),
     };
@@ -138,9 +133,9 @@ pub fn infer(times: &[Timed], timing: Timing) -> Inference {
     } else {
         (Cut::Bytes, bytes, of_bytes)
     };
-    // Errors of round trips are guessed by how far they differ: where times lie
-    // further from what fits best than those say, all differences count less. And
-    // where time does not grow with size at all, nothing fits, and nothing is inferred.
+    // The errors of round trips are estimated from their variation. If the best fit deviates by
+    // more than these, all differences are scaled down. If times do not grow with size, nothing
+    // fits, and nothing is inferred.
     let sure = match timing {
         Timing::Busy => SURE,
         Timing::RoundTrip => SURE * (least / freedom).max(1.0),
@@ -162,10 +157,10 @@ fn usable(timed: &Timed) -> bool {
     timed.size >= SMALLEST && sound(timed.time) && sound(timed.error)
 }
 
-/// Every overhead of a framing, fitted.
+/// Returns a fit for every overhead of a framing.
 fn fits(times: &[Timed], timing: Timing, framing: Framing) -> Vec<Fit> {
     let overheads = match (timing, framing) {
-        // Whole cells more or less are part of the unknown time.
+        // A whole number of cells is part of the unknown time.
         (Timing::RoundTrip, Framing::Atm) => 0..=47,
         _ => OVERHEADS,
     };
@@ -174,8 +169,7 @@ fn fits(times: &[Timed], timing: Timing, framing: Framing) -> Vec<Fit> {
         .collect()
 }
 
-/// The rate that fits best, by weighted least squares; `None` where no rate
-/// above 0 does.
+/// Returns the best rate by weighted least squares; `None` if no rate above 0 fits.
 fn fit(times: &[Timed], timing: Timing, framing: Framing, overhead: i32) -> Option<Fit> {
     let layer = LinkLayer::custom(overhead, 0, framing).ok()?;
     let points: Vec<(f64, f64, f64)> = times
@@ -213,7 +207,7 @@ fn fit(times: &[Timed], timing: Timing, framing: Framing, overhead: i32) -> Opti
 }
 
 impl Inference {
-    /// The overhead, where only one fits.
+    /// Returns the overhead, if only one fits.
     #[must_use]
     pub fn overhead(&self) -> Option<i32> {
         let first = self.layers.first()?.overhead;
@@ -221,7 +215,7 @@ impl Inference {
         alone.then_some(first)
     }
 
-    /// The rate of the best fit.
+    /// Returns the rate of the best fit.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.layers.first().map(|fit| fit.rate)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measuring a real link from its ends.
+//! Measures a real link from its ends.
 //!
 //! * [`infer`](infer()) derives a link layer from times.
 //! * [`Server`] is the cooperating end, [`Client`] talks to it, and [`measure`]

@@ -5,14 +5,14 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A connection whose reads can be made to end in time.
+/// A connection whose reads can have a deadline.
 pub trait Talk: Read + Write {
-    /// Ends reads after this time from now; `None` lets them take forever.
+    /// Sets a deadline for reads, this long from now; `None` removes it.
     fn wait(&mut self, patience: Option<Duration>) -> io::Result<()>;
 }
 
-/// A connection with a deadline for all reads together. A timeout of the socket
-/// begins anew with each byte, so that a peer could stretch it without end.
+/// A connection with a deadline for all reads together. A socket's timeout would restart with
+/// each byte, so that a peer could extend it endlessly.
 #[derive(Debug)]
 pub(crate) struct Patient {
     pub(crate) stream: TcpStream,
@@ -20,7 +20,7 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// A connection whose reads may take forever.
+    /// Makes a connection without a deadline.
     pub(crate) fn new(stream: TcpStream) -> Self {
         Self {
             stream,

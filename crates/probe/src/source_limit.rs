@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots of a serving end, of which one network gets at most a part: sshd's
-//! `PerSourceMaxStartups` does the same for logins.
+//! Limits the slots of a server, also for each network, as sshd's `PerSourceMaxStartups` does
+//! for logins.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weirgate_units::network;
 
-/// How many slots there are, and how many of them are one network's at most.
+/// The number of slots, and the largest number for one network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quota {
     pub(crate) all: usize,
     pub(crate) of_network: usize,
 }
 
-/// The slots that are taken, by network.
+/// The slots in use, by network.
 #[derive(Debug)]
 pub(crate) struct SourceLimit {
     quota: Quota,
     taken: Mutex<BTreeMap<IpAddr, usize>>,
 }
 
-/// One of them; dropping it frees it.
+/// A slot; dropping it frees it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     of: Arc<SourceLimit>,
@@ -29,14 +29,14 @@ pub(crate) struct Slot {
 }
 
 impl SourceLimit {
-    /// All are free.
+    /// Makes a limit with all slots free.
     pub(crate) fn new(quota: Quota) -> Arc<Self> {
         let taken = Mutex::default();
         Arc::new(Self { quota, taken })
     }
 
-    /// A slot for a client at this address; none where its network, or all, has
-    /// too many.
+    /// Returns a slot for a client at this address; `None` if its network, or all clients
+    /// together, have too many.
     pub(crate) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
         let network = network(from);
         let mut taken = self.lock();

@@ -43,40 +43,40 @@ impl Controller {
         })
     }
 
-    /// The settings that it was made with.
+    /// Returns the settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// A direction's rate now, in bits per second on the wire; `None` where it is not
-    /// followed.
+    /// Returns the present rate of a direction in bits per second on the wire; `None` if it is
+    /// not followed.
     #[must_use]
     pub fn rate(&self, direction: Direction) -> Option<u64> {
         self.lines[direction.index()].as_ref().map(|line| line.rate)
     }
 
-    /// Whether nothing can be measured, because no reflector answers.
+    /// Returns whether nothing can be measured, because no reflector answers.
     #[must_use]
     pub const fn blind(&self) -> bool {
         self.blind
     }
 
-    /// Whether no traffic crosses the line whose round trips could be measured.
+    /// Returns whether there is no traffic whose round trips could be measured.
     #[must_use]
     pub const fn idle(&self) -> bool {
         self.idle.is_some()
     }
 
-    /// Whether an experiment runs, or a queue is being drained.
+    /// Returns whether an experiment runs, or a queue is being drained.
     #[must_use]
     pub fn busy(&self) -> bool {
         let mut lines = self.lines.iter().flatten();
         lines.any(|line| line.trying() || line.draining())
     }
 
-    /// When the next probe leaves after one that leaves now. It is sooner during an experiment or
-    /// a queue, and later when the line has been idle for long.
+    /// Returns the time until the next probe. It is shorter during an experiment or a queue, and
+    /// longer after the line has been idle for long.
     #[must_use]
     pub fn pause(&self) -> u64 {
         let busy = self.busy();
@@ -262,7 +262,7 @@ impl Controller {
         }
     }
 
-    /// In which directions a queue stands.
+    /// Returns the directions in which a queue stands.
     fn late(&self, at: u64, delay: &QueueDelay, threshold: u64) -> [bool; 2] {
         if delay.delta <= threshold {
             return [false; 2];
@@ -290,9 +290,9 @@ impl Controller {
         }
     }
 
-    /// The delay above which a queue stands: the permitted delay, and the time of two packets for
-    /// each direction in use. When the probe comes, one packet may be on its way here and one at
-    /// the far end.
+    /// Returns the delay above which a queue stands: the permitted delay, and the time of two
+    /// packets for each direction in use. When the probe arrives, one packet may be in
+    /// transmission here and one at the far end.
     fn threshold(&self, at: u64) -> u64 {
         let packets = self
             .lines
@@ -303,14 +303,14 @@ impl Controller {
         packets.fold(self.settings.delay_ns, u64::saturating_add)
     }
 
-    /// The same of one direction.
+    /// Returns that delay for a single direction.
     fn own_threshold(&self, direction: Direction) -> u64 {
         let line = self.lines[direction.index()].as_ref();
         let packet = line.map_or(0, |line| line.packet_ns(2 * self.settings.packet));
         self.settings.delay_ns.saturating_add(packet)
     }
 
-    /// When a queue that an experiment causes becomes known.
+    /// Returns when a queue that an experiment causes becomes known.
     fn shows(&self, threshold: u64) -> Shows {
         // Without reflectors, two readings make a vote, whatever the interval of probes.
         let interval = match self.settings.reflectors {

@@ -36,7 +36,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The limits of a direction.
+    /// Returns the limits of a direction.
     #[must_use]
     pub const fn limits(&self, direction: Direction) -> Option<&Limits> {
         match direction {
@@ -45,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Why they cannot be used; `None` if they can.
+    /// Returns why the settings cannot be used; `None` if they can.
     #[must_use]
     pub fn wrong(&self) -> Option<&'static str> {
         let ordered = |limits: &Limits| {
@@ -134,7 +134,7 @@ impl Input {
     /// number.
     pub const LATEST: u64 = 1 << 62;
 
-    /// When it was.
+    /// Returns the time of the input.
     #[must_use]
     pub const fn at(&self) -> u64 {
         match self {

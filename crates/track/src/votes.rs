@@ -279,7 +279,7 @@ impl Votes {
         })
     }
 
-    /// Begins to look for the minimum of a path that may be another one.
+    /// Starts to look for the minimum of a path that may have changed.
     pub(crate) fn begin(&mut self) {
         self.passive.begin();
         for one in &mut self.reflectors {

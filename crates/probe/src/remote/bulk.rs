@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fills a line downstream with a file of a web server: four connections fetch it repeatedly from
-//! the host in the URL.
+//! Fills a line downstream with a file of a web server: four connections fetch it repeatedly
+//! from the host in the URL.
 
 use crate::remote::error::RemoteError;
 use crate::remote::transfer::{Transfer, count};
@@ -17,14 +17,14 @@ use std::time::Duration;
 use weirgate_units::PeerText;
 
 const STREAMS: usize = 4;
-/// How often each connection fetches it: a short file would be asked for without
-/// end.
+/// How often each connection fetches the file. Without a limit, a short file would be requested
+/// endlessly.
 const FETCHES: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer's head.
+/// The largest head of a response in bytes.
 const HEAD: u64 = 65_536;
 
-/// Where systems keep the authorities that they trust, the first that is there.
+/// The locations of the system's certificate authorities; the first that exists is used.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -36,7 +36,7 @@ const AUTHORITIES: [&str; 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
     tls: bool,
-    /// Authorities that are trusted in place of the system's.
+    /// Certificate authorities to trust instead of those of the system.
     authorities: Option<PathBuf>,
     host: String,
     port: u16,
@@ -44,7 +44,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Reads a URL.
+    /// Parses a URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("`{text}`: {why}");
         let (tls, rest) = match text.strip_prefix("https://") {
@@ -83,8 +83,7 @@ impl Bulk {
         })
     }
 
-    /// The same, which trusts the authorities of a file (PEM) in place of those of
-    /// the system.
+    /// Trusts the certificate authorities in a PEM file instead of those of the system.
     #[must_use]
     pub fn trusting(self, authorities: PathBuf) -> Self {
         Self {
@@ -93,7 +92,7 @@ impl Bulk {
         }
     }
 
-    /// The host that serves the file.
+    /// Returns the host that serves the file.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -104,7 +103,7 @@ impl Bulk {
         found.ok_or_else(|| RemoteError::Silent(self.host.clone()))
     }
 
-    /// What connections are made with, for `https://`.
+    /// Returns the TLS configuration for `https://`.
     fn config(&self) -> Result<Option<Arc<ClientConfig>>, RemoteError> {
         if !self.tls {
             return Ok(None);
@@ -122,7 +121,7 @@ impl Bulk {
         };
         let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
         let mut roots = RootCertStore::empty();
-        // A system's file may hold some that are of no use.
+        // A system's file may contain unusable certificates.
         roots.add_parsable_certificates(certificates.filter_map(Result::ok));
         if roots.is_empty() {
             return Err(wrong(&"there is no usable certificate in it"));
@@ -136,7 +135,7 @@ impl Bulk {
         Ok(Some(Arc::new(config)))
     }
 
-    /// Fetches it on a connection until that is shut or it fails.
+    /// Fetches the file on a connection until that is shut down or fails.
     fn fetch(
         &self,
         stream: TcpStream,
@@ -152,14 +151,14 @@ impl Bulk {
             .map_err(|error| RemoteError::Strange(format!("{}: {error}", self.host)))?;
         let connection = ClientConnection::new(Arc::clone(config), name).map_err(strange)?;
         let mut secured = StreamOwned::new(connection, stream);
-        // A certificate that is not trusted says so in words.
+        // Complete the handshake, to report an untrusted certificate in words.
         while secured.conn.is_handshaking() {
             secured
                 .conn
                 .complete_io(&mut secured.sock)
                 .map_err(|error| match error.get_ref() {
                     Some(inner) if inner.is::<rustls::Error>() => {
-                        // It may quote the certificate.
+                        // The message may quote the certificate.
                         let why = PeerText::new(inner.to_string());
                         RemoteError::Strange(format!("{}: {why}", self.host))
                     }
@@ -169,7 +168,7 @@ impl Bulk {
         self.ask(secured, counted)
     }
 
-    /// Asks for it on a connection and counts the bytes of its answer.
+    /// Requests the file on a connection, and counts the bytes of the response.
     pub fn ask(
         &self,
         mut stream: impl Read + Write,
@@ -208,7 +207,8 @@ impl Bulk {
         loop {
             let read = match from.read(&mut block) {
                 Ok(0) => return Ok(()),
-                // Servers that end TLS without saying so: the file is none the less.
+                // Some servers end TLS without a close notification; the file is valid
+                // nevertheless.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 other => other?,
             };
@@ -216,7 +216,7 @@ impl Bulk {
         }
     }
 
-    /// Fills the line downwards for a time.
+    /// Fills the line downstream for a time.
     pub(crate) fn fill(&self, time: Duration) -> Result<Transfer, RemoteError> {
         let address = self.address()?;
         let tls = self.config()?;
@@ -225,7 +225,7 @@ impl Bulk {
         let open: [Mutex<Option<TcpStream>>; STREAMS] = Default::default();
         let lock = |place: usize| open[place].lock().unwrap_or_else(PoisonError::into_inner);
         let over = &over;
-        // Each worker's connection is where it can be shut.
+        // Each worker's connection is stored so that it can be shut down.
         let again = |place: usize| -> Result<(), RemoteError> {
             for _ in 0..FETCHES {
                 let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -256,10 +256,10 @@ impl Bulk {
                 .into_iter()
                 .map(thread::ScopedJoinHandle::join)
                 .collect();
-            // One that was shut while it read fails, and that is no matter.
+            // A connection that was shut down while reading fails, which is expected.
             let failed = ended.into_iter().find_map(|one| one.ok()?.err());
             match failed {
-                // It ended before the time did, or never began.
+                // It ended before the time was over, or never started.
                 Some(error @ RemoteError::Strange(_)) => Err(error),
                 Some(error) if transfer.bytes == 0 => Err(error),
                 None if transfer.bytes == 0 => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The beginning of every packet to and from one host, as a pcap file (link type
-//! RAW: packets begin with IP), by a packet socket (packet(7)).
+//! Captures the beginning of every packet to and from one host as a pcap file, by a packet
+//! socket (packet(7)). The link type is RAW: packets begin with the IP header.
 
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{self, AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
@@ -10,15 +10,15 @@ use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of each packet that are kept.
+/// The number of bytes captured of each packet.
 const KEPT: usize = 100;
-/// How long nothing may come before it is asked whether to go on.
+/// The longest wait before checking whether to stop.
 const TURN: Duration = Duration::from_millis(200);
 /// `ETH_P_ALL` (linux/if_ether.h).
 const ALL: u16 = 3;
 const LINKTYPE_RAW: u32 = 101;
 
-/// A capture that has begun.
+/// A running capture.
 #[derive(Debug)]
 pub struct Capture {
     socket: OwnedFd,
@@ -26,8 +26,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Of packets of every device of this network namespace; one that passes two
-    /// devices is there twice. Needs CAP_NET_RAW.
+    /// Starts a capture on all devices of this network namespace. A packet that passes two
+    /// devices appears twice. Needs CAP_NET_RAW.
     pub fn open(host: IpAddr) -> io::Result<Self> {
         let protocol = NonZeroU32::new(u32::from(ALL.to_be())).map(Protocol::from_raw);
         let socket = net::socket_with(
@@ -42,7 +42,7 @@ impl Capture {
 
     /// Writes arriving packets until the capture ends, and returns their number.
     pub fn write(&self, to: &mut impl Write, over: impl Fn() -> bool) -> io::Result<u64> {
-        // linux: magic of microseconds, version 2.4, UTC.
+        // The header of a pcap file: magic for microseconds, version 2.4, UTC.
         for word in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, KEPT as u32, LINKTYPE_RAW] {
             to.write_all(&u32::to_ne_bytes(word))?;
         }
@@ -62,7 +62,7 @@ impl Capture {
             }
             let time = SystemTime::now().duration_since(UNIX_EPOCH);
             let time = time.unwrap_or_default();
-            // The format has 32 bits for the seconds.
+            // The format has 32 bits for seconds.
             for word in [
                 time.as_secs() as u32,
                 time.subsec_micros(),
@@ -79,7 +79,7 @@ impl Capture {
     }
 }
 
-/// Whether a packet comes from a host or goes there.
+/// Returns whether a packet comes from a host or goes to it.
 fn is_of(packet: &[u8], host: IpAddr) -> bool {
     let v4 = |at: usize| {
         let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;

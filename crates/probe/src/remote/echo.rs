@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures with hosts that answer ICMP echo requests, through the kernel's ping sockets (icmp(7)),
-//! which need no privilege where `net.ipv4.ping_group_range` allows them. Round trips use the
-//! kernel's timestamps, so that they are right however late this process gets the processor.
+//! Measures with hosts that answer ICMP echo requests. It uses the kernel's ping sockets
+//! (icmp(7)), which need no privilege if `net.ipv4.ping_group_range` allows them. Round trips
+//! are based on the kernel's timestamps, so that they are correct even if this process is
+//! scheduled late.
 
 use crate::remote::error::RemoteError;
 use crate::sequence::wanted::mark;
@@ -14,62 +15,61 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use weirgate_kernel::{enable_timestamps, receive_timestamped, sent_timestamped, took};
 
-/// What became of an echo.
+/// The result of an echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
-    /// It came back after so long.
+    /// It came back after this time.
     After(Duration),
     /// It did not come back in time.
     Lost,
-    /// It is longer than a link on the way takes.
+    /// It exceeds the MTU of a link on the path.
     TooLong,
 }
 
-/// What became of a packet that was to be sent.
+/// The result of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It has this number.
+    /// It was sent with this number.
     Number(u32),
-    /// It was dropped at this host.
+    /// It was dropped on this host.
     Lost,
-    /// It is longer than a link on the way takes.
+    /// It exceeds the MTU of a link on the path.
     TooLong,
 }
 
-/// What a [`Reflector`] heard.
+/// An answer that a [`Reflector`] received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The packet of this number came back, after so long.
+    /// The packet with this number came back after this time.
     Back(u32, Duration),
-    /// A router or this host says that a packet was lost.
+    /// A router or this host reports that a packet was lost.
     Lost,
-    /// A router or this host says that a packet is longer than a link on the way takes.
+    /// A router or this host reports that a packet exceeds the MTU of a link on the path.
     TooLong,
-    /// Nothing.
+    /// No answer.
     Nothing,
 }
 
 /// A host that returns packets.
 pub trait Reflector {
-    /// Sends an IP packet of so many bytes, which must not be cut up on the way.
+    /// Sends an IP packet of this size, which must not be fragmented on the path.
     fn send(&mut self, size: u32) -> Result<Sent, RemoteError>;
 
     /// Waits for the next answer to any packet.
     fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError>;
 
-    /// The size of the largest packet that the way's first link takes; `None`
-    /// where sizes other than the smallest cannot be sent.
+    /// Returns the MTU of the path's first link; `None` if only the smallest size can be sent.
     fn largest(&self) -> Option<u32>;
 
-    /// The size of a small packet.
+    /// Returns the size of a small packet.
     fn small(&self) -> u32;
 
-    /// The least time between two packets that the host allows.
+    /// Returns the smallest interval between packets that the host allows.
     fn interval(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Sends a packet as `send` does, and waits for it.
+    /// Sends a packet as `send` does, and waits for its answer.
     fn echo(&mut self, size: u32, patience: Duration) -> Result<Echo, RemoteError> {
         let begin = Instant::now();
         let number = match self.send(size)? {
@@ -92,7 +92,7 @@ pub trait Reflector {
     }
 }
 
-/// Bytes of ICMP around an echo's data (RFC 792).
+/// The bytes of ICMP around an echo's data (RFC 792).
 const HEADER: u32 = 8;
 
 /// A host that answers ICMP echoes.
@@ -101,13 +101,13 @@ pub struct Icmp {
     socket: OwnedFd,
     address: IpAddr,
     next: u16,
-    /// Of packets that have not come back: when each was sent, by this process's clock and by
-    /// the kernel's.
+    /// Outstanding packets with their send times, by the clocks of this process and of the
+    /// kernel.
     sent: BTreeMap<u16, (Instant, Option<u64>)>,
 }
 
 impl Icmp {
-    /// A host that is probed at an address.
+    /// Opens a socket to a host.
     pub fn open(address: IpAddr) -> Result<Self, RemoteError> {
         let (family, protocol) = match address {
             IpAddr::V4(_) => (AddressFamily::INET, net::ipproto::ICMP),
@@ -130,7 +130,7 @@ impl Icmp {
         })
     }
 
-    /// The same, with a code point on what is sent.
+    /// Opens a socket to a host, and sets the code point of its packets.
     pub fn open_with(address: IpAddr, dscp: u8) -> Result<Self, RemoteError> {
         let icmp = Self::open(address)?;
         mark(&icmp.socket, address, dscp)?;
@@ -142,7 +142,7 @@ impl Icmp {
     }
 }
 
-/// Has a socket's packets never cut up, whatever is known of the path.
+/// Prevents a socket's packets from being fragmented, regardless of the known path MTU.
 pub(crate) fn whole(socket: &OwnedFd, address: IpAddr) -> Result<(), RemoteError> {
     if address.is_ipv4() {
         sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::PROBE)?;
@@ -152,7 +152,7 @@ pub(crate) fn whole(socket: &OwnedFd, address: IpAddr) -> Result<(), RemoteError
     Ok(())
 }
 
-/// Errors that are about one packet: a router's or the host's own complaint.
+/// Converts an error that concerns a single packet: a report from a router or this host.
 pub(crate) fn complaint(error: Errno) -> Option<Echo> {
     match error {
         Errno::MSGSIZE => Some(Echo::TooLong),
@@ -166,7 +166,7 @@ pub(crate) fn complaint(error: Errno) -> Option<Echo> {
 }
 
 impl Icmp {
-    /// Sends an echo of so many bytes as an IP packet, with a number.
+    /// Sends an echo as an IP packet of this size, with a number.
     pub(crate) fn emit(&self, number: u16, size: u32) -> Result<(), Errno> {
         let kind = if self.address.is_ipv4() { 8 } else { 128 };
         let mut packet = vec![kind, 0, 0, 0, 0, 0];
@@ -176,8 +176,8 @@ impl Icmp {
         net::send(&self.socket, &packet, SendFlags::empty()).map(drop)
     }
 
-    /// Waits so long for an answer; its number and when the kernel had it, or
-    /// nothing where none came.
+    /// Waits this long for an answer. Returns its number and the kernel's timestamp, or `None`
+    /// if none arrived.
     pub(crate) fn receive(&self, patience: Duration) -> Result<Option<(u16, Option<u64>)>, Errno> {
         let mut answer = [0; 8];
         sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(patience))?;
@@ -188,7 +188,7 @@ impl Icmp {
         Ok(own.then_some((number, stamped.at_ns)))
     }
 
-    /// When the kernel gave the last packet to its device's queue.
+    /// Returns when the kernel passed the last packet to its device's queue.
     fn noted(&self) -> Option<u64> {
         let mut last = None;
         while let Ok(stamped) = sent_timestamped(&self.socket, &mut [0; 8]) {
@@ -202,7 +202,7 @@ impl Reflector for Icmp {
     fn send(&mut self, size: u32) -> Result<Sent, RemoteError> {
         let number = self.next;
         self.next = number.wrapping_add(1);
-        // Of those before this one.
+        // Discard the timestamps of earlier packets.
         self.noted();
         let begin = Instant::now();
         if let Err(error) = self.emit(number, size) {
@@ -219,7 +219,7 @@ impl Reflector for Icmp {
     fn answer(&mut self, patience: Duration) -> Result<Answer, RemoteError> {
         match self.receive(patience) {
             Ok(Some((number, at_ns))) => {
-                // One that came before, or is none of these.
+                // A duplicate, or an answer to another process.
                 let Some((begin, sent_ns)) = self.sent.remove(&number) else {
                     return Ok(Answer::Nothing);
                 };

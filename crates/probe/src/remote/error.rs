@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a measurement with a host that only replies failed.
+//! Errors of measurements with a host that only replies.
 
 use crate::bound::OutOfRange;
 use std::io;
 
-/// Why a measurement ended.
+/// The reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// The kernel lets nobody send echoes here.
+    /// The kernel does not allow echoes here.
     #[error(
         "ICMP echoes are not allowed here; let your group send them (as root: \
          `sysctl net.ipv4.ping_group_range=\"0 2147483647\"`), or name an irtt server with --irtt"
     )]
     Forbidden,
-    /// It does not answer.
+    /// The peer does not answer.
     #[error("{0} does not answer")]
     Silent(String),
-    /// It does not want to.
+    /// The peer refuses.
     #[error("{0} refuses")]
     Refused(String),
-    /// It answers something else than the protocol has.
+    /// The answer violates the protocol.
     #[error("{0}")]
     Strange(String),
-    /// It reports a number that cannot be.
+    /// The peer reports an impossible number.
     #[error("{peer} sends a number that is out of range: {what}")]
     OutOfRange {
-        /// Who reported it.
+        /// The peer.
         peer: String,
-        /// Which number it is, and its bounds.
+        /// The number and its bounds.
         what: OutOfRange,
     },
     /// A socket failed.
@@ -42,7 +42,7 @@ impl From<rustix::io::Errno> for RemoteError {
 }
 
 impl RemoteError {
-    /// The error of a peer that reported such a number.
+    /// Returns a function that makes the error for a peer.
     pub(crate) fn out_of_range(peer: String) -> impl FnOnce(OutOfRange) -> Self {
         move |what| Self::OutOfRange { peer, what }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fills a line with an iperf3 server (software.es.net/iperf; the states and messages are those of
-//! its iperf_api.h and iperf_api.c): four TCP connections, one direction at a time.
+//! Fills a line with an iperf3 server, by four TCP connections in one direction at a time
+//! (software.es.net/iperf). The states and messages are those of its iperf_api.h and
+//! iperf_api.c.
 
 use crate::bound::{OutOfRange, within};
 use crate::patient::{Patient, Talk};
@@ -16,16 +17,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Direction;
 
-/// The port that iperf3 servers have.
+/// The default port of iperf3 servers.
 pub const IPERF3_PORT: u16 = 5201;
 
-/// Connections at a time.
+/// The number of concurrent connections.
 const STREAMS: usize = 4;
-/// Bytes of a write.
+/// The size of a write in bytes.
 const BLOCK: usize = 131_072;
-/// A server's answer, and its longest.
+/// The timeout for an answer of a server, and its largest size.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a test is begun, and the pause before it is again.
+/// How often to try to start a test, and the pause between attempts.
 const TRIES: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(300);
 const LONGEST: u32 = 1 << 20;
@@ -40,14 +41,14 @@ const DISPLAY_RESULTS: i8 = 14;
 const IPERF_DONE: i8 = 16;
 const ACCESS_DENIED: i8 = -1;
 
-/// One test's connection that carries all messages.
+/// The control connection of a test, which carries all messages.
 struct Control<S> {
     stream: S,
     server: SocketAddr,
 }
 
 impl<S: Talk> Control<S> {
-    /// The next thing that the server says must be this.
+    /// Reads the next state of the server, which must be this one.
     fn expect(&mut self, state: i8) -> Result<(), RemoteError> {
         let mut byte = [0];
         self.read(&mut byte)?;
@@ -64,7 +65,7 @@ impl<S: Talk> Control<S> {
         }
     }
 
-    /// Reads all of what is to come, within a time.
+    /// Reads exactly this many bytes, within a time.
     fn read(&mut self, to: &mut [u8]) -> Result<(), RemoteError> {
         self.stream.wait(Some(PATIENCE))?;
         let server = || format!("the iperf3 server {}", self.server);
@@ -103,13 +104,13 @@ impl<S: Talk> Control<S> {
         Ok(text)
     }
 
-    /// Has an error name the server.
+    /// Returns a function that makes an error which names the server.
     fn named(&self) -> impl FnOnce(OutOfRange) -> RemoteError + use<S> {
         RemoteError::out_of_range(format!("the iperf3 server {}", self.server))
     }
 }
 
-/// A connection to a server.
+/// Connects to a server.
 fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
     let stream = TcpStream::connect_timeout(&server, PATIENCE);
     stream.map_err(|error| match error.kind() {
@@ -120,9 +121,8 @@ fn connect(server: SocketAddr) -> Result<TcpStream, RemoteError> {
     })
 }
 
-/// A test that is about to run: its control connection, and those of its data.
-/// Between two tests a server closes its listening socket and opens another, so
-/// what fails here may not a moment later.
+/// Starts a test: makes its control connection and its data connections. Between two tests, a
+/// server reopens its listening socket, so a failure may be temporary.
 fn begin(
     server: SocketAddr,
     direction: Direction,
@@ -164,7 +164,7 @@ fn begun(
     Ok((control, streams))
 }
 
-/// Says what the test is to be; the connections of its data come next.
+/// Sends the parameters of the test; the data connections follow.
 fn agreed(
     control: &mut Control<impl Talk>,
     direction: Direction,
@@ -174,7 +174,7 @@ fn agreed(
     let mut asked = json!({
         "tcp": true,
         "omit": 0,
-        // The server ends by itself a while after this.
+        // The server stops by itself some time after this.
         "time": time.as_secs() + 1,
         "num": 0,
         "blockcount": 0,
@@ -184,7 +184,7 @@ fn agreed(
         "client_version": "3.12",
     });
     if direction == Direction::Down {
-        // Where it stands at all, it holds, whatever its value (get_parameters).
+        // Its mere presence reverses the direction, whatever its value (get_parameters).
         asked["reverse"] = true.into();
     }
     control.tell(&asked)?;
@@ -196,8 +196,8 @@ fn started(control: &mut Control<impl Talk>) -> Result<(), RemoteError> {
     control.expect(TEST_RUNNING)
 }
 
-/// All messages on the control connection of a test that sent so many bytes in
-/// this time; what the server counted of what it received.
+/// Performs the dialogue on the control connection of a test that sent this many bytes in this
+/// time. Returns the server's count of received bytes.
 pub fn converse(
     stream: impl Talk,
     server: SocketAddr,
@@ -210,7 +210,7 @@ pub fn converse(
     ended(&mut control, &AtomicU64::new(sent), time, direction)
 }
 
-/// Fills the line one way for a time.
+/// Fills the line in one direction for a time.
 pub(crate) fn fill(
     server: SocketAddr,
     direction: Direction,
@@ -226,7 +226,7 @@ pub(crate) fn fill(
             .collect();
         let begin = Instant::now();
         let transfer = count(time, &counted);
-        // What still comes is read, so that the server is not held up.
+        // Continue reading, so that the server is not blocked.
         over.store(direction == Direction::Up, Ordering::Relaxed);
         let result = ended(&mut control, &counted, begin.elapsed(), direction);
         for stream in &streams {
@@ -234,7 +234,7 @@ pub(crate) fn fill(
         }
         drop(workers);
         let theirs = result?;
-        // What was written may still wait here; what counts is what arrived.
+        // Written bytes may still be queued here, so use the server's count.
         Ok(match direction {
             Direction::Down => transfer,
             Direction::Up => theirs.unwrap_or(transfer),
@@ -257,7 +257,7 @@ fn work(mut stream: &TcpStream, direction: Direction, counted: &AtomicU64, over:
     }
 }
 
-/// Ends a test; what the server counted of what it received.
+/// Ends a test, and returns the server's count of received bytes.
 fn ended(
     control: &mut Control<impl Talk>,
     counted: &AtomicU64,
@@ -266,7 +266,7 @@ fn ended(
 ) -> Result<Option<Transfer>, RemoteError> {
     control.say(TEST_END)?;
     control.expect(EXCHANGE_RESULTS)?;
-    // The second of several streams has number 3 (iperf_add_stream).
+    // The second of several streams has the number 3 (iperf_add_stream).
     let numbers = (0..STREAMS).map(|place| if place == 0 { 1 } else { place + 2 });
     let bytes = counted.load(Ordering::Relaxed) / STREAMS as u64;
     let streams: Vec<Value> = numbers
@@ -284,12 +284,13 @@ fn ended(
     let theirs = control.hear()?;
     control.expect(DISPLAY_RESULTS)?;
     control.say(IPERF_DONE)?;
-    // It closes when it is done with this test, and ready for another soon after.
+    // The server closes the connection when it has finished, and accepts another test soon
+    // after.
     let _ = control.stream.read(&mut [0]);
     if direction == Direction::Down {
         return Ok(None);
     }
-    // A write that is under way has given the kernel a part of its block.
+    // A write in progress may have passed a part of its block to the kernel.
     let sent = counted.load(Ordering::Relaxed) + (STREAMS * BLOCK) as u64;
     let results: Results = serde_json::from_slice(&theirs).map_err(|_| {
         RemoteError::Strange(format!(
@@ -300,14 +301,14 @@ fn ended(
     results.received(sent, time).map_err(control.named())
 }
 
-/// What a server reports of a test.
+/// The report of a server about a test.
 #[derive(Debug, Deserialize)]
 pub struct Results {
     #[serde(default)]
     streams: Vec<OfStream>,
 }
 
-/// Numbers are cJSON's, which are all of floating point.
+/// Numbers come from cJSON, which uses floating point for all of them.
 #[derive(Debug, Deserialize)]
 struct OfStream {
     bytes: f64,
@@ -315,8 +316,8 @@ struct OfStream {
 }
 
 impl Results {
-    /// What it received of a test in which at most `sent` bytes were sent to it in
-    /// this time; `None` where it tells no time or received nothing.
+    /// Returns the bytes that the server received in a test which sent at most `sent` bytes in
+    /// this time; `None` if it reports no time or no bytes.
     pub fn received(&self, sent: u64, time: Duration) -> Result<Option<Transfer>, OutOfRange> {
         let (mut bytes, mut longest) = (0.0, 0.0_f64);
         let time = time.as_secs_f64();
@@ -336,7 +337,7 @@ impl Results {
     }
 }
 
-/// What tells this test from others: 36 letters and a zero.
+/// Returns a random identifier of the test: 36 letters and a zero.
 fn cookie() -> io::Result<[u8; 37]> {
     let mut bytes = [0; 37];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures round trips with an irtt server (github.com/heistp/irtt, protocol version 1; packet.go
-//! and params.go there define the format), without HMAC keys.
+//! Measures round trips with an irtt server (github.com/heistp/irtt, protocol version 1),
+//! without HMAC keys. The format is defined in packet.go and params.go there.
 
 use crate::bound::{OutOfRange, within};
 use crate::datagrams::Datagrams;
@@ -11,26 +11,26 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// The port that irtt servers have.
+/// The default port of irtt servers.
 pub const IRTT_PORT: u16 = 2112;
 
 const MAGIC: [u8; 3] = [0x14, 0xa7, 0x5b];
 const OPEN: u8 = 1;
 const REPLY: u8 = 2;
 const CLOSE: u8 = 4;
-/// Magic, flags and token.
+/// The bytes of magic, flags and token.
 const HEAD: usize = 12;
 
-/// What is asked of it: how long, and how often at most. Servers have limits of
-/// their own, and answer with what they grant.
+/// The requested duration and interval. Servers have their own limits, and answer with what they
+/// grant.
 const LENGTH: Duration = Duration::from_mins(5);
 const INTERVAL: Duration = Duration::from_millis(10);
-/// The longest interval that a server may grant; more would take too long.
+/// The longest acceptable interval of a server.
 const LONGEST_INTERVAL_NS: i64 = 1_000_000_000;
 const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An open conversation with an irtt server.
+/// An open session with an irtt server.
 #[derive(Debug)]
 pub struct Irtt {
     socket: Box<dyn Datagrams>,
@@ -38,13 +38,13 @@ pub struct Irtt {
     token: [u8; 8],
     next: u32,
     interval: Duration,
-    /// When the last packet was sent, and when each that has not come back.
+    /// When the last packet was sent, and when each outstanding one was.
     last: Option<Instant>,
     sent: BTreeMap<u32, Instant>,
 }
 
 impl Irtt {
-    /// Opens one.
+    /// Opens a session.
     pub fn open(server: SocketAddr) -> Result<Self, RemoteError> {
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -55,7 +55,7 @@ impl Irtt {
         Self::over(Box::new(socket), server)
     }
 
-    /// Opens one over an existing path.
+    /// Opens a session over an existing path.
     pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, RemoteError> {
         let mut request = MAGIC.to_vec();
         request.push(OPEN);
@@ -65,7 +65,7 @@ impl Irtt {
             (3, INTERVAL.as_nanos() as i64),
         ] {
             varint(&mut request, number);
-            // Signed numbers are folded: 0, -1, 1, -2.
+            // Signed numbers are zigzag-encoded: 0, -1, 1, -2.
             varint(&mut request, ((value << 1) ^ (value >> 63)) as u64);
         }
         let mut answer = [0; 2048];
@@ -110,14 +110,14 @@ impl Irtt {
 
 impl Drop for Irtt {
     fn drop(&mut self) {
-        // The server forgets it some time anyway.
+        // Ignore errors: the server drops the session after a while anyway.
         let _ = self.socket.send(&self.packet(CLOSE));
     }
 }
 
 impl Reflector for Irtt {
     fn send(&mut self, _size: u32) -> Result<Sent, RemoteError> {
-        // It ends conversations that are faster than it granted.
+        // The server ends sessions that send faster than it granted.
         if let Some(last) = self.last {
             self.socket
                 .pause(self.interval.saturating_sub(last.elapsed()));
@@ -171,7 +171,7 @@ impl Reflector for Irtt {
     }
 
     fn small(&self) -> u32 {
-        // IPv4, UDP, head and number.
+        // IPv4, UDP, header and number.
         20 + 8 + HEAD as u32 + 4
     }
 }
@@ -188,7 +188,7 @@ fn head(packet: &[u8]) -> Option<(u8, [u8; 8], &[u8])> {
     Some((*flags, *token, rest))
 }
 
-/// A number of seven bits a byte, the low ones first.
+/// Appends a number in groups of seven bits, the low ones first.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -210,18 +210,17 @@ fn taken(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The interval among the parameters that a server grants; `None` where there is
-/// none.
+/// Returns the interval among the parameters that a server grants; `None` if it is missing.
 pub fn granted(mut rest: &[u8]) -> Result<Option<Duration>, OutOfRange> {
     while let (Some(number), Some(value)) = (taken(&mut rest), taken(&mut rest)) {
         match number {
             3 => {
-                // Signed numbers are folded: 0, -1, 1, -2.
+                // Signed numbers are zigzag-encoded: 0, -1, 1, -2.
                 let interval = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
                 let interval = within("interval in ns", interval, 0..=LONGEST_INTERVAL_NS)?;
                 return Ok(Some(Duration::from_nanos(interval.unsigned_abs())));
             }
-            // A text, which is nobody's business here: its bytes follow.
+            // A text that is not needed: skip its bytes.
             9 => {
                 let after = usize::try_from(value)
                     .ok()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures a link with hosts that only reply: round trips on the idle line, the largest packet,
-//! and the link layer as far as round trips show it. With a load on the line, also rates and round
-//! trips under load.
+//! Measures a link with hosts that only reply: round trips on the idle line, the path MTU, and
+//! the link layer as far as round trips show it. With a load on the line, it also measures
+//! rates, and round trips under load.
 
 pub(crate) mod bulk;
 pub(crate) mod capture;
@@ -27,25 +27,26 @@ use weirgate_units::Arrange as _;
 use weirgate_units::Direction;
 use weirgate_units::Size;
 
-/// Echoes on the idle line, and the time between two.
+/// The number of echoes on the idle line, and the interval between them.
 const IDLE: u32 = 20;
 const GAP: Duration = Duration::from_millis(50);
-/// The least time to wait for an answer: a socket takes no time for no limit.
+/// The shortest wait for an answer: for a socket, a timeout of zero means no limit.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// Until an echo on a full line is lost: a modem's buffer may hold it for seconds.
+/// The time after which an echo on a full line is lost: a modem's buffer may hold it for
+/// seconds.
 const LONG_PATIENCE: Duration = Duration::from_secs(8);
 
-/// What fills a line.
+/// The load that fills a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Load {
-    /// An iperf3 server, both ways.
+    /// An iperf3 server, in both directions.
     Iperf3(SocketAddr),
-    /// A file of a web server, downwards.
+    /// A file of a web server, downstream.
     Bulk(Bulk),
 }
 
 impl Load {
-    /// The directions in which it fills the line.
+    /// Returns the directions in which it fills the line.
     #[must_use]
     pub fn directions(&self) -> &'static [Direction] {
         match self {
@@ -62,10 +63,10 @@ impl Load {
     }
 }
 
-/// Echoes at even intervals.
+/// Echoes at equal intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Echoes {
-    /// When each was sent, and how long it took; `None` of those that were lost.
+    /// When each was sent, and its round-trip time; `None` if it was lost.
     pub all: Vec<(Duration, Option<Duration>)>,
 }
 
@@ -76,20 +77,20 @@ impl Echoes {
         times
     }
 
-    /// The shortest.
+    /// Returns the shortest round trip.
     #[must_use]
     pub fn least(&self) -> Option<Duration> {
         self.sorted().first().copied()
     }
 
-    /// The one that half of them did not exceed.
+    /// Returns the median.
     #[must_use]
     pub fn middle(&self) -> Option<Duration> {
         let times = self.sorted();
         times.get(times.len() / 2).copied()
     }
 
-    /// The one that 95 of 100 did not exceed.
+    /// Returns the 95th percentile.
     #[must_use]
     pub fn high(&self) -> Option<Duration> {
         let times = self.sorted();
@@ -98,14 +99,14 @@ impl Echoes {
             .copied()
     }
 
-    /// How many were lost.
+    /// Returns the number of lost echoes.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.all.iter().filter(|one| one.1.is_none()).count()
     }
 
-    /// Sends at even intervals for a time, and at least one. Each is sent whether or not those
-    /// before it came back: who waits for a lost one misses what the queue does meanwhile.
+    /// Sends echoes at equal intervals for a time, but at least one, whether or not earlier ones
+    /// came back. Waiting for a lost one would miss changes of the queue.
     fn send(
         reflector: &mut dyn Reflector,
         time: Duration,
@@ -115,7 +116,7 @@ impl Echoes {
         let gap = GAP.max(reflector.interval());
         let small = reflector.small();
         let mut echoes = Self::default();
-        // Which echo a packet that has not come back is; those after the time are none.
+        // Maps outstanding packets to echoes; packets after the end map to none.
         let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut next = Duration::ZERO;
         loop {
@@ -143,8 +144,8 @@ impl Echoes {
                 Some(Some(place)) => {
                     echoes.all[place].1 = (took < patience).then_some(took);
                 }
-                // Packets of one flow do not overtake one another: one that was sent after the
-                // time comes back after all others, or they are lost.
+                // Packets of one flow are not reordered. When one that was sent after the end
+                // comes back, all others have come back or are lost.
                 Some(None) => return Ok(echoes),
                 None => {}
             }
@@ -152,25 +153,25 @@ impl Echoes {
     }
 }
 
-/// A full line.
+/// The measurement of a full line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// What came through.
+    /// The data that passed the line.
     pub transfer: Transfer,
-    /// Round trips meanwhile.
+    /// The round trips at the same time.
     pub echoes: Echoes,
 }
 
 impl Loaded {
-    /// How much longer a packet took than on the idle line: the one that 95 of
-    /// 100 did not exceed, less the shortest.
+    /// Returns the delay under load: the 95th percentile, minus the shortest round trip on the
+    /// idle line.
     #[must_use]
     pub fn waited(&self, idle: &Echoes) -> Option<Duration> {
         Some(self.echoes.high()?.saturating_sub(idle.least()?))
     }
 
-    /// What waited then, in bytes at the rate that came through: what the buffer
-    /// holds at least.
+    /// Returns the corresponding bytes at the measured rate, which is a lower bound of the
+    /// buffer.
     #[must_use]
     pub fn buffer(&self, idle: &Echoes) -> Option<Size> {
         let bytes = self.waited(idle)?.as_secs_f64() * self.transfer.rate().as_kbit() * 125.0;
@@ -178,35 +179,35 @@ impl Loaded {
     }
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remote {
     /// Round trips on the idle line.
     pub idle: Echoes,
-    /// The largest packet; `None` where the host's answers cannot tell.
+    /// The path MTU; `None` if the host's answers do not reveal it.
     pub mtu: Option<Mtu>,
-    /// The link layer, both ways one after the other; `None` alike.
+    /// The link layer of both directions in sequence; `None` if it is unknown.
     pub layer: Option<Inference>,
-    /// The line full upwards.
+    /// The line under upstream load.
     pub up: Option<Loaded>,
-    /// The line full downwards.
+    /// The line under downstream load.
     pub down: Option<Loaded>,
 }
 
-/// What a measurement is at.
+/// The progress of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Round trips on the idle line.
     Idle,
-    /// The largest packet.
+    /// The path MTU.
     Mtu,
-    /// Round trips by size: how many rounds are done of how many.
+    /// Round trips by size: the rounds done, and the total.
     Sizes(usize, usize),
     /// Fills the line.
     Load(Direction),
 }
 
-/// Measures; each load fills the line for `time` each way.
+/// Performs a measurement; each load fills the line for `time` in each direction.
 pub fn remote(
     reflector: &mut (dyn Reflector + Send),
     load: Option<&Load>,
@@ -249,7 +250,7 @@ pub fn remote(
     Ok(found)
 }
 
-/// On the idle line, what takes so much longer than the rest is lost.
+/// Returns the time after which an echo on the idle line is lost, relative to the others.
 fn patience(idle: &Echoes) -> Duration {
     let usual = idle.high().unwrap_or(PATIENCE);
     (usual * 4 + Duration::from_millis(200)).min(PATIENCE)
@@ -267,7 +268,7 @@ fn loaded(
         let failed = || RemoteError::Socket(io::Error::other("a thread ended"));
         let transfer = filling.join().map_err(|_| failed())??;
         let mut echoes = echoes?;
-        // What came before the line was full says nothing of a full one.
+        // Ignore echoes from before the line was full.
         echoes.all.retain(|(at, _)| *at >= time / 4);
         Ok(Loaded { transfer, echoes })
     })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Derives facts about a path from echoes of different sizes: the largest packet, and the link
-//! layer as far as round trips show it.
+//! Infers properties of a path from echoes of different sizes: the path MTU, and the link layer
+//! as far as round trips show it.
 
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::remote::echo::{Echo, Reflector};
@@ -8,25 +8,25 @@ use crate::remote::error::RemoteError;
 use std::time::Duration;
 use weirgate_units::Arrange as _;
 
-/// Until an echo on an idle line is lost.
+/// The time after which an echo on an idle line is lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
-/// How often each size is sent to find the link layer.
+/// How often each size is sent to infer the link layer.
 const ROUNDS: usize = 15;
-/// The least error of a round trip, in seconds: clocks are read to a microsecond.
+/// The smallest error of a round trip in seconds, given a clock resolution of a microsecond.
 const CLOCK_S: f64 = 2e-6;
-/// How often a size is tried that does not come back: it may be chance.
+/// How often a size is tried if no answer arrives, which may be chance.
 const TRIES: u32 = 3;
-/// The smallest packet that every link takes (RFC 791 section 3.2 asks for 68,
-/// and hosts for 576), and the largest that is tried.
+/// The smallest packet that every link carries (RFC 791 section 3.2 requires 68 bytes, and 576
+/// for hosts), and the largest that is tried.
 pub(crate) const LEAST_MTU: u32 = 576;
 const MOST_MTU: u32 = 9216;
 
-/// The largest packet that comes through there and back, in IP bytes.
+/// The largest packet that passes the path in both directions, in IP bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mtu {
-    /// It comes through.
+    /// A size that passes.
     pub bytes: u32,
-    /// No larger one does; else none was tried.
+    /// Whether larger packets are known not to pass; otherwise none was tried.
     pub exact: bool,
 }
 
@@ -45,8 +45,8 @@ fn comes(
     Ok(false)
 }
 
-/// The largest packet that comes through to a host and back; `None` where it does not
-/// answer, or only small ones.
+/// Returns the largest packet that passes to a host and back; `None` if the host does not
+/// answer, or answers only small packets.
 pub fn largest_packet(reflector: &mut dyn Reflector) -> Result<Option<Mtu>, RemoteError> {
     let small = reflector.small();
     let Some(largest) = reflector.largest() else {
@@ -58,7 +58,7 @@ pub fn largest_packet(reflector: &mut dyn Reflector) -> Result<Option<Mtu>, Remo
     mtu(reflector, largest, PATIENCE)
 }
 
-/// The largest packet, by halving what is left.
+/// Finds the largest packet by bisection.
 pub(crate) fn mtu(
     reflector: &mut dyn Reflector,
     largest: u32,
@@ -89,8 +89,8 @@ pub(crate) fn mtu(
     }))
 }
 
-/// The link layer by the shortest round trip of each size. The sizes take turns,
-/// so that what else is on the line meets all alike.
+/// Infers the link layer from the shortest round trip of each size. The sizes take turns, so
+/// that other traffic affects all of them equally.
 pub(crate) fn layer(
     reflector: &mut dyn Reflector,
     most: u32,
@@ -110,9 +110,9 @@ pub(crate) fn layer(
     Ok(infer(&shortest(&sizes, &mut times), Timing::RoundTrip))
 }
 
-/// The shortest round trip of each size that came back three times. It is as sure as
-/// the next ones are near: of all sizes together, because what varies is the way's
-/// and not a size's, and three that are near by chance say little.
+/// Returns the shortest round trip of each size with at least three answers. The error follows
+/// from the distance to the next shortest ones, over all sizes together. The variation is a
+/// property of the path and not of a size, and three close values may be chance.
 fn shortest(sizes: &[u32], times: &mut [Vec<Duration>]) -> Vec<Timed> {
     let measured = sizes.iter().zip(times).filter_map(|(size, times)| {
         times.arrange();
@@ -133,12 +133,12 @@ mod tests {
     use crate::remote::echo::{Answer, Sent};
     use weirgate_linklayer::{Framing, LinkLayer};
 
-    /// A host behind a line of one kind, whose time is reckoned, not lived through.
+    /// A simulated host behind a line of one kind.
     struct ReflectingLine {
         layer: LinkLayer,
         bits: f64,
         mtu: u32,
-        /// Adds so many nanoseconds at most, differently each time.
+        /// The largest additional random delay in nanoseconds.
         noise: u64,
         state: u64,
         back: Option<Duration>,
@@ -206,8 +206,8 @@ mod tests {
         assert_eq!(layer.cut, Some(Cut::Bytes));
     }
 
-    /// How long something else on the way takes, differently each time: evenly, as
-    /// queues do, as retransmissions do, as a busy host does.
+    /// Returns a random additional delay: uniform, like queues, like retransmissions, or like a
+    /// busy host.
     fn noise(kind: usize, size: f64, random: &mut impl FnMut() -> f64) -> f64 {
         match kind {
             0 => size * (random() + random()),
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Whatever is inferred must be right, however large the noise is beside a cell's
-    /// time.
+    /// Inference must never be wrong, however large the noise is compared with the time of a
+    /// cell.
     #[test]
     fn noise_is_never_taken_for_cells_or_bytes() {
         let mut state = 11_u64;

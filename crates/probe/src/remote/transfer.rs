@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many bytes came through a line, and in which time.
+//! Measures how many bytes pass a line in a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Rate;
 
-/// What came through a line.
+/// The data that passed a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of the connections' data.
+    /// Bytes of payload.
     pub bytes: u64,
-    /// In this time.
+    /// The duration.
     pub time: Duration,
 }
 
 impl Transfer {
-    /// Its rate, in bytes of data.
+    /// Returns the rate of payload.
     #[must_use]
     pub fn rate(&self) -> Rate {
         let bits = self.bytes as f64 * 8.0 / self.time.as_secs_f64().max(1e-9);
@@ -24,7 +24,7 @@ impl Transfer {
     }
 }
 
-/// What is counted in the last three quarters of a time: TCP begins slowly.
+/// Counts during the last three quarters of a time, because TCP starts slowly.
 pub(crate) fn count(time: Duration, counted: &AtomicU64) -> Transfer {
     thread::sleep(time / 4);
     let (before, begin) = (counted.load(Ordering::Relaxed), Instant::now());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client's requests of a scripted sequence to a serving end: a connection that it accepts, and
-//! a port for datagrams.
+//! The client's requests to a server for scripted sequences: a connection that it accepts, and a
+//! port for datagrams.
 
 use crate::patient::{Patient, Talk as _};
 use crate::remote::error::RemoteError;
@@ -12,15 +12,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpS
 use std::time::{Duration, Instant};
 use weirgate_units::PeerText;
 
-/// A connection is made within this time.
+/// The timeout for connecting.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What went before it may still be in a modem's buffer.
+/// The timeout for the final report, before which data may be in a modem's buffer.
 pub(crate) const LAST_WORD: Duration = Duration::from_secs(30);
 const BLOCK: usize = 65_536;
-/// The longest line that a serving end says.
+/// The longest line of a server in bytes.
 const LINE: u64 = 400;
 
-/// A connection that the serving end has agreed to.
+/// A connection that the server has accepted.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) stream: TcpStream,
@@ -52,7 +52,7 @@ impl Connected {
                 )));
             }
         }
-        // What follows may take long, and is ended by its run.
+        // The run ends what follows, which may take long.
         connected.from.get_mut().wait(None)?;
         Ok(connected)
     }
@@ -64,7 +64,7 @@ impl Connected {
         Ok(line)
     }
 
-    /// The port that is for this connection, and the word after it.
+    /// Reads the port for this connection, and the word after it.
     pub(crate) fn port(&mut self, server: SocketAddr) -> Result<(u16, String), RemoteError> {
         let line = self.line(PATIENCE)?;
         if let Some(why) = line.strip_prefix("no: ") {
@@ -81,8 +81,7 @@ fn refused(server: SocketAddr, why: &str) -> RemoteError {
     RemoteError::Refused(format!("{server} ({})", PeerText::new(why)))
 }
 
-/// A way for datagrams to the serving end and back. It lasts as long as its
-/// connection.
+/// A path for datagrams to the server and back, which exists as long as its connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     server: SocketAddr,
@@ -91,8 +90,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens one: datagrams with a word that came over the connection show the
-    /// serving end where to, also behind address translation.
+    /// Opens a path. Datagrams with a word that came over the connection show the server where
+    /// to send, even behind address translation.
     pub(crate) fn open(
         server: SocketAddr,
         exchange: Exchange,
@@ -142,7 +141,7 @@ impl Session {
         })
     }
 
-    /// Ends it; what the serving end says of it.
+    /// Ends the path, and returns the server's report.
     pub(crate) fn end(&mut self) -> Result<DatagramReport, RemoteError> {
         let connected = &mut self.connected;
         connected.stream.shutdown(Shutdown::Write)?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams of a scripted sequence: how each end sends and counts them, and how it reports those
-//! that arrived.
+//! Datagrams of a scripted sequence: sends, counts and reports them.
 
 use crate::bound::{OutOfRange, within};
 use crate::sequence::wanted::Stream;
@@ -14,52 +13,52 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Arrange as _;
 
-/// Bytes at the beginning of each payload: its number and when it was sent.
+/// The bytes at the start of each payload: a number and the time of sending.
 pub(crate) const STAMP: u16 = 12;
-/// What a packet of 9000 bytes has room for.
+/// The largest payload: that of a packet of 9000 bytes.
 pub(crate) const LONGEST_PAYLOAD: u16 = 8972;
-/// How long anybody waits before it is asked whether to go on.
+/// The longest wait before checking whether to stop.
 pub(crate) const TURN: Duration = Duration::from_millis(100);
-/// When nothing has come for so long after the end, nothing comes any more; and
-/// the end of patience.
+/// After the end, receiving stops once nothing has arrived for the first time, or after the
+/// second one at the latest.
 const QUIET: Duration = Duration::from_secs(1);
 const DRAINED: Duration = Duration::from_secs(10);
-/// The most datagrams and bytes that a peer can report of a run: more than any
+/// The largest number of datagrams and bytes that a peer can report for a run: more than any
 /// link carries in an hour.
 const MOST: u64 = 1 << 50;
 /// The longest delay that a peer can report: a day.
 const MOST_DELAY: Duration = Duration::from_hours(24);
-/// Delays of so many datagrams are kept of a run, evenly chosen of all.
+/// The number of delays that are kept for a run, as a uniform sample.
 const KEPT: usize = 1 << 18;
 
-/// How much longer datagrams took than the fastest of them. The clocks of the
-/// two ends need not agree, but run equally fast.
+/// The delays of datagrams relative to the fastest one. The clocks of the two ends may differ,
+/// but must run equally fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delays {
-    /// What half of them did not exceed.
+    /// The median.
     pub p50: Duration,
-    /// What 95 of 100 did not exceed.
+    /// The 95th percentile.
     pub p95: Duration,
-    /// What 99 of 100 did not exceed.
+    /// The 99th percentile.
     pub p99: Duration,
-    /// The longest.
+    /// The maximum.
     pub max: Duration,
 }
 
-/// What came of datagrams that went one way.
+/// The datagrams received in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Received {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Bytes of payload.
+    /// Their payload in bytes.
     pub bytes: u64,
-    /// How late they were; nothing where none came.
+    /// Their delays; `None` if none arrived.
     pub delays: Option<Delays>,
 }
 
 impl Received {
-    /// What the other end received, if it can be true of so many datagrams: a path may deliver
-    /// one twice.
+    /// Checks what the other end reports against the number sent; a path may duplicate
+    /// datagrams.
     pub(crate) fn check_of(self, sent: u64, payload: u16) -> Result<Self, OutOfRange> {
         within("datagrams received", self.count, 0..=sent.saturating_mul(2))?;
         let bytes = self.count.saturating_mul(payload.into());
@@ -67,8 +66,8 @@ impl Received {
         Ok(self)
     }
 
-    /// What was received, if it can be true: delays are by the sender's clock, and
-    /// the other numbers may be the other end's.
+    /// Checks the plausibility of the numbers: delays depend on the sender's clock, and the
+    /// other numbers may come from the other end.
     pub(crate) fn check(self) -> Result<Self, OutOfRange> {
         within("datagrams received", self.count, 0..=MOST)?;
         within("bytes received", self.bytes, 0..=MOST)?;
@@ -82,17 +81,17 @@ impl Received {
     }
 }
 
-/// What a serving end says when it is done.
+/// The report of a server at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatagramReport {
-    /// How many it sent.
+    /// The number of datagrams that it sent.
     pub sent: u64,
-    /// What it received.
+    /// The datagrams that it received.
     pub received: Received,
 }
 
 impl fmt::Display for DatagramReport {
-    /// A line, with its end; times in microseconds.
+    /// Writes a line, including its end; times are in microseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sent, received } = self;
         write!(f, "{sent} {} {}", received.count, received.bytes)?;
@@ -106,7 +105,7 @@ impl fmt::Display for DatagramReport {
 }
 
 impl DatagramReport {
-    /// Reads the line; `None` if it is none.
+    /// Parses the line; returns `None` if it is not a report.
     pub fn read(line: &str) -> Result<Option<Self>, OutOfRange> {
         let words: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
         let words = words.unwrap_or_default();
@@ -135,9 +134,8 @@ impl DatagramReport {
     }
 }
 
-/// Sends a stream until it is over; how many were sent. A sender that is late
-/// catches up. `each` is called with the bytes
-/// of each.
+/// Sends a stream until it is over, and returns the number sent. A sender that is late catches
+/// up. `each` is called with the size of each datagram.
 pub(crate) fn send(
     socket: &UdpSocket,
     stream: &Stream,
@@ -160,8 +158,8 @@ pub(crate) fn send(
             thread::sleep(left.min(TURN));
         }
         stamp(&mut payload, sent as u32, since(begin));
-        // One for which there is no room is lost as on the way: a sender that
-        // waited for room would send at the line's rate, not at its own.
+        // A datagram without room in the send buffer counts as lost on the path. Waiting for
+        // room would make the stream follow the rate of the line.
         match net::send(socket, &payload, SendFlags::DONTWAIT).map_err(io::Error::from) {
             Ok(_) => {}
             Err(error) if passing(&error) => {}
@@ -174,21 +172,21 @@ pub(crate) fn send(
     Ok(sent)
 }
 
-/// Writes a number and a time to the beginning of a payload.
+/// Writes a number and a time to the start of a payload.
 pub(crate) fn stamp(payload: &mut [u8], number: u32, sent_ns: u64) {
     payload[..4].copy_from_slice(&number.to_be_bytes());
     payload[4..12].copy_from_slice(&sent_ns.to_be_bytes());
 }
 
-/// What a payload begins with: its number and time.
+/// Reads the number and time at the start of a payload.
 pub(crate) fn stamped(payload: &[u8]) -> Option<(u32, u64)> {
     let (number, rest) = payload.split_first_chunk()?;
     let time = rest.first_chunk()?;
     Some((u32::from_be_bytes(*number), u64::from_be_bytes(*time)))
 }
 
-/// Receives until it is over and nothing comes any more. `word` is what opened
-/// the way, and no datagram; `each` may look at all others.
+/// Receives until the stream is over and no more datagrams arrive. Ignores datagrams with
+/// `word`, which open the path; `each` may inspect all others.
 pub(crate) fn receive(
     socket: &UdpSocket,
     over: &AtomicBool,
@@ -222,14 +220,14 @@ pub(crate) fn receive(
     }
 }
 
-/// What was heard of a stream.
+/// The datagrams received of a stream.
 #[derive(Debug, Default)]
 struct Heard {
     count: u64,
     bytes: u64,
-    /// The first one's time on the way, by two clocks that do not agree.
+    /// The transit time of the first one, by two clocks that differ.
     first_ns: Option<i128>,
-    /// Times on the way beside that, of each `stride`th.
+    /// The transit times relative to that, of every `stride`th datagram.
     late_us: Vec<i64>,
     stride: u64,
 }
@@ -261,7 +259,7 @@ impl Heard {
             let (one, least) = (late.get(place)?, late.first()?);
             Some(Duration::from_micros(one.abs_diff(*least)))
         };
-        // The smallest that so many of a thousand do not exceed.
+        // The smallest delay that this many per mille do not exceed.
         let rank = |per_mille: usize| above((late.len() * per_mille).div_ceil(1000).max(1) - 1);
         let delays = || {
             Some(Delays {
@@ -287,7 +285,8 @@ mod tests {
     #[test]
     fn delays_count_from_the_fastest() {
         let mut heard = Heard::default();
-        // A clock that is far ahead; the third is the fastest, the fourth 7 ms late.
+        // The sender's clock is far ahead; the third datagram is the fastest, the fourth is 7 ms
+        // late.
         for (sent_ms, came_ms) in [(5000, 12), (5020, 31), (5040, 50), (5060, 77)] {
             heard.note(100, sent_ms * 1_000_000, came_ms * 1_000_000);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A scripted sequence on real hosts: transfers and echoes that begin and end
-//! at the configured times, towards one serving end.
+//! Plays a scripted sequence on real hosts: transfers and echoes that start and end at
+//! configured times, towards one server.
 
 mod connected;
 pub(crate) mod datagram;
@@ -27,9 +27,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Arrange as _;
 
-/// Plays a sequence towards a serving end. `progress` is called each second with how
-/// far it is and how many bytes each flow has moved. Before anything begins the
-/// serving end is asked, so that a mistake shows at once.
+/// Plays a sequence towards a server. `progress` is called each second with the elapsed time and
+/// the bytes that each flow has moved. The server is asked about every flow before the start, so
+/// that mistakes are found immediately.
 pub fn play(
     sequence: &Sequence,
     server: SocketAddr,
@@ -37,7 +37,7 @@ pub fn play(
     progress: &mut dyn FnMut(Duration, &[u64]),
 ) -> Result<Played, RemoteError> {
     for play in &sequence.plays {
-        // Each manner is asked for once: it may not be had there.
+        // Ask for each manner once, because the server may not support it.
         runner::tried(play, server)?;
     }
     let pings: Vec<Pinger> = sequence
@@ -88,7 +88,7 @@ pub fn play(
                 break;
             }
         }
-        // All runs have ended; of uploads the other end still says how much came.
+        // All runs have ended; for uploads, the server still reports how much arrived.
     });
     let mut transfers = transfers
         .into_inner()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts the bytes that a flow moves, by the second in which they move. The one who reports
-//! may be late; what is counted is not.
+//! Counts the bytes that a flow moves, by the second in which they move, so that late reporting
+//! does not matter.
 
 use crate::sequence::stop::lock;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Bytes of a flow, by the second since its sequence began.
+/// The bytes of a flow, by second since the start of its sequence.
 #[derive(Debug)]
 pub(crate) struct Moved {
     begin: Instant,
@@ -15,7 +15,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// None yet, of a sequence of this length.
+    /// Makes an empty counter for a sequence of this length.
     pub(crate) fn new(begin: Instant, length: Duration) -> Self {
         Self {
             begin,
@@ -24,7 +24,7 @@ impl Moved {
         }
     }
 
-    /// Counts bytes that move now. What moves after the end is of no second.
+    /// Counts bytes that move now. Bytes after the end are not counted.
     pub(crate) fn add(&self, bytes: u64) {
         let now = self.begin.elapsed();
         if now >= self.length {
@@ -38,12 +38,12 @@ impl Moved {
         seconds[second] += bytes;
     }
 
-    /// All bytes so far.
+    /// Returns the bytes so far.
     pub(crate) fn sum(&self) -> u64 {
         lock(&self.seconds).iter().sum()
     }
 
-    /// The bytes of each of the first seconds.
+    /// Returns the bytes of each of the first seconds.
     pub(crate) fn first(&self, count: usize) -> Vec<u64> {
         let mut seconds = lock(&self.seconds).clone();
         seconds.resize(count, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a scripted sequence did.
+//! The results of a scripted sequence.
 
 use crate::sequence::datagram::Received;
 use std::time::Duration;
@@ -8,54 +8,54 @@ use weirgate_units::Direction;
 /// A transfer, or the requests of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transferred {
-    /// Which flow.
+    /// The index of its flow.
     pub play: usize,
-    /// Which of its equal ones, from 0.
+    /// The index among equal flows, from 0.
     pub member: u16,
-    /// When it began, since the beginning.
+    /// When it started, since the start of the sequence.
     pub begin: Duration,
-    /// When it ended.
+    /// When it ended, since the start of the sequence.
     pub end: Duration,
-    /// Bytes of data that arrived: of requests, of the responses.
+    /// Bytes of data that arrived; for requests, those of the responses.
     pub bytes: u64,
-    /// Of datagrams and SYNs, what became of them in each direction.
+    /// For datagrams and SYNs, the counts in each direction.
     pub counted: Vec<Counted>,
-    /// How long each request took until its response was whole.
+    /// The time from each request to the end of its response.
     pub answers: Vec<Duration>,
-    /// Why it ended, where that was not by plan.
+    /// Why it ended, if not as planned.
     pub failed: Option<String>,
 }
 
-/// Datagrams or SYNs of one direction.
+/// The datagrams or SYNs of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Which direction.
+    /// The direction.
     pub direction: Direction,
-    /// How many were sent.
+    /// The number sent.
     pub sent: u64,
-    /// What arrived; nothing is known of SYNs.
+    /// Those that arrived; unknown for SYNs.
     pub received: Option<Received>,
 }
 
 /// One echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinged {
-    /// Of which [`Ping`].
+    /// The index of its [`Ping`].
     pub ping: usize,
     /// When it was sent.
     pub at: Duration,
-    /// How long it took; `None` of those that were lost.
+    /// The round-trip time; `None` if it was lost.
     pub took: Option<Duration>,
 }
 
-/// What a sequence did.
+/// The results of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Played {
-    /// Transfers, as they ended.
+    /// The transfers, in the order in which they ended.
     pub transfers: Vec<Transferred>,
-    /// Bytes of data of each flow by the second: downwards as they arrived,
-    /// upwards as they were given to the kernel.
+    /// The bytes of data of each flow per second: downstream when they arrived, upstream when
+    /// they were passed to the kernel.
     pub seconds: Vec<Vec<u64>>,
-    /// Echoes, in order of time.
+    /// The echoes, in chronological order.
     pub echoes: Vec<Pinged>,
 }

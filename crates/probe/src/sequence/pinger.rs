@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends echo requests at even intervals, whether or not the previous ones were answered.
+//! Sends echo requests at equal intervals, whether or not earlier ones were answered.
 
 use crate::remote::echo::{Icmp, complaint};
 use crate::remote::error::RemoteError;
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An echo that takes longer is lost: a modem's buffer may hold it for seconds.
+/// The time after which an echo is lost: a modem's buffer may hold it for seconds.
 const LOST: Duration = Duration::from_secs(8);
-/// Bytes of the headers of IPv4 and UDP, of IPv6 and UDP.
+/// The bytes of headers: of IPv4 and UDP, and of IPv6 and UDP.
 const HEADERS: [u32; 2] = [28, 48];
 
-/// Who returns echoes.
+/// The peer that returns echoes.
 #[derive(Debug)]
 pub(crate) enum Pinger {
     Icmp(Icmp),
@@ -41,7 +41,7 @@ impl Pinger {
         Ok(Self::Udp(session, headers))
     }
 
-    /// Sends one; what is lost here is lost as on the way.
+    /// Sends one echo; if that fails, it counts as lost on the path.
     fn send(&self, number: u16, size: u32) {
         match self {
             Self::Icmp(icmp) => {
@@ -56,7 +56,7 @@ impl Pinger {
         }
     }
 
-    /// Waits a turn for one; false where none will come any more.
+    /// Waits a short time for one; returns false if no more will arrive.
     fn receive(&self, came: impl FnOnce(u16)) -> bool {
         match self {
             Self::Icmp(icmp) => match icmp.receive(TURN) {
@@ -83,10 +83,10 @@ impl Pinger {
         }
     }
 
-    /// Sends echoes while it runs, and waits for the last.
+    /// Sends echoes while a run lasts, and waits for the last ones.
     pub(crate) fn ping(&self, of: usize, ping: &Ping, begin: Instant, stop: &Stop) -> Vec<Pinged> {
         let done: Mutex<Vec<Pinged>> = Mutex::default();
-        // Which of them a number is: numbers come again.
+        // Maps numbers to echoes, because numbers are reused.
         let sent: Mutex<BTreeMap<u16, usize>> = Mutex::default();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -122,7 +122,7 @@ impl Pinger {
                     at += ping.interval;
                 }
             }
-            // The last may still come.
+            // The last echoes may still arrive.
             let waits = || {
                 let done = lock(&done);
                 let young = |place: &usize| {

@@ -5,96 +5,96 @@ use crate::sequence::wanted::{Manner, Stream};
 use std::time::Duration;
 use weirgate_units::Direction;
 
-/// What a flow does while it runs.
+/// What a flow does during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doing {
-    /// One transfer for each run: of so many bytes, or until the run ends.
+    /// One transfer per run: of this many bytes, or until the run ends.
     Transfer {
-        /// Which direction.
+        /// The direction.
         direction: Direction,
-        /// How many.
+        /// The number of bytes.
         bytes: Option<u64>,
     },
     /// Requests, one after the other.
     Requests {
-        /// Bytes of a request.
+        /// The size of a request in bytes.
         request: u64,
-        /// Bytes of a response.
+        /// The size of a response in bytes.
         response: u64,
-        /// Pause after a response.
+        /// The pause after a response.
         think: Duration,
     },
-    /// Short transfers, of which many may run at once: those of each of the
-    /// equal flows, in order of time.
+    /// Short transfers, many of which may run concurrently, for each of the equal flows in
+    /// chronological order.
     Short {
-        /// Which direction.
+        /// The direction.
         direction: Direction,
-        /// When each begins and how many bytes it has.
+        /// When each starts, and its number of bytes.
         flows: Vec<Vec<Short>>,
     },
     /// Datagrams.
     Datagrams {
-        /// Which direction; both where none is given.
+        /// The direction; `None` for both.
         direction: Option<Direction>,
-        /// What they are.
+        /// Their size and interval.
         stream: Stream,
     },
-    /// SYNs that nobody answers, so far apart.
+    /// SYNs that are not answered, at this interval.
     Syns(Duration),
 }
 
 /// A short transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short {
-    /// When it begins, since the beginning of all.
+    /// When it starts, since the start of the sequence.
     pub begin: Duration,
-    /// When the sequence is given up.
+    /// When it is given up, since the start of the sequence.
     pub end: Duration,
-    /// Bytes of data.
+    /// The bytes of data.
     pub bytes: u64,
 }
 
-/// A flow, or several equal ones.
+/// One flow, or several equal ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Play {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// What it does.
     pub doing: Doing,
-    /// How its packets are.
+    /// The properties of its packets.
     pub manner: Manner,
-    /// From when to when it runs, since the beginning.
+    /// When its runs start and end, since the start of the sequence.
     pub runs: Vec<(Duration, Duration)>,
-    /// How many at once.
+    /// The number of equal flows.
     pub count: u16,
-    /// How long after the one before each begins.
+    /// The delay between the starts of consecutive equal flows.
     pub stagger: Duration,
 }
 
-/// Echoes.
+/// A series of echoes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// By datagrams, which the serving end returns; else by ICMP.
+    /// Whether to use UDP datagrams, which the server returns; otherwise ICMP.
     pub udp: bool,
-    /// How often.
+    /// The interval.
     pub interval: Duration,
-    /// Bytes of the IP packet.
+    /// The size of the IP packet in bytes.
     pub size: u32,
-    /// Its code point.
+    /// The code point.
     pub dscp: u8,
-    /// When it runs.
+    /// When its runs start and end.
     pub runs: Vec<(Duration, Duration)>,
 }
 
 /// A sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sequence {
-    /// Flows.
+    /// The flows.
     pub plays: Vec<Play>,
-    /// Echoes.
+    /// The echoes.
     pub pings: Vec<Ping>,
-    /// How long all of it takes.
+    /// The total duration.
     pub length: Duration,
 }

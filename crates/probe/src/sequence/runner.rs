@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One of several equal flows of a scripted sequence.
+//! Runs one of several equal flows of a scripted sequence.
 
 use crate::bound::within;
 use crate::patient::{Patient, Talk as _};
@@ -24,12 +24,12 @@ use weirgate_units::Direction;
 
 const BLOCK: usize = 65_536;
 
-/// What a TCP connection does.
+/// The work of a TCP connection.
 #[derive(Clone, Copy)]
 enum Moving {
     Down(Option<u64>),
     Up(Option<u64>),
-    /// Bytes of requests and responses, and the pause after each.
+    /// The sizes of requests and responses, and the pause after each.
     Requests(u64, u64, Duration),
 }
 
@@ -55,7 +55,7 @@ impl Moving {
     }
 }
 
-/// Asks the serving end once for what a flow will ask it for.
+/// Asks the server once for everything that a flow will need.
 pub(crate) fn tried(play: &Play, server: SocketAddr) -> Result<(), RemoteError> {
     let dscp = play.manner.dscp;
     match play.doing {
@@ -103,7 +103,7 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// All that it does.
+    /// Performs all runs.
     pub(crate) fn all(&self, transfers: &Mutex<Vec<Transferred>>) {
         if let Doing::Short { direction, flows } = &self.play.doing {
             let own = flows.get(usize::from(self.member));
@@ -150,7 +150,7 @@ impl Runner<'_> {
         done
     }
 
-    /// One run, until a time.
+    /// Performs one run, until a time.
     fn run(&self, end: Instant, done: &mut Transferred) -> Result<Option<String>, RemoteError> {
         match self.play.doing {
             Doing::Transfer { direction, bytes } => {
@@ -163,7 +163,7 @@ impl Runner<'_> {
             } => self.tcp(Moving::Requests(request, response, think), end, done),
             Doing::Datagrams { direction, stream } => self.datagrams(direction, stream, end, done),
             Doing::Syns(interval) => self.syns(interval, end, done),
-            // Each of them has its own times.
+            // Short transfers have their own times.
             Doing::Short { .. } => Ok(None),
         }
     }
@@ -178,7 +178,7 @@ impl Runner<'_> {
         let exchange = exchange(direction, stream);
         let mut session = Session::open(self.server, exchange, self.play.manner.dscp)?;
         let socket = session.socket.try_clone()?;
-        // When nothing is sent any more, and when nothing comes any more.
+        // When to stop sending, and when to stop receiving.
         let (silent, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (silent, over) = (&silent, &over);
         let count = |bytes: u64| {
@@ -250,8 +250,8 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    /// Moves bytes until the run ends, which a thread of its own sees to: reads
-    /// and writes may wait for longer.
+    /// Moves bytes until the run ends. A separate thread ends it, because reads and writes may
+    /// block for longer.
     fn tcp(
         &self,
         moving: Moving,
@@ -271,7 +271,7 @@ impl Runner<'_> {
                 let finished = finish.recv_timeout(left.min(Duration::from_hours(24)));
                 if finished == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     ended.store(true, Ordering::SeqCst);
-                    // Of an upload, what is on the way may still arrive.
+                    // At the end of an upload, data in flight may still arrive.
                     let how = if up { Shutdown::Write } else { Shutdown::Both };
                     let _ = kept.shutdown(how);
                 }
@@ -324,7 +324,7 @@ impl Runner<'_> {
         let block = vec![0; BLOCK];
         let all = bytes.unwrap_or(u64::MAX);
         let mut left = all;
-        // A write ends with an error when the run does.
+        // A write fails when the run ends.
         while left > 0 {
             let part = left.min(BLOCK as u64) as usize;
             let Ok(written) = to.write(&block[..part]) else {
@@ -335,7 +335,7 @@ impl Runner<'_> {
         }
         let _ = to.shutdown(Shutdown::Write);
         from.get_mut().wait(Some(LAST_WORD))?;
-        // What counts is what arrived.
+        // The number of bytes that arrived counts.
         let mut line = String::new();
         from.take(40).read_line(&mut line)?;
         let arrived = line
@@ -383,8 +383,7 @@ impl Runner<'_> {
     }
 }
 
-/// One SYN: the connection is given up before anybody can answer it, so that
-/// none is sent again.
+/// Sends one SYN. The connection is given up immediately, so that the kernel does not repeat it.
 fn syn(to: SocketAddr, dscp: u8) -> Result<(), RemoteError> {
     let family = match to.ip() {
         IpAddr::V4(_) => AddressFamily::INET,

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// Reads so many bytes, or to the end; how many came.
+/// Reads this many bytes, or to the end; returns the number read.
 pub(crate) fn skip(from: &mut dyn BufRead, bytes: u64) -> io::Result<u64> {
     let mut came = 0;
     while came < bytes {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ends everything that runs at the same time.
+//! Stops all concurrent activities of a sequence.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Stops everybody at once.
+/// A signal that stops all activities at once.
 #[derive(Debug, Default)]
 pub struct Stop {
     over: Mutex<bool>,
@@ -14,7 +14,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends what runs.
+    /// Stops all activities.
     pub fn stop(&self) {
         *lock(&self.over) = true;
         self.changed.notify_all();
@@ -23,19 +23,19 @@ impl Stop {
         }
     }
 
-    /// Has a connection shut then.
+    /// Registers a connection to be shut down at that time.
     pub(crate) fn shuts(&self, stream: &TcpStream) {
         if let Ok(other) = stream.try_clone() {
             lock(&self.open).push(other);
         }
     }
 
-    /// Whether it was stopped.
+    /// Returns whether it was stopped.
     pub fn stopped(&self) -> bool {
         *lock(&self.over)
     }
 
-    /// Waits until a time; false where it was stopped before.
+    /// Waits until a time; returns false if it was stopped before.
     pub(crate) fn until(&self, time: Instant) -> bool {
         let mut over = lock(&self.over);
         while !*over {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The purpose of a connection of a scripted sequence: one line of text, which the client sends
+//! The purpose of a connection of a scripted sequence: a line of text, which the client sends
 //! first.
 
 use crate::sequence::datagram::{LONGEST_PAYLOAD, STAMP};
@@ -9,94 +9,92 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The longest line.
+/// The longest line in bytes.
 pub(crate) const LINE: u64 = 200;
 
-/// What each line begins with.
+/// The beginning of each line: the protocol and its version.
 const NAME: &str = "weirgate-load 2";
 
-/// The largest request, response or transfer that is asked for by its size.
+/// The largest request, response or transfer in bytes.
 const LARGEST: u64 = 1 << 40;
 
-/// The shortest time between datagrams, as experiments have it.
+/// The shortest interval between datagrams, as in experiments.
 const SHORTEST_GAP: Duration = Duration::from_micros(10);
 
-/// How a connection's packets are to be.
+/// The properties of a connection's packets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manner {
-    /// The code point, 0 to 63.
+    /// The code point, from 0 to 63.
     pub dscp: u8,
-    /// The congestion control of the sender; the system's own where none is set.
+    /// The sender's congestion control; `None` for the system's default.
     pub congestion: Option<String>,
-    /// Bytes of the receiver's buffer, which bounds its window; the system's own
-    /// where none is given.
+    /// The receiver's buffer in bytes, which limits its window; `None` for the system's default.
     pub window: Option<u32>,
-    /// Bytes of the sender's buffer; the system's own where none is given.
+    /// The sender's buffer in bytes; `None` for the system's default.
     pub send_buffer: Option<u32>,
 }
 
-/// Datagrams of one size, sent at even distances.
+/// Datagrams of one size, sent at equal intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
-    /// The time from one to the next.
+    /// The interval between datagrams.
     pub interval: Duration,
     /// Bytes of UDP payload.
     pub payload: u16,
-    /// How many; until the run ends where none is given.
+    /// The number of datagrams; `None` to send until the run ends.
     pub count: Option<u64>,
 }
 
-/// What becomes of datagrams.
+/// The treatment of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// The serving end sends them.
+    /// The server sends them.
     Down(Stream),
-    /// It counts those that come.
+    /// The server counts those that arrive.
     Up,
-    /// Both at once, as a conversation does.
+    /// Both at the same time, like a conversation.
     Both(Stream),
-    /// It returns each that comes.
+    /// The server returns each one.
     Echo,
 }
 
-/// What a connection is for. The manner is that of both ends.
+/// The purpose of a connection. Both ends apply the manner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// The serving end sends so many bytes, or until it is ended.
+    /// The server sends this many bytes, or until it is stopped.
     Send {
-        /// How many.
+        /// The number of bytes.
         bytes: Option<u64>,
-        /// How.
+        /// The properties of its packets.
         manner: Manner,
     },
-    /// It takes what comes, and says at the end how much that was.
+    /// The server receives data, and reports their number at the end.
     Take {
-        /// How.
+        /// The properties of its packets.
         manner: Manner,
     },
-    /// It answers each request of so many bytes with a response.
+    /// The server answers each request of this size with a response.
     Answer {
-        /// Bytes of a request.
+        /// The size of a request in bytes.
         request: u64,
-        /// Bytes of a response.
+        /// The size of a response in bytes.
         response: u64,
-        /// How.
+        /// The properties of its packets.
         manner: Manner,
     },
-    /// Datagrams at a port of their own.
+    /// Datagrams on a separate port.
     Datagrams {
-        /// What becomes of them.
+        /// Their treatment.
         exchange: Exchange,
         /// Their code point.
         dscp: u8,
     },
-    /// A TCP port at which nobody ever answers.
+    /// A TCP port that never answers.
     Silence,
 }
 
 impl Wanted {
-    /// How a TCP connection's packets are to be; nothing where none but what is
-    /// wanted goes over it.
+    /// Returns the properties of a TCP connection's packets; `None` if it carries only the line.
     fn manner(&self) -> Option<&Manner> {
         match self {
             Self::Send { manner, .. } | Self::Take { manner } | Self::Answer { manner, .. } => {
@@ -106,7 +104,7 @@ impl Wanted {
         }
     }
 
-    /// Reads a line.
+    /// Parses a line.
     pub fn read(line: &str) -> Result<Self, String> {
         let wrong = || {
             let shown: String = line.trim().chars().take(60).collect();
@@ -169,7 +167,7 @@ impl Wanted {
                 manner: manner([a, b, c, d])?,
             }),
             ["answer", request, response, a, b, c, d] => Ok(Self::Answer {
-                // A request of nothing would be answered without end.
+                // An empty request would be answered endlessly.
                 request: number(request)?.max(1),
                 response: number(response)?,
                 manner: manner([a, b, c, d])?,
@@ -187,7 +185,7 @@ impl Wanted {
         }
     }
 
-    /// Sets a socket up for one end: `client` says which.
+    /// Configures a socket for one end; `client` tells which.
     pub(crate) fn prepare(&self, stream: &TcpStream, client: bool) -> Result<(), String> {
         let Some(manner) = self.manner() else {
             return Ok(());
@@ -220,7 +218,7 @@ impl Wanted {
 }
 
 impl fmt::Display for Wanted {
-    /// The line, with its end.
+    /// Writes the line, including its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or = |value: Option<String>| value.unwrap_or_else(|| String::from("-"));
         write!(f, "{NAME} ")?;
@@ -254,7 +252,7 @@ impl fmt::Display for Wanted {
 }
 
 impl fmt::Display for Stream {
-    /// As in a line.
+    /// Writes the words of a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.interval.as_nanos(), self.payload)?;
         match self.count {
@@ -264,8 +262,8 @@ impl fmt::Display for Stream {
     }
 }
 
-/// Sets the code point of what a socket sends. A socket of IPv6
-/// with a mapped address sends IPv4, and takes IPv4's option for it.
+/// Sets the code point of a socket's packets. An IPv6 socket with a mapped address sends IPv4,
+/// and needs the option of IPv4.
 pub(crate) fn mark(socket: impl AsFd, to: IpAddr, dscp: u8) -> rustix::io::Result<()> {
     match (dscp, to.to_canonical()) {
         (0, _) => Ok(()),

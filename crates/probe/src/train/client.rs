@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client: one conversation with a serving end.
+//! The client: a conversation with one server.
 
 use crate::bound::{OutOfRange, within};
 use crate::datagrams::Datagrams;
@@ -11,35 +11,35 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use weirgate_units::Direction;
 
-/// How often something is asked, and how long each answer is waited for: a
-/// modem's full buffer may hold it for seconds.
+/// How often a question is asked, and how long to wait for each answer, which a modem's full
+/// buffer may delay for seconds.
 const TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// After the last packet of a train has come, nothing comes for this long.
+/// The time without packets after which a train has ended.
 const SILENCE: Duration = Duration::from_secs(3);
-/// The longest that a train may take to come: sent for twelve seconds, it passes
-/// the line in twice that time, and what waited before it in some more.
+/// The longest time for a train to arrive. It is sent for up to twelve seconds, passes the line
+/// in twice that time, and may find data queued before it.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Why a measurement ended.
+/// The reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The serving end does not answer.
+    /// The server does not answer.
     #[error(
         "{0} does not answer; does `weirgate probe --serve` run there, and does a firewall let \
          UDP through?"
     )]
     Silent(SocketAddr),
-    /// It refuses a train: too many ask at a time.
+    /// The server declines a train: too many clients at the same time.
     #[error("the serving end is busy; try again later")]
     Busy,
-    /// It reports something that cannot be.
+    /// The server reports an impossible number.
     #[error("{peer} sends a number that is out of range: {what}")]
     OutOfRange {
-        /// The serving end.
+        /// The server.
         peer: SocketAddr,
-        /// Which number it is, and its bounds.
+        /// The number and its bounds.
         what: OutOfRange,
     },
     /// The socket failed.
@@ -47,7 +47,7 @@ pub enum ProbeError {
     Socket(#[from] io::Error),
 }
 
-/// A conversation with a serving end.
+/// A conversation with a server.
 #[derive(Debug)]
 pub struct Client {
     socket: Box<dyn Datagrams>,
@@ -58,7 +58,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Greets a serving end.
+    /// Greets a server.
     pub fn greet(server: SocketAddr) -> Result<Self, ProbeError> {
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -69,7 +69,7 @@ impl Client {
         Self::over(Box::new(socket), server)
     }
 
-    /// Greets a serving end over an existing path.
+    /// Greets a server over an existing path.
     pub fn over(socket: Box<dyn Datagrams>, server: SocketAddr) -> Result<Self, ProbeError> {
         let mut client = Self {
             socket,
@@ -82,14 +82,14 @@ impl Client {
         Ok(client)
     }
 
-    /// Bytes of headers around a payload.
+    /// Returns the bytes of headers around a payload.
     #[must_use]
     pub fn headers(&self) -> u32 {
         // IPv4 or IPv6, and UDP.
         if self.server.is_ipv4() { 28 } else { 48 }
     }
 
-    /// The time of one greeting and its answer.
+    /// Measures the time of a greeting and its answer.
     pub fn round_trip(&mut self) -> Result<Duration, ProbeError> {
         for number in 0..TRIES {
             let nonce = since(self.clock) << 8 | u64::from(number);
@@ -107,8 +107,8 @@ impl Client {
         Err(ProbeError::Silent(self.server))
     }
 
-    /// Sends a train of this many payload bytes, or lets the peer send it, and returns what its
-    /// receiver saw.
+    /// Sends a train with this payload, or lets the server send it. Returns the observations of
+    /// its receiver.
     pub fn train(
         &mut self,
         direction: Direction,
@@ -132,7 +132,7 @@ impl Client {
         self.bounded(seen.check())
     }
 
-    /// What the serving end reported, or an error that names it.
+    /// Returns a checked number, or an error that names the server.
     pub(crate) fn bounded<T>(&self, checked: Result<T, OutOfRange>) -> Result<T, ProbeError> {
         let peer = self.server;
         checked.map_err(|what| ProbeError::OutOfRange { peer, what })
@@ -148,7 +148,7 @@ impl Client {
             matches!(message, Message::Ready { id: own } if own == id).then_some(())
         })?;
         self.socket.send_train(train, self.clock)?;
-        // The question waits behind the train, and so comes when all has come.
+        // The question queues behind the train, so it arrives after all packets.
         self.asked(&Message::Ask { cookie, id }, |message| match message {
             Message::Report { id: own, seen } if own == id => Some(seen),
             _ => None,
@@ -171,7 +171,7 @@ impl Client {
         Err(ProbeError::Silent(self.server))
     }
 
-    /// Receives a train until its last packet, or until nothing comes.
+    /// Receives a train until its last packet, or until no more packets arrive.
     fn gather(&mut self, train: &Train, arrivals: &mut Arrivals) -> Result<(), ProbeError> {
         let begin = Instant::now();
         loop {
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    /// Asks until an answer comes.
+    /// Repeats a question until an answer arrives.
     fn asked<T>(
         &mut self,
         question: &Message,
@@ -222,13 +222,13 @@ impl Client {
     fn tell(&self, message: &Message) -> Result<(), ProbeError> {
         match self.socket.send(&message.bytes()) {
             Ok(()) => Ok(()),
-            // An earlier packet found no port; the answer will be missing.
+            // An earlier packet reached a closed port; the missing answer will show it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The first message within a time that is wanted; others are ignored.
+    /// Returns the first wanted message within a time; ignores others.
     fn hear<T>(
         &self,
         patience: Duration,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole measurement of one direction: rate, link layer, buffer.
+//! Measures one direction: rate, link layer, and buffer.
 
 use crate::bound::within;
 use crate::infer::{Inference, Timed, Timing, infer, sizes};
@@ -9,52 +9,51 @@ use std::time::Duration;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, Span};
 
-/// Trains of the sweep last so long on the line, in seconds, and have so many
-/// packets at least and at most.
+/// The duration on the line of each train in the sweep, in seconds, and its smallest and largest
+/// number of packets.
 const SWEPT_S: f64 = 0.25;
 const FEWEST: u32 = 40;
 const MOST: u32 = 4000;
 
-/// Packets are sent faster than the line takes them by this factor.
+/// By which factor packets are sent faster than the line can carry.
 const FASTER: f64 = 1.4;
 
-/// Packets of the first look.
+/// The number of packets in the first estimate.
 const FIRST: u32 = 40;
 
-/// The longest time of a full packet on a line that is measured: about 45 kbit/s.
-/// On a slower one the sweep would take minutes.
+/// The longest time of a full packet: about 45 kbit/s. On a slower line, the sweep would take
+/// minutes.
 const SLOWEST_NS: f64 = 250e6;
 
-/// The IP size of full packets: less than any line's largest, so that nothing
-/// is fragmented.
+/// The size of full IP packets: below the MTU of any line, so that nothing is fragmented.
 pub const FULL: u32 = 1400;
 
 /// How long a buffer is filled at first, and at most.
 const FILL_S: f64 = 2.0;
 const FILL_MOST_S: f64 = 8.0;
 
-/// What was measured of one direction.
+/// The properties of one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredLine {
     /// The rate of IP packets of 1400 bytes.
     pub ip_rate: Rate,
-    /// The link layer and the rate on the wire, as far as they show.
+    /// The link layer and the rate on the wire, as far as they can be inferred.
     pub layer: Inference,
     /// The longest time that packets waited on the full line.
     pub queueing: Span,
-    /// What the buffer before the line holds, in bytes of IP packets of 1400
-    /// bytes, with the packet on the line; at least this, where `full` is false.
+    /// The buffer before the line in bytes of IP packets of 1400 bytes, including the packet in
+    /// transmission; a lower bound if `full` is false.
     pub buffer: Size,
-    /// Whether packets were lost, so that the buffer was full.
+    /// Whether packets were lost, which means that the buffer was full.
     pub full: bool,
 }
 
-/// What a measurement is at.
+/// The progress of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Looks how fast the line is.
+    /// Estimates the rate of the line.
     Look(Direction),
-    /// Sends trains of one size after the other: how many are done of how many.
+    /// Sends trains of different sizes: the number done, and the total.
     Sweep(Direction, usize, usize),
     /// Fills the buffer.
     Fill(Direction),
@@ -74,8 +73,7 @@ pub fn measure(
     let all: Vec<u32> = sizes().chain([FULL]).collect();
     for (done, size) in all.iter().enumerate() {
         progress(Progress::Sweep(direction, done, all.len()));
-        // An overhead that no line exceeds makes the guess too slow, never
-        // too fast.
+        // Assume a large overhead, so that the guess is too slow rather than too fast.
         let guess = full * f64::from(size + 48) / f64::from(FULL + 48);
         let count = ((SWEPT_S / guess) as u32).clamp(FEWEST, MOST);
         let gap = Duration::from_secs_f64(guess / FASTER / FASTER);
@@ -90,8 +88,8 @@ pub fn measure(
         full
     };
     let bits = f64::from(FULL) * 8.0 / time;
-    // The least delay of a train has the time of that packet on the line in it, so the
-    // longest is short of what the buffer holds by one packet.
+    // The shortest delay of a train includes the time of that packet on the line. The longest
+    // delay is therefore one packet less than the buffer holds.
     let held = filled.delay_ns as f64 * 1e-9 + time;
     Ok(MeasuredLine {
         ip_rate: Rate::bits_per_second(bits.round() as u64),
@@ -102,18 +100,18 @@ pub fn measure(
     })
 }
 
-/// The time of a full packet on the line: of packets sent at once.
+/// Measures the time of a full packet on the line by packets that are sent back to back.
 fn look(client: &mut Client, direction: Direction, payload: u16) -> Result<f64, ProbeError> {
     let mut seen = client.train(direction, payload, FIRST, Duration::ZERO)?;
     if seen.gap_ns == 0.0 {
-        // So few came that the line's buffer holds next to nothing: one by one.
+        // So few packets arrived that the line has almost no buffer: send them one by one.
         seen = client.train(direction, payload, FIRST, Duration::from_millis(30))?;
     }
     let gap_ns = client.bounded(within("gap_ns", seen.gap_ns, 0.0..=SLOWEST_NS))?;
     Ok(gap_ns.max(1000.0) * 1e-9)
 }
 
-/// Times of a train during which a queue stood; of others nothing is known of
+/// Returns the times of a train if there was a standing queue; otherwise nothing is known about
 /// the line.
 fn timed(size: u32, seen: &Seen) -> Option<Timed> {
     let gap = seen.gap_ns * 1e-9;
@@ -121,12 +119,12 @@ fn timed(size: u32, seen: &Seen) -> Option<Timed> {
     (busy && gap > 0.0).then(|| Timed {
         size,
         time: gap,
-        // Clocks are read to a microsecond at best, once at each end of a train.
+        // Clocks have a resolution of at most a microsecond, once at each end of a train.
         error: (seen.gap_error_ns * 1e-9).max(1e-6 / f64::from(seen.received.max(1))),
     })
 }
 
-/// Sends full packets until some are lost, for longer and longer.
+/// Sends full packets for increasing times, until some are lost.
 fn fill(
     client: &mut Client,
     direction: Direction,

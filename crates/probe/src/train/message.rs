@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the two ends of a measurement say to each other, as UDP payloads.
+//! The messages between the two ends of a measurement, as UDP payloads.
 //!
-//! Until a client has shown that packets reach it, the serving end never sends it
-//! more than it received (as RFC 9000 section 8.1 has it for QUIC). A greeting is
-//! padded to [`GREETING`] bytes and answered by a shorter one with a cookie.
-//! Everything else needs the cookie.
+//! Until a client has shown that packets reach it, the server never sends it more than it
+//! received (as in QUIC, RFC 9000 section 8.1). A greeting is padded to [`GREETING`] bytes and
+//! answered by a shorter one with a cookie. All other messages need the cookie.
 
 use crate::bound::{OutOfRange, within};
 
 /// The first bytes of every message.
 const MAGIC: [u8; 4] = *b"WGP1";
 
-/// Bytes of a cookie.
+/// The size of a cookie in bytes.
 pub const COOKIE: usize = 16;
 
-/// The payload of a greeting: longer than the answer.
+/// The payload of a greeting in bytes, longer than the answer.
 pub const GREETING: usize = 128;
 
-/// The payload of the shortest packet of a train.
+/// The payload of the shortest packet of a train in bytes.
 pub const SHORTEST: usize = 4 + 1 + 4 + 4 + 8;
 
 /// The most packets, the most bytes and the longest time of one train.
@@ -26,32 +25,32 @@ pub const MOST_PACKETS: u32 = 65_536;
 pub const MOST_BYTES: u64 = 64 << 20;
 /// See [`MOST_PACKETS`].
 pub const LONGEST_NS: u64 = 12_000_000_000;
-/// The most packets of this payload in one train. On a fast line it is [`MOST_BYTES`] that
-/// ends one, before [`MOST_PACKETS`] or its time do.
+/// Returns the largest number of packets with this payload in one train. On a fast line
+/// [`MOST_BYTES`] limits it, before [`MOST_PACKETS`] or the time do.
 pub fn most_packets(payload: u16) -> u32 {
     let fit = MOST_BYTES / u64::from(payload.max(1));
     u32::try_from(fit).map_or(MOST_PACKETS, |fit| fit.min(MOST_PACKETS))
 }
 
-/// The longest that packets of one train may wait beside each other: a train on
-/// a slow line, behind a modem's full buffer.
+/// The largest difference between the delays of packets in a train: on a slow line, behind a
+/// modem's full buffer.
 const MOST_DELAY_NS: u64 = 60_000_000_000;
 
-/// Packets of one size, sent at even distances.
+/// Packets of one size, sent at equal intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Train {
-    /// Its number, by which its packets are known.
+    /// The number that identifies its packets.
     pub id: u32,
-    /// Bytes of UDP payload of each packet.
+    /// The UDP payload of each packet in bytes.
     pub payload: u16,
-    /// How many packets.
+    /// The number of packets.
     pub count: u32,
-    /// The time from the begin of one to the begin of the next.
+    /// The time from the start of one packet to the start of the next.
     pub gap_ns: u64,
 }
 
 impl Train {
-    /// The train, if either end takes part in it: bounded in size and in time.
+    /// Checks the size and duration of the train.
     pub fn check(self) -> Result<Self, OutOfRange> {
         let time_ns = u64::from(self.count).saturating_mul(self.gap_ns);
         within("payload", usize::from(self.payload), SHORTEST..=1472)?;
@@ -63,31 +62,31 @@ impl Train {
     }
 }
 
-/// What the receiver of a train saw; times in nanoseconds.
+/// The observations of a train's receiver; times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Seen {
-    /// How many packets came.
+    /// The number of packets that arrived.
     pub received: u32,
-    /// The time from packet to packet, in the mean.
+    /// The mean interval between packets.
     pub gap_ns: f64,
     /// Its standard error.
     pub gap_error_ns: f64,
-    /// How much longer the slowest packet took than the fastest.
+    /// The difference between the longest and the shortest delay.
     pub delay_ns: u64,
-    /// The same of the fastest in the train's second half: above 0 if a queue
-    /// stood all the time.
+    /// The same difference for the shortest delay in the train's second half: it is above 0 if
+    /// there was a standing queue.
     pub standing_ns: u64,
 }
 
 impl Seen {
-    /// What was seen, if it can be true of a train.
+    /// Checks whether the observations are possible.
     pub fn check(self) -> Result<Self, OutOfRange> {
         within("received", self.received, 0..=MOST_PACKETS)?;
-        // 0 where there is no telling; a gap of less than a nanosecond is none.
+        // 0 means unknown; shorter gaps than a nanosecond are impossible.
         if self.gap_ns != 0.0 {
             within("gap_ns", self.gap_ns, 1.0..=LONGEST_NS as f64)?;
         }
-        // Infinite where there is no telling.
+        // Infinity means unknown.
         within("gap_error_ns", self.gap_error_ns, 0.0..=f64::INFINITY)?;
         within("delay_ns", self.delay_ns, 0..=MOST_DELAY_NS)?;
         within("standing_ns", self.standing_ns, 0..=self.delay_ns)?;
@@ -98,26 +97,26 @@ impl Seen {
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message {
-    /// Asks for a cookie; its payload is [`GREETING`] bytes long.
+    /// Requests a cookie; its payload is [`GREETING`] bytes long.
     Hello {
-        /// Comes back with the cookie.
+        /// A number that comes back with the cookie.
         nonce: u64,
     },
     /// The answer to [`Message::Hello`].
     Welcome {
-        /// As it was asked.
+        /// The number in the request.
         nonce: u64,
-        /// What every later message needs.
+        /// The cookie that every later message needs.
         cookie: [u8; COOKIE],
     },
-    /// Asks the serving end to send a train.
+    /// Requests that the server send a train.
     Send {
         /// The cookie.
         cookie: [u8; COOKIE],
         /// The train.
         train: Train,
     },
-    /// Says that a train comes.
+    /// Announces a train.
     Expect {
         /// The cookie.
         cookie: [u8; COOKIE],
@@ -133,12 +132,12 @@ pub enum Message {
     Data {
         /// The train's number.
         id: u32,
-        /// Its place in the train, from 0.
+        /// Its index in the train, from 0.
         index: u32,
-        /// When it was sent, by the sender's clock.
+        /// The time of sending, by the sender's clock.
         sent_ns: u64,
     },
-    /// Asks what was seen of a train.
+    /// Asks for the observations of a train.
     Ask {
         /// The cookie.
         cookie: [u8; COOKIE],
@@ -149,10 +148,10 @@ pub enum Message {
     Report {
         /// The train's number.
         id: u32,
-        /// What was seen.
+        /// The observations.
         seen: Seen,
     },
-    /// The serving end does not do that: too much, or too many at a time.
+    /// The server declines: too much, or too many at the same time.
     Refused {
         /// The train's number.
         id: u32,
@@ -160,7 +159,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The payload, without padding.
+    /// Returns the payload without padding.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -215,8 +214,8 @@ impl Message {
         out
     }
 
-    /// The message of a payload; `None` if it is none. A train that is asked for
-    /// is checked by who takes part in it, who answers with a refusal.
+    /// Parses a payload; returns `None` if it is not a message. The end that takes part in a
+    /// requested train checks its parameters, and declines if necessary.
     pub fn read(payload: &[u8]) -> Result<Option<Self>, OutOfRange> {
         let message = Self::fields(payload);
         if let Some(Self::Report { seen, .. }) = message {
@@ -273,7 +272,7 @@ fn put_train(out: &mut Vec<u8>, cookie: &[u8; COOKIE], train: &Train) {
     out.extend(train.gap_ns.to_be_bytes());
 }
 
-/// What is left of a payload.
+/// The rest of a payload.
 struct Rest<'p>(&'p [u8]);
 
 impl Rest<'_> {

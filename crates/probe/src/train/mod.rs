@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trains: packets sent at even intervals, and the analysis of their arrivals.
+//! Trains: packets sent at equal intervals, and the analysis of their arrival.
 
 pub(crate) mod client;
 pub(crate) mod measure;
@@ -10,18 +10,18 @@ pub(crate) mod serve;
 use crate::bound::{OutOfRange, within};
 use crate::train::message::{Seen, Train};
 
-/// One packet of a train, as its receiver saw it.
+/// The arrival of one packet of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its place in the train.
+    /// Its index in the train.
     pub index: u32,
-    /// When it was sent, by the sender's clock, in nanoseconds.
+    /// The time of sending by the sender's clock, in nanoseconds.
     pub sent_ns: u64,
-    /// When it came, by the receiver's clock.
+    /// The time of arrival by the receiver's clock, in nanoseconds.
     pub came_ns: u64,
 }
 
-/// The packets of one train that have come.
+/// The packets of one train that have arrived.
 #[derive(Debug)]
 pub struct Arrivals {
     train: Train,
@@ -29,45 +29,43 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// None yet, of this train.
+    /// Starts without packets.
     #[must_use]
     pub const fn of(train: Train) -> Self {
         let all = Vec::new();
         Self { train, all }
     }
 
-    /// Takes a packet; whether none is to come after it.
+    /// Adds a packet; returns whether it was the last one of the train.
     pub fn take(&mut self, arrival: Arrival) -> Result<bool, OutOfRange> {
         let last = self.train.count.saturating_sub(1);
         within("index", arrival.index, 0..=last)?;
-        // A packet that came twice takes the room of one that is missing.
+        // A duplicate takes the place of a missing packet.
         if self.all.len() < self.train.count as usize {
             self.all.push(arrival);
         }
         Ok(arrival.index == last || self.all.len() == self.train.count as usize)
     }
 
-    /// Whether none has come.
+    /// Returns whether no packet has arrived.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Sums them up.
+    /// Returns the observations.
     #[must_use]
     pub fn seen(&self) -> Seen {
         seen(&self.all)
     }
 }
 
-/// How many parts of a train are looked at by themselves, to see how much the
-/// mean may be off.
+/// Into how many parts a train is divided to estimate the error of the mean.
 const PARTS: usize = 8;
 
-/// Sums up a train. The gap is that between packets that came one after the
-/// other: on a line that is never idle the time of a packet, whichever were
-/// lost before it. The first gaps, before a queue stands, are left out. The
-/// error is that of means over parts of the train, since neighbouring gaps
+/// Evaluates a train. The gap is that between consecutive packets: on a line that is never idle,
+/// the time of a packet, regardless of losses before it. The first gaps, before a queue builds
+/// up, are ignored. The error is that of means over parts of the train, because adjacent gaps
 /// depend on each other.
 #[must_use]
 pub fn seen(arrivals: &[Arrival]) -> Seen {
@@ -92,7 +90,7 @@ pub fn seen(arrivals: &[Arrival]) -> Seen {
     }
 }
 
-/// The mean gap and its standard error; 0 and infinity where there is no telling.
+/// Returns the mean gap and its standard error; 0 and infinity if they are unknown.
 fn gaps(arrivals: &[Arrival]) -> (f64, f64) {
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
         return (0.0, f64::INFINITY);
@@ -119,8 +117,8 @@ fn gaps(arrivals: &[Arrival]) -> (f64, f64) {
 mod tests {
     use super::{Arrival, seen};
 
-    /// Packets sent each millisecond on a line that takes 1.5 ms for each and
-    /// holds 30 of them.
+    /// Packets sent each millisecond on a line that takes 1.5 ms for each and buffers 30 of
+    /// them.
     #[test]
     fn a_full_line_shows_its_time_and_its_buffer() {
         let mut free_at = 0_u64;

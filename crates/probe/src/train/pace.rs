@@ -7,9 +7,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Sends a train. A sender that is late catches up, so that the mean distance
-/// holds. A full send buffer ends nothing: that packet is lost as one on the
-/// way would be.
+/// Sends a train. A sender that is late catches up, so that the mean interval is right. If the
+/// send buffer is full, the packet counts as lost on the path.
 pub fn send(socket: &UdpSocket, to: SocketAddr, train: &Train, clock: Instant) -> io::Result<()> {
     let begin = Instant::now();
     let gap = Duration::from_nanos(train.gap_ns);
@@ -36,8 +35,8 @@ pub fn send(socket: &UdpSocket, to: SocketAddr, train: &Train, clock: Instant) -
     Ok(())
 }
 
-/// Errors of one packet, not of the way: no room (ENOBUFS), or an earlier
-/// packet's unreachable port.
+/// Returns whether an error concerns a single packet and not the path: no room (ENOBUFS), or an
+/// unreachable port that an earlier packet found.
 pub(crate) fn passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -48,7 +47,7 @@ pub(crate) fn passing(error: &io::Error) -> bool {
     ) || error.raw_os_error() == Some(105)
 }
 
-/// Nanoseconds since a moment.
+/// Returns the nanoseconds since a time.
 pub fn since(clock: Instant) -> u64 {
     u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end: answers clients that greet, and sends and receives trains.
+//! The server: answers clients, and sends and receives trains.
 
 use crate::source_limit::{Quota, SourceLimit};
 use crate::train::message::{COOKIE, Message, Train};
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 use weirgate_units::network;
 
-/// Trains that are sent at a time, and that are received.
+/// The limits on trains that are sent and received at the same time.
 const SENDING: Quota = Quota {
     all: 4,
     of_network: 2,
@@ -25,7 +25,7 @@ const RECEIVING: Quota = Quota {
     of_network: 4,
 };
 
-/// A serving end.
+/// A server for trains.
 #[derive(Debug)]
 pub struct Server {
     socket: Arc<UdpSocket>,
@@ -35,7 +35,7 @@ pub struct Server {
     receiving: BTreeMap<SocketAddr, Receiving>,
 }
 
-/// A train that comes from someone.
+/// A train that is being received.
 #[derive(Debug)]
 struct Receiving {
     train: Train,
@@ -44,7 +44,7 @@ struct Receiving {
 }
 
 impl Server {
-    /// One that listens at an address. Needs no privilege.
+    /// Listens at an address. Needs no privilege.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let mut secret = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut secret)?;
@@ -57,7 +57,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -68,7 +68,7 @@ impl Server {
         loop {
             let (length, from) = match self.socket.recv_from(&mut payload) {
                 Ok(received) => received,
-                // An earlier answer found no port; or a signal.
+                // An earlier answer reached a closed port, or a signal arrived.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -83,13 +83,13 @@ impl Server {
             if let Ok(Some(message)) = Message::read(&payload[..length])
                 && let Some(answer) = self.answer(&message, from, came_ns)
             {
-                // An answer that cannot be sent is as one that is lost.
+                // An answer that cannot be sent counts as lost.
                 let _ = self.socket.send_to(&answer.bytes(), from);
             }
         }
     }
 
-    /// The answer to a message that arrived at this time; a train is sent separately.
+    /// Returns the answer to a message that arrived at this time; trains are sent separately.
     pub fn answer(&mut self, message: &Message, from: SocketAddr, came_ns: u64) -> Option<Message> {
         match *message {
             Message::Hello { nonce } => Some(Message::Welcome {
@@ -103,7 +103,7 @@ impl Server {
                     sent_ns,
                     came_ns,
                 };
-                // What is no packet of the train does not count for it.
+                // Ignore packets that do not belong to the train.
                 if receiving.train.id == id && receiving.arrivals.take(arrival).is_ok() {
                     receiving.last = Instant::now();
                 }
@@ -136,7 +136,7 @@ impl Server {
         cookie
     }
 
-    /// A train to someone, from a thread of its own.
+    /// Sends a train from a separate thread.
     fn send(&self, to: SocketAddr, train: Train) -> Option<Message> {
         let refused = Some(Message::Refused { id: train.id });
         if train.check().is_err() {
@@ -147,7 +147,7 @@ impl Server {
         };
         let (socket, clock) = (Arc::clone(&self.socket), self.clock);
         thread::spawn(move || {
-            // Whoever asked sees that packets are missing.
+            // The receiver will see that packets are missing.
             let _ = pace::send(&socket, to, &train, clock);
             drop(place);
         });
@@ -174,8 +174,8 @@ impl Server {
         Message::Ready { id: train.id }
     }
 
-    /// Forgets a train where there are too many: the oldest of who asks where his
-    /// network has as many as one may have, else the oldest of the network with most.
+    /// Drops a train if there are too many. It is the oldest one of the client's network if that
+    /// has its maximum, or else the oldest of the largest network.
     fn make_room(&mut self, from: IpAddr) {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for address in self.receiving.keys() {

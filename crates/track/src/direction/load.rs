@@ -86,12 +86,12 @@ impl Load {
         self.samples.iter().filter(move |one| one.at > from)
     }
 
-    /// Bits per second that crossed the line in the last stretch of time.
+    /// Returns the mean rate on the line in the last `window`, in bits per second.
     pub(super) fn carried(&self, at: u64, window: u64) -> u64 {
         mean(self.lately(at, window))
     }
 
-    /// The same without the time of outages.
+    /// Returns that rate without the time of outages.
     pub(super) fn came(&self, at: u64, window: u64) -> u64 {
         let is_deaf = self.is_deaf(at, window);
         mean(
@@ -100,7 +100,7 @@ impl Load {
         )
     }
 
-    /// Whether the shaper was full for most of that time.
+    /// Returns whether the shaper was full for most of that time.
     pub(super) fn filled(&self, at: u64, window: u64) -> bool {
         let (full, span) = self.lately(at, window).fold((0, 0), |(full, span), one| {
             (full + if one.full { one.span } else { 0 }, span + one.span)

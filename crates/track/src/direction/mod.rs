@@ -88,7 +88,7 @@ pub(crate) enum Doubt {
     AnotherPath,
 }
 
-/// A new rate and why.
+/// A new rate and the reason.
 pub(crate) type Change = (u64, Reason);
 
 impl LineState {
@@ -105,7 +105,7 @@ impl LineState {
         }
     }
 
-    /// Takes what counters reported.
+    /// Takes a reading of the counters.
     pub(crate) fn load(&mut self, at: u64, bytes: u64, backlog: u64) {
         let shaped = self.shaped();
         let Some(span) = self.load.take(at, bytes, backlog, shaped) else {
@@ -220,7 +220,7 @@ impl LineState {
         }
     }
 
-    /// The rate that the shaper lets through.
+    /// Returns the rate that the shaper lets through.
     fn shaped(&self) -> u64 {
         part(self.rate, 1_000_000 - self.limits.margin_ppm, 1_000_000)
     }
@@ -229,7 +229,7 @@ impl LineState {
         rate.clamp(self.limits.floor, self.limits.ceiling)
     }
 
-    /// Whether this direction can be the cause of a queue.
+    /// Returns whether this direction can be the cause of a queue.
     pub(crate) fn loaded(&self, at: u64) -> bool {
         self.load.filled(at, JUST) || self.load.carried(at, KEPT) >= self.shaped() / 5
     }
@@ -246,7 +246,7 @@ impl LineState {
         self.rate <= self.limits.floor
     }
 
-    /// The time that a packet of so many bytes takes.
+    /// Returns the time that a packet of `bytes` takes.
     pub(crate) fn packet_ns(&self, bytes: u64) -> u64 {
         part(bytes, 8 * SECOND, self.rate)
     }
@@ -350,7 +350,7 @@ impl LineState {
         self.become_at(self.within(rate), Reason::Queue)
     }
 
-    /// There is no queue any more. Returns true if this ends a drain or an experiment.
+    /// Records that the queue is gone. Returns a change if this ends a drain or an experiment.
     pub(crate) fn clear(&mut self, at: u64) -> Option<Change> {
         let Phase::Drain { estimate, .. } = self.phase else {
             return None;
@@ -360,7 +360,7 @@ impl LineState {
         self.become_at(self.within(estimate), Reason::Drained)
     }
 
-    /// Whether an experiment can show something now.
+    /// Returns whether an experiment can show something now.
     pub(crate) fn may_try(&self, at: u64) -> bool {
         let Phase::Hold { since } = self.phase else {
             return false;

@@ -55,7 +55,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// For a line whose configured rate is this.
+    /// Makes it for a line with this configured rate.
     pub(super) const fn new(rate: u64) -> Self {
         Self {
             rate,
@@ -64,12 +64,12 @@ impl Known {
         }
     }
 
-    /// Observation of the line begins now.
+    /// Records the start of the observation.
     pub(super) const fn begin(&mut self, at: u64) {
         self.begun = Some(at);
     }
 
-    /// The present pace of experiments.
+    /// Returns the present pace of experiments.
     pub(super) fn pace(&self, at: u64) -> &'static Pace {
         // A single change may remain the only one, as when a modem trains anew.
         let since = |then: u64| at.saturating_sub(then);
@@ -84,7 +84,7 @@ impl Known {
         }
     }
 
-    /// The line is known to carry this now.
+    /// Records that the line carries this rate now.
     pub(super) fn learn(&mut self, at: u64, rate: u64) {
         let (less, more) = (rate.min(self.rate), rate.max(self.rate));
         if less < part(more, 1_000 - CHANGED, 1_000) {

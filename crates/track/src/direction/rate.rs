@@ -10,7 +10,7 @@ pub(super) fn part(whole: u64, share: u64, of: u64) -> u64 {
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// Bits per second.
+/// Returns a rate in bits per second.
 pub(super) fn rate_of(bytes: u64, span: u64) -> u64 {
     part(bytes, 8 * SECOND, span)
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A connection that ends in time, whatever its client does. A timeout of the socket begins
-//! anew with each byte.
+//! A connection that ends in time, whatever its client does. A socket's timeout would restart
+//! with each byte.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// One end of a connection, by reference.
+/// A reference to a connection with deadlines.
 #[derive(Debug)]
 pub(crate) struct Bounded<'a> {
     stream: &'a TcpStream,
-    /// For one read or write.
+    /// The timeout of a single read or write.
     patience: Duration,
-    /// The end of them all.
+    /// The deadline of all reads and writes.
     until: Instant,
 }
 
 impl<'a> Bounded<'a> {
-    /// Reads and writes of `patience` each, and of `longest` from now on together.
+    /// Makes a connection with a timeout for each read and write, and a total duration from now.
     pub(crate) fn new(stream: &'a TcpStream, patience: Duration, longest: Duration) -> Self {
         Self {
             stream,

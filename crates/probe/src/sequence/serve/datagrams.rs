@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end of datagrams: a port for one client, as long as its TCP connection lasts. It
-//! sends only to the connection's address, and only after a datagram from there has shown a word
-//! that was sent over the connection.
+//! The server for datagrams: a port for one client, as long as its TCP connection exists. It
+//! sends only to the address of the connection, and only after a datagram from there contained a
+//! secret word that was sent over the connection.
 
 use crate::sequence::datagram::{self, DatagramReport, TURN};
 use crate::sequence::serve::ports;
@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A client has so long to send the word.
+/// How long to wait for the word.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Serves until the client ends it, or `longest` has passed.
+/// Serves until the client stops, or `longest` has passed.
 pub(crate) fn serve(
     stream: &TcpStream,
     from: &mut (dyn BufRead + Send),
@@ -32,7 +32,7 @@ pub(crate) fn serve(
         let over = &over;
         lasting(stream)?;
         scope.spawn(move || {
-            // It says nothing more; what comes is its end.
+            // The client sends nothing more, so any result means its end.
             let _ = skip(from, u64::MAX);
             over.store(true, Ordering::Relaxed);
         });
@@ -43,14 +43,14 @@ pub(crate) fn serve(
             Ok(None) => Ok(()),
             Err(error) => writeln!(to, "no: {error}"),
         };
-        // The thread that reads ends with the connection.
+        // Ends the reading thread by ending the connection.
         let _ = stream.shutdown(Shutdown::Both);
         written
     })
 }
 
-/// Has the kernel see to it that a connection on which nothing is sent ends
-/// where the other end is gone.
+/// Enables keepalives, so that a connection without traffic ends if the other end has
+/// disappeared.
 pub(crate) fn lasting(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -60,7 +60,7 @@ pub(crate) fn lasting(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing where the client ended it before it began.
+/// Exchanges datagrams; returns `None` if the client stopped before it started.
 fn exchanged(
     stream: &TcpStream,
     (exchange, dscp): (Exchange, u8),
@@ -109,7 +109,7 @@ fn exchanged(
     })
 }
 
-/// A word that nobody else knows.
+/// Returns a random word that others cannot know.
 fn word() -> io::Result<String> {
     let mut random = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -119,8 +119,8 @@ fn word() -> io::Result<String> {
     }))
 }
 
-/// Waits for the word, and connects the socket to who sent it; false where the
-/// client ended it before.
+/// Waits for the word, and connects the socket to its sender; returns false if the client
+/// stopped before.
 fn found(
     socket: &UdpSocket,
     stream: &TcpStream,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serving end of scripted sequences: TCP connections that send a requested number of bytes,
+//! The server for scripted sequences. Its TCP connections send a requested number of bytes,
 //! receive bytes, or answer requests.
 //!
-//! One line says what is wanted, another whether it is done; then come bytes.
-//! Nobody can have others sent anything: a connection's bytes go to who made it.
+//! The client sends a line with its request, and the server a line with its decision; then
+//! follow the data. A server sends data only to the client that connected, so it cannot be used
+//! to flood others.
 
 mod bounded;
 mod datagrams;
@@ -19,12 +20,12 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// Connections at a time.
+/// The limit on concurrent connections.
 const CONNECTIONS: Quota = Quota {
     all: 512,
     of_network: 128,
 };
-/// How long connections last, whatever their clients do.
+/// The limits on the duration of connections.
 const LASTING: Lasting = Lasting {
     patience: Duration::from_mins(1),
     longest: Duration::from_hours(1),
@@ -33,34 +34,33 @@ const BLOCK: usize = 65_536;
 
 #[derive(Debug, Clone, Copy)]
 struct Lasting {
-    /// A connection ends if its first line takes longer than this to come, or if a later read
-    /// or write waits for longer.
+    /// The timeout for the first line, and for later reads and writes.
     patience: Duration,
-    /// A connection ends after this time at the latest.
+    /// The longest duration of a connection.
     longest: Duration,
 }
 
-/// A serving end of TCP connections.
+/// A server for TCP connections.
 #[derive(Debug)]
 pub struct BulkServer(TcpListener);
 
 impl BulkServer {
-    /// One that listens at an address. Needs no privilege.
+    /// Listens at an address. Needs no privilege.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         TcpListener::bind(address).map(Self)
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Serves as long as the process lasts.
+    /// Serves until the process exits.
     pub fn run(self) {
         let limit = SourceLimit::new(CONNECTIONS);
         loop {
             let Ok((stream, from)) = self.0.accept() else {
-                // Out of descriptors: connections that are open end some time.
+                // No descriptors are left: wait until other connections end.
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
@@ -69,7 +69,7 @@ impl BulkServer {
                 continue;
             };
             thread::spawn(move || {
-                // What a client does wrong, or breaks off, is its own matter.
+                // Ignore errors of the client, and aborted connections.
                 let _ = served(&stream, LASTING);
                 let _ = stream.shutdown(Shutdown::Both);
                 drop(slot);
@@ -102,7 +102,7 @@ fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
                 let part = left.min(BLOCK as u64) as usize;
                 left -= to.write(&block[..part])? as u64;
             }
-            // The client has all of it when it sees the end.
+            // The client knows that it has all data when it sees the end.
             stream.shutdown(Shutdown::Write)
         }
         Wanted::Take { .. } => {
@@ -129,7 +129,7 @@ fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
             Ok(())
         }
         Wanted::Datagrams { exchange, dscp } => {
-            // It says nothing more.
+            // The client sends nothing more.
             *from.get_mut() = Bounded::new(stream, longest, longest);
             datagrams::serve(stream, &mut from, (exchange, dscp), longest)
         }
@@ -140,7 +140,7 @@ fn served(stream: &TcpStream, lasting: Lasting) -> io::Result<()> {
             };
             writeln!(to, "{} silent", silence.port())?;
             datagrams::lasting(stream)?;
-            // Until the client ends it.
+            // Wait until the client closes the connection.
             *from.get_mut() = Bounded::new(stream, longest, longest);
             skip(&mut from, u64::MAX).map(|_| ())
         }
@@ -157,8 +157,8 @@ mod tests {
         longest: Duration::from_millis(1500),
     };
 
-    /// How long a connection lasts whose client says this, and then `drips` a byte again
-    /// and again, or reads nothing.
+    /// Returns how long a connection lasts whose client sends this line, and then either sends
+    /// single bytes (`drips`) or reads nothing.
     fn lasts(line: &str, drips: bool) -> Duration {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Further ports of the serving end, for requests of one TCP connection, from a range that a
-//! firewall can allow.
+//! Further ports of the server, each for one TCP connection, from a range that a firewall can
+//! allow.
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// How many ports after its own a serving end uses.
+/// How many ports after its own the server uses.
 pub const PORTS_BESIDE: u16 = 256;
 
 fn beside<T>(
@@ -28,15 +28,14 @@ fn beside<T>(
     Err(failed)
 }
 
-/// A socket for datagrams, and its port.
+/// Opens a socket for datagrams, and returns its port.
 pub(crate) fn datagrams(own: SocketAddr) -> io::Result<(UdpSocket, u16)> {
     let (socket, address) = beside(own, UdpSocket::bind)?;
     Ok((socket, address.port()))
 }
 
-/// A TCP port at which nobody ever answers. Its queue of connections takes one,
-/// and has it: the kernel drops every further SYN (`tcp_conn_request` with
-/// `sk_acceptq_is_full`).
+/// A TCP port that never answers. Its accept queue has room for one connection, and is full. The
+/// kernel therefore drops every further SYN (`tcp_conn_request` with `sk_acceptq_is_full`).
 #[derive(Debug)]
 pub(crate) struct Silence {
     _listener: TcpListener,

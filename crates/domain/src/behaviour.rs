@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Per-hop behaviours: their code points and their place among a port's
-//! classes.
+//! Per-hop behaviours: their code points, and their priority among the classes of a port.
 
 use std::fmt;
 
@@ -14,10 +13,10 @@ pub enum Behaviour {
     /// A class of assured forwarding, 1 to 4, with its three drop precedences,
     /// RFC 2597.
     Af(u8),
-    /// A delay class of DRT with its six importance levels: in real time, or not
-    /// (Mylonas, section 2.3). No RFC.
+    /// A delay class of DRT with its six importance levels, either real-time or not (Mylonas,
+    /// section 2.3). It is not defined by an RFC.
     Drt {
-        /// Which of the two.
+        /// Whether it is the real-time class.
         real_time: bool,
     },
     /// The default, RFC 2474 section 4.1.
@@ -27,7 +26,7 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
-    /// All of them, in the order in which a port serves them.
+    /// All behaviours, in the order in which a port serves them.
     pub const ALL: [Self; 16] = [
         Self::Ef,
         Self::ClassSelector(7),
@@ -47,21 +46,22 @@ impl Behaviour {
         Self::LowerEffort,
     ];
 
-    /// The behaviour of this name, in capitals or not.
+    /// Returns the behaviour with this name, ignoring case.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let upper = name.to_ascii_uppercase();
         Self::ALL.into_iter().find(|one| one.to_string() == upper)
     }
 
-    /// Its code points, as a policy writes them; first that of packets within their contract.
+    /// Returns its code points in the notation of policies, starting with that of packets within
+    /// their contract.
     #[must_use]
     pub fn code_points(self) -> Vec<String> {
         match self {
             Self::Ef => vec!["EF".to_owned()],
             Self::ClassSelector(number) => vec![format!("CS{number}")],
             Self::Af(class) => (1..=3).map(|drop| format!("AF{class}{drop}")).collect(),
-            // What is most important first.
+            // The most important level comes first.
             Self::Drt { .. } => {
                 let levels = (1..=6).rev();
                 levels.map(|level| format!("{self}{level}")).collect()
@@ -71,12 +71,11 @@ impl Behaviour {
         }
     }
 
-    /// When its packets are sent, 0 first.
+    /// Returns the priority of its packets; 0 is served first.
     ///
-    /// EF alone comes before all else (RFC 3246 section 2). Network control, CS6
-    /// and CS7, is next (RFC 2474 section 4.2.2.2), then DRT's real time. Assured
-    /// classes, other selectors and the default share the rest by their parts.
-    /// CS1 and LE get what is left.
+    /// Only EF precedes everything else (RFC 3246 section 2). Network control, CS6 and CS7, is
+    /// next (RFC 2474 section 4.2.2.2), then the real-time class of DRT. Assured classes, other
+    /// selectors and the default share the rest in proportion. CS1 and LE get what is left.
     #[must_use]
     pub const fn priority(self) -> u8 {
         match self {
@@ -89,8 +88,8 @@ impl Behaviour {
         }
     }
 
-    /// Whether its share is also the most that it gets: EF, whose excess a
-    /// node discards (RFC 3246 section 2.8).
+    /// Returns whether its share is also its maximum: true for EF, whose excess a node discards
+    /// (RFC 3246 section 2.8).
     #[must_use]
     pub const fn bounded(self) -> bool {
         matches!(self, Self::Ef)
@@ -115,9 +114,8 @@ impl fmt::Display for Behaviour {
 mod tests {
     use super::*;
 
-    /// A higher selector is never served after a lower one. The least of them,
-    /// CS1, stands below the default: RFC 4594 section 4.10 made it that of
-    /// low-priority data.
+    /// A higher selector is never served after a lower one. The lowest one, CS1, is served after
+    /// the default: RFC 4594 section 4.10 assigns it to low-priority data.
     #[test]
     fn selectors_are_served_in_their_order() {
         let priority = |number| Behaviour::ClassSelector(number).priority();
@@ -125,7 +123,7 @@ mod tests {
             assert!(priority(higher) <= priority(higher - 1), "CS{higher}");
             assert!(priority(higher) <= Behaviour::Default.priority());
         }
-        // Network control before all of the others (11x000).
+        // Network control precedes all others (11x000).
         for control in [6, 7] {
             assert!((1..=5).all(|other| priority(control) < priority(other)));
         }

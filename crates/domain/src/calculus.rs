@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The worst-case delay through several routers, by network calculus, port by port in the direction
-//! of the traffic.
+//! The worst-case delay through several routers, by network calculus: port by port in the
+//! direction of the traffic.
 //!
 //! # Derivation
 //!
-//! A service s that keeps to its profile sends at most `b_s + r_s t` wire bytes
-//! in any time t (a leaky bucket). At a port, the services of one class share a
-//! queue, so that together they send at most `B + R t`, B and R being the sums.
-//! Crate `compile` derives the wait W of a packet of a class that keeps to that
-//! (`bounds`): the packet being sent, what other classes are owed before it, and
-//! the burst B itself, at the rate at which the class is served. It holds where
-//! R is at most the class's guarantee, which admission makes sure of.
+//! A service s that keeps to its profile sends at most `b_s + r_s t` bytes on the wire in any
+//! time t (a leaky bucket). At a port, the services of one class share a queue. Together they
+//! send at most `B + R t`, where B and R are the sums. Crate `compile` (`bounds`) derives the
+//! wait W of a packet of a class that conforms to this. It consists of the packet in
+//! transmission, the guarantees of other classes that go first, and the burst B itself, at the
+//! rate at which the class is served. It holds if R is at most the guarantee of the class, which
+//! admission control ensures.
 //!
-//! Packets of one queue leave in their order, and each between 0 and W after it
-//! came; so what s sends in a time t after this port it sent in `t + W` before
-//! it: at most `b_s + r_s W + r_s t`. At the next port its burst therefore is
-//! `b_s + r_s W` (Cruz, IEEE Trans. Inf. Theory 37(1), 1991, part II; RFC 3246
-//! and 2598 leave the method open).
+//! Packets of one queue leave in order, each between 0 and W after its arrival. Therefore s sent
+//! before this port in `t + W` what it sends after it in t: at most `b_s + r_s W + r_s t`. At
+//! the next port its burst is thus `b_s + r_s W` (Cruz, IEEE Trans. Inf. Theory 37(1), 1991,
+//! part II; RFC 3246 and 2598 do not specify the method).
 //!
-//! The end-to-end delay is the time on the sender's own line, and the sum over
-//! ports of the wait, the time of the packet itself on the line, and the line's
-//! own delay. All but the waits is
-//! the same for packets of one size, so that the sum of waits bounds the
-//! variation as well.
+//! The end-to-end delay is the time on the sender's own line, plus three terms for each port:
+//! the wait, the time of the packet itself on the line, and the propagation delay. All except
+//! the waits are equal for packets of one size, so the sum of waits also bounds the variation.
 //!
-//! Each port needs the bursts that come to it, so that ports are taken in an
-//! order in which every service meets them. Where services chase each other in
-//! a circle there is no such order: the domain is then not analysable by this
-//! method, and the circle is named.
+//! Each port needs the bursts that arrive there, so ports are processed in an order in which
+//! every service passes them. If services form a cycle, there is no such order. The domain
+//! cannot be analysed by this method then, and the cycle is reported.
 
 use crate::node::{NodeError, scheduled};
 use crate::{Domain, Path, Port, PortId, Service};
@@ -40,34 +36,34 @@ use weirgate_units::{Rate, Span};
 /// The worst case of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delay {
-    /// The packet's own time on the sender's line.
+    /// The packet's time on the sender's line.
     pub first_sending: Span,
-    /// The time that a bit travels there.
+    /// The propagation delay of that line.
     pub first_travelling: Span,
-    /// Port by port.
+    /// The worst case at each port.
     pub hops: Vec<Hop>,
 }
 
-/// What one port adds at worst.
+/// The worst case at one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// The port.
     pub port: PortId,
-    /// The wait until the gate lets the packet go.
+    /// The wait until the gate releases the packet.
     pub wait: Span,
-    /// The packet's own time on the line.
+    /// The packet's time on the line.
     pub sending: Span,
-    /// The time that a bit travels.
+    /// The propagation delay.
     pub travelling: Span,
-    /// Wire bytes of the service that may come to the port at once.
+    /// The service's bytes on the wire that may arrive at the port at once.
     pub burst: u64,
     /// The steps of the wait, in words.
     pub steps: Vec<(String, Span)>,
 }
 
 impl Delay {
-    /// The longest time from the sender's machine to the receiver's, where
-    /// nothing waits on the sender's line.
+    /// Returns the longest time from the sender's machine to the receiver's, without a queue at
+    /// the sender's line.
     #[must_use]
     pub fn worst(&self) -> Span {
         let each = |hop: &Hop| hop.wait + hop.sending + hop.travelling;
@@ -75,14 +71,13 @@ impl Delay {
         hops.fold(self.first_line(), |a, b| a + b)
     }
 
-    /// The time on the sender's line, which no router of the domain has a queue
-    /// for.
+    /// Returns the time on the sender's line, for which no router of the domain has a queue.
     #[must_use]
     pub fn first_line(&self) -> Span {
         self.first_sending + self.first_travelling
     }
 
-    /// The most by which two packets of one size differ.
+    /// Returns the largest difference between the delays of two packets of one size.
     #[must_use]
     pub fn variation(&self) -> Span {
         let waits = self.hops.iter().map(|hop| hop.wait);
@@ -90,19 +85,19 @@ impl Delay {
     }
 }
 
-/// Why there is no worst case.
+/// The reason why there is no worst case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoDelay {
-    /// Services chase each other through these ports.
+    /// Services form a cycle through these ports.
     Circle(Vec<PortId>),
-    /// A port cannot be what the domain asks for.
+    /// A port cannot do what the domain requires.
     Node(NodeError),
     /// A class has no bound at a port, for this reason.
     Unbounded(PortId, String),
 }
 
-/// The worst cases of all services that have a path; the ports' loads must be
-/// within what classes are guaranteed.
+/// Returns the worst cases of all services that have a path. The load of each class at a port
+/// must not exceed its guarantee.
 pub(crate) fn delays(
     domain: &Domain,
     ports: &[Port],
@@ -111,8 +106,8 @@ pub(crate) fn delays(
     let begun = domain.services.iter().zip(paths);
     let begun = begun.map(|(service, path)| path.as_ref().map(|_| begun_at(domain, service)));
     let mut delays: Vec<Option<Delay>> = begun.collect();
-    // What each service has gained on its way so far, in time: its burst at
-    // the next port is its profile's and what it sends in that time.
+    // The accumulated delay of each service so far. Its burst at the next port is that of its
+    // profile, plus what it sends in that time.
     for id in order(ports, paths).map_err(NoDelay::Circle)? {
         let port = &ports[id.0];
         let here: Vec<usize> = (0..paths.len())
@@ -171,7 +166,7 @@ pub(crate) fn delays(
     Ok(delays)
 }
 
-/// The delay of a service before the first port.
+/// Returns the delay of a service before the first port.
 fn begun_at(domain: &Domain, service: &Service) -> Delay {
     let packet = u32::try_from(service.packet.as_bytes()).unwrap_or(u32::MAX);
     let customer = domain.customers.get(&service.from);
@@ -186,23 +181,23 @@ fn begun_at(domain: &Domain, service: &Service) -> Delay {
     }
 }
 
-/// The port before another on a path.
+/// Returns the port before another one on a path.
 fn before(path: &Path, id: PortId) -> Option<PortId> {
     let at = path.iter().position(|one| *one == id)?;
     Some(path[at.checked_sub(1)?])
 }
 
-/// The services of one class that one line brings to a port, in the port's own
-/// wire bytes.
+/// The services of one class that one line delivers to a port, in bytes on the wire of that
+/// port.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// Their sum of rates, bit/s.
+    /// The sum of their rates in bit/s.
     rate: u128,
-    /// Their sum of bursts.
+    /// The sum of their bursts.
     burst: u128,
     /// The largest packet.
     packet: u128,
-    /// The most that the line brings, bit/s; none where it is not known.
+    /// The rate of the line in bit/s; `None` if it is unknown.
     most: Option<u128>,
 }
 
@@ -219,8 +214,8 @@ impl Arrivals {
         self.rate += u128::from(rate.as_bits_per_second());
         self.burst += u128::from(burst);
         self.packet = self.packet.max(here);
-        // What the line brings in its own wire bytes is more or less in those
-        // of this port; of services that differ, the one that makes it most.
+        // Convert the line's rate to this port's bytes on the wire. If services differ, use the
+        // one with the largest ratio.
         if let Some(from) = from {
             let there = u128::from(from.layer.layer.wire_bytes(packet)).max(1);
             let bits = u128::from(from.rate.as_bits_per_second()) * here;
@@ -229,7 +224,7 @@ impl Arrivals {
         }
     }
 
-    /// Bytes that it brings at most in a time, rounded up.
+    /// Returns the most bytes that it delivers in a time, rounded up.
     fn brought(&self, ns: u128) -> u128 {
         let bytes = |bits: u128| (bits * ns).div_ceil(8_000_000_000);
         let profile = self.burst + bytes(self.rate);
@@ -239,7 +234,7 @@ impl Arrivals {
         }
     }
 
-    /// When its burst is in at the latest, in nanoseconds rounded up.
+    /// Returns when its burst has arrived at the latest, in nanoseconds rounded up.
     fn end(&self) -> u128 {
         let Some(most) = self.most else { return 0 };
         let faster = most.saturating_sub(self.rate).max(1);
@@ -248,7 +243,7 @@ impl Arrivals {
     }
 }
 
-/// The most bytes that wait before a packet of a class served at a rate.
+/// Returns the most bytes that wait before a packet of a class which is served at a rate.
 fn waiting(groups: &[&Arrivals], served: Rate) -> u64 {
     let served = u128::from(served.as_bits_per_second());
     let ends = groups.iter().map(|line| line.end());
@@ -283,13 +278,13 @@ fn hop(
     })
 }
 
-/// Bytes that come at a rate in a time, rounded up.
+/// Returns the bytes that arrive at a rate in a time, rounded up.
 fn grown(rate: Rate, span: Span) -> u64 {
     let bits = u128::from(rate.as_bits_per_second()) * u128::from(span.as_nanos());
     u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
 }
 
-/// The ports in an order in which every service meets them; or a circle.
+/// Returns the ports in an order in which every service passes them, or a cycle.
 fn order(ports: &[Port], paths: &[Option<Path>]) -> Result<Vec<PortId>, Vec<PortId>> {
     let mut after: BTreeMap<PortId, BTreeSet<PortId>> = BTreeMap::new();
     let mut before: BTreeMap<PortId, usize> = BTreeMap::new();
@@ -322,8 +317,8 @@ fn order(ports: &[Port], paths: &[Option<Path>]) -> Result<Vec<PortId>, Vec<Port
     Err(circle(&after, &order))
 }
 
-/// One circle among the ports that could not be ordered: each of them comes
-/// after another of them, so that going back from any of them must return.
+/// Returns one cycle among the ports that could not be ordered. Each of them has a predecessor
+/// among them, so going back from any of them must return.
 fn circle(after: &BTreeMap<PortId, BTreeSet<PortId>>, done: &[PortId]) -> Vec<PortId> {
     let before = |id: PortId| {
         let mut sources = after.iter().filter(|(from, _)| !done.contains(from));

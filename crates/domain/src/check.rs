@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a domain can keep its promises: the sum on every port and the worst case of every
-//! service. If it cannot, the smallest change that fits.
+//! Checks whether a domain can keep its promises: the sum on every port, and the worst case of
+//! every service. If it cannot, it finds the smallest sufficient change.
 
 use crate::calculus::{NoDelay, delays};
 use crate::mend::{self, TIMED};
@@ -11,31 +11,31 @@ use weirgate_policy::{Direction, in_kbit};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Span};
 
-/// What a domain promises and whether it can.
+/// The promises of a domain, and whether it can keep them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Every port, as [`PortId`] counts them.
+    /// Every port, indexed by [`PortId`].
     pub ports: Vec<Port>,
-    /// Every service's path.
+    /// The path of every service.
     pub paths: Vec<Option<Path>>,
-    /// What was promised on each port in each class.
+    /// The promises on each port in each class.
     pub loads: Vec<Load>,
-    /// Each service's worst case, where there is one.
+    /// The worst case of each service, if there is one.
     pub delays: Vec<Option<Delay>>,
-    /// What cannot be kept.
+    /// The promises that cannot be kept.
     pub findings: Vec<Finding>,
-    /// What holds less than the file could say.
+    /// Notes on weaker guarantees because of missing information.
     pub notes: Vec<String>,
 }
 
-/// One line for a service's promise of time.
+/// The outcome of a promise of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing was promised.
     Unpromised,
-    /// The worst case is within it.
+    /// The worst case is within the promise.
     Kept,
-    /// It is not.
+    /// The worst case exceeds the promise.
     Broken,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// Of a promise, beside the worst case.
+    /// Compares a promise with the worst case.
     #[must_use]
     pub fn of(promised: Option<Span>, worst: Span) -> Self {
         match promised {
@@ -61,11 +61,11 @@ impl Outcome {
     }
 }
 
-/// Of so many late services changes beside that of the promise are looked for;
-/// each takes some twenty derivations of the whole domain.
+/// For how many late services to look for changes of the domain; each takes some twenty
+/// derivations of the whole domain.
 const SEARCHED: usize = 2;
 
-/// Adds up, derives and compares.
+/// Calculates sums and worst cases, and compares them with the promises.
 #[must_use]
 pub fn check(domain: &Domain) -> Check {
     let ports = domain.ports();
@@ -106,7 +106,7 @@ pub fn check(domain: &Domain) -> Check {
     }
 }
 
-/// The sums on every port that some service passes.
+/// Calculates the sums on every port that a service passes.
 fn loads(
     domain: &Domain,
     ports: &[Port],
@@ -182,8 +182,8 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
     })
 }
 
-/// Customers whose own line cannot bring what was promised to them. Its queue is
-/// theirs, so that the sum of all classes is what counts.
+/// Returns findings about customers whose own line cannot carry the promises to them. The
+/// customer manages its queue, so the sum over all classes counts.
 fn own_lines(domain: &Domain) -> Vec<Finding> {
     let over = domain.customers.iter().filter_map(|(name, customer)| {
         let own = domain.services.iter().filter(|one| one.from == *name);
@@ -206,16 +206,16 @@ fn own_lines(domain: &Domain) -> Vec<Finding> {
     over.collect()
 }
 
-/// Whether a promise needs a worst case: of time, of loss (a queue has room for
-/// what may come at once) and of expedited forwarding (whose bound at each port is
-/// that as well).
+/// Returns whether a promise needs a worst case. Promises of time do. Those of loss do, because
+/// queues must have room for bursts. Expedited forwarding does, because its bound at each port
+/// is a burst.
 fn bound(domain: &Domain, service: &Service) -> bool {
     let class = domain.classes.get(&service.class);
     let expedited = class.is_some_and(|class| class.behaviour == Behaviour::Ef);
     expedited || service.delay.is_some() || service.jitter.is_some() || service.loss.is_some()
 }
 
-/// Promises of time that the worst case breaks.
+/// Returns findings about promises of time that the worst case breaks.
 fn late(domain: &Domain, worst: &[Option<Delay>]) -> Vec<Finding> {
     let broken = domain.services.iter().zip(worst).enumerate();
     let broken = broken.flat_map(|(at, (service, delay))| {
@@ -241,8 +241,8 @@ fn late(domain: &Domain, worst: &[Option<Delay>]) -> Vec<Finding> {
         .collect()
 }
 
-/// A promise of time where what exceeds a profile waits in the same queue: no
-/// bound of that wait is derived.
+/// Returns a finding about a promise of time whose queue also contains packets beyond profiles:
+/// no bound is derived for that.
 fn unbounded(domain: &Domain, at: usize, service: &Service) -> Option<Finding> {
     let behaviour = domain.classes.get(&service.class)?.behaviour;
     let levelled = matches!(behaviour, Behaviour::Af(_) | Behaviour::Drt { .. });
@@ -264,8 +264,8 @@ fn unbounded(domain: &Domain, at: usize, service: &Service) -> Option<Finding> {
     })
 }
 
-/// Routers of the kit that have no room for the domain's classes: one port of
-/// each tells, as all ports have the same classes.
+/// Returns findings about routers with the kit that cannot have all classes of the domain. One
+/// port of each suffices, because all ports have the same classes.
 fn unfit(domain: &Domain, ports: &[Port]) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let kits = ports.iter().enumerate().filter(|(_, port)| {
@@ -312,7 +312,7 @@ fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &No
     }
 }
 
-/// What goes round, in words.
+/// Describes a cycle in words.
 fn in_circle(domain: &Domain, ports: &[Port], paths: &[Option<Path>], circle: &[PortId]) -> String {
     let way: Vec<String> = circle
         .iter()

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The codes of problems that domain files can have. A code never changes its
-//! meaning.
+//! The codes of problems in domain files. A code never changes its meaning.
 
-/// Every code of this crate and what it means.
+/// Every code of this crate with its meaning.
 pub const CODES: &[(&str, &str)] = &[
     (
         VERSION,

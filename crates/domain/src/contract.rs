@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a customer may send, as the boundary router distinguishes it. Services whose packets it
-//! cannot distinguish are metered together.
+//! The contracts of a customer, as the boundary router distinguishes them. Services whose
+//! packets it cannot distinguish are metered together.
 
 use crate::{Behaviour, Domain, Select, Service};
 use std::collections::BTreeMap;
 use weirgate_policy::Prefix;
 use weirgate_units::{Rate, Size};
 
-/// Services of one sender that are measured together.
+/// Services of one sender that are metered together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contract {
-    /// What they are called there: by their class and receiver, or by the one
-    /// service that selects its packets.
+    /// The name: from class and receiver, or that of the single service that selects its
+    /// packets.
     pub name: String,
-    /// How their packets are treated.
+    /// The per-hop behaviour.
     pub behaviour: Behaviour,
-    /// The services, as numbers in [`Domain::services`].
+    /// The services, as indices into [`Domain::services`].
     pub services: Vec<usize>,
-    /// To whom their packets go; anywhere where nothing is known of that.
+    /// The receivers' networks; empty if they are unknown, so that any destination matches.
     pub to: Vec<Prefix>,
-    /// What their packets are found by; by the class's code points where this
-    /// looks at nothing.
+    /// The selectors of its packets; if empty, they are classified by the class's code points.
     pub select: Select,
-    /// The sum of their rates, of IP packets.
+    /// The sum of the rates, in IP bytes.
     pub rate: Rate,
-    /// The sum of their bursts, in IP bytes.
+    /// The sum of the bursts, in IP bytes.
     pub burst: u64,
-    /// What a smaller packet counts as, in IP bytes.
+    /// The size as which smaller packets count, in IP bytes.
     pub smallest: Option<Size>,
 }
 
-/// What a customer was promised, in the order in which his packets are looked
-/// at: services that select their packets, as written; then class by class, by
-/// receivers of whom it is known where they are; then all else of a class.
+/// Returns the contracts of a customer in the order of classification. Services with selectors
+/// come first, in the order of the file. Then follow the classes with known receivers, and
+/// finally all other traffic of each class.
 #[must_use]
 pub fn contracts(domain: &Domain, customer: &str) -> Vec<Contract> {
     let mut selecting = Vec::new();
@@ -89,7 +88,7 @@ fn named(behaviour: Behaviour, last: &str) -> String {
 
 impl Contract {
     fn add(&mut self, at: usize, service: &Service) {
-        // Whole bytes, rounded up, as the meter counts.
+        // Whole bytes, rounded up, like those of the meter.
         let bytes = service.rate.as_bits_per_second().div_ceil(8);
         let bits = self.rate.as_bits_per_second();
         self.rate = Rate::bits_per_second(bits.saturating_add(bytes.saturating_mul(8)));
@@ -102,9 +101,8 @@ impl Contract {
     }
 }
 
-/// Gives each service the size that small packets count as where it is measured,
-/// which is that of the smallest of its contract: a meter cannot tell of which
-/// service a small packet is.
+/// Gives each service the size as which small packets are metered: that of the smallest packet
+/// in its contract, because a meter cannot tell to which service a small packet belongs.
 pub(crate) fn settle_smallest(domain: &mut Domain) {
     let customers: Vec<String> = domain.customers.keys().cloned().collect();
     for customer in customers {

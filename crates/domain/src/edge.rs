@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The conditioners of a port, as part of its policy: they limit what customers send into the
-//! domain (RFC 2475 section 2.3.3), and bound expedited forwarding by the promises at every port
+//! The conditioners of a port, as part of its policy. They limit what customers send into the
+//! domain (RFC 2475 section 2.3.3), and bound expedited forwarding at every port by the promises
 //! (RFC 3246).
 
 use crate::{Behaviour, Check, Contract, Domain, PortId, Service, contracts};
@@ -8,12 +8,12 @@ use std::fmt::{Display, Write};
 use weirgate_policy::Ports;
 use weirgate_units::Rate;
 
-/// What several services may send together.
+/// The profile of several services together.
 #[derive(Debug, Clone, Copy, Default)]
 struct Profile {
-    /// IP bytes a second.
+    /// The rate in IP bytes a second.
     rate: u64,
-    /// IP bytes at once.
+    /// The burst in IP bytes.
     burst: u64,
 }
 
@@ -28,26 +28,26 @@ impl Profile {
         Rate::bits_per_second(self.rate.saturating_mul(8))
     }
 
-    /// The fields of a meter.
+    /// Returns the fields of a meter.
     fn text(self) -> String {
         let rate = self.rate();
         format!("rate = \"{rate}\"\nburst = {}\n", self.burst)
     }
 }
 
-/// The conditioners of a port as text, to stand behind its policy.
+/// Returns the conditioners of a port as text, to append to its policy.
 ///
-/// What enters from a customer is measured by each of the customer's
-/// [`contracts`]. Expedited forwarding beyond its contract is discarded; a class
-/// selector loses its class. Assured forwarding gets the drop precedence that it
-/// has earned, or is discarded where some router cannot tell precedences apart
-/// ([`Domain::tells_levels`]). Code points of classes in which the customer was
-/// promised nothing, or nothing to that receiver, become the default one.
+/// Packets from a customer are metered by each of the customer's [`contracts`]. Expedited
+/// forwarding beyond its contract is discarded, and packets of a class selector lose their
+/// class. Assured forwarding gets a drop precedence according to its conformance, or is
+/// discarded if some router cannot distinguish precedences ([`Domain::tells_levels`]). Code
+/// points of classes without a promise to the customer, or to that receiver, become the default
+/// one.
 ///
-/// What leaves in expedited forwarding is policed to the sum of what was promised
-/// on this port, with the burst that may arrive there. Where nothing was promised
-/// it is discarded. A packet within its profile, on its service's path, is never
-/// discarded, because the bound counts at least its bytes.
+/// Packets that leave in expedited forwarding are policed to the sum of the promises on this
+/// port, with the burst that may arrive there. Without a promise they are discarded. A packet
+/// within its profile, on its service's path, is never discarded, because the bound counts at
+/// least its bytes.
 #[must_use]
 pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
     let mut text = String::new();
@@ -66,7 +66,7 @@ pub fn conditioners(domain: &Domain, check: &Check, port: PortId) -> String {
     text
 }
 
-/// What leaves by a port in the class of expedited forwarding.
+/// Limits what leaves by a port in the class of expedited forwarding.
 fn bound(text: &mut String, domain: &Domain, check: &Check, port: PortId, class: &str) {
     let mut profile = Profile::default();
     let mut loads = check.loads.iter();
@@ -94,7 +94,7 @@ fn bound(text: &mut String, domain: &Domain, check: &Check, port: PortId, class:
     };
 }
 
-/// What a customer may send.
+/// Limits what a customer may send.
 fn entering(text: &mut String, domain: &Domain, customer: &str) {
     for contract in contracts(domain, customer) {
         let names = contract.services.iter();
@@ -121,8 +121,8 @@ fn conditioner(text: &mut String, name: &str) {
     );
 }
 
-/// Which packets a contract is about. They enter the link's own device, so that
-/// for its policy the customer is outside and whom he sends to is inside.
+/// Writes which packets a contract covers. They enter the link's own device, so for its policy
+/// the customer is outside and the receiver is inside.
 fn whose(text: &mut String, contract: &Contract) {
     list(text, "local-address", &contract.to);
     if contract.select.is_empty() {
@@ -152,8 +152,8 @@ fn list(text: &mut String, key: &str, elements: &[impl Display]) {
     }
 }
 
-/// What is done with them. Packets that are selected get the first code point of
-/// their behaviour, whatever they bring; others have one of it.
+/// Writes the treatment of these packets. Selected packets get the first code point of their
+/// behaviour, whatever they have; others already have one of its code points.
 fn does(text: &mut String, contract: &Contract, levels: bool) {
     let profile = Profile {
         rate: contract.rate.as_bits_per_second().div_ceil(8),
@@ -172,7 +172,7 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
              yellow = \"AF{class}2\"\nred = \"AF{class}3\"\n",
             profile.burst
         ),
-        // Within the promise 6, within twice that 4, beyond 2.
+        // Importance 6 within the promise, 4 up to twice the promise, 2 beyond.
         Behaviour::Drt { real_time } if levels => {
             let urgency = if real_time { "real-time" } else { "elastic" };
             write!(
@@ -185,7 +185,7 @@ fn does(text: &mut String, contract: &Contract, levels: bool) {
         Behaviour::Ef | Behaviour::Af(_) | Behaviour::Drt { .. } => {
             write!(text, "meter = \"bucket\"\n{meter}{green}")
         }
-        // The reader refuses promises in the last two.
+        // The parser rejects promises in the last two.
         Behaviour::ClassSelector(_) | Behaviour::Default | Behaviour::LowerEffort => {
             write!(text, "meter = \"bucket\"\n{meter}{green}red = \"CS0\"\n")
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a check finds: the load of each class on each port, and the promises
-//! that cannot be kept.
+//! The results of a check: the load of each class on each port, and the promises that cannot be
+//! kept.
 
 use crate::PortId;
 use weirgate_units::Rate;
@@ -12,23 +12,23 @@ pub struct Load {
     pub port: PortId,
     /// The class.
     pub class: String,
-    /// The services, as numbers in [`Domain::services`].
+    /// The services, as indices into [`Domain::services`].
     pub services: Vec<usize>,
-    /// Their sum on the wire.
+    /// The sum of their rates on the wire.
     pub promised: Rate,
-    /// What the class is guaranteed there, on the wire.
+    /// The guarantee of the class there, on the wire.
     pub guaranteed: Rate,
 }
 
 /// A promise that cannot be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The service it is about, where it is about one.
+    /// The service, if it concerns a single one.
     pub service: Option<usize>,
     /// The line of the file.
     pub line: u32,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// The smallest changes that would each make it right.
+    /// The smallest changes, each of which would solve the problem.
     pub changes: Vec<String>,
 }

@@ -10,8 +10,9 @@
 //!   delay and its variation for each service.
 //! * [`Verification`] compares measurements with the promises.
 //!
-//! This crate does not know files or kernels. The policies that it writes are texts that crates
-//! `policy` and `compile` read as any other, so that a domain promises what its routers do.
+//! This crate accesses neither files nor kernels. Crates `policy` and `compile` process the
+//! policies that it writes like any other, so that a domain promises exactly what its routers
+//! do.
 //!
 //! ```
 //! let text = r#"

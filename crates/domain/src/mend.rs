@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes that would each let a promise be kept, the smallest first. The size of a change is
-//! relative: by which part of itself a rate, share, burst or time changes.
+//! Finds changes each of which lets a promise be kept, the smallest first. The size of a change
+//! is relative: the fraction by which a rate, share, burst or time changes.
 
 use crate::calculus::delays;
 use crate::{Delay, Domain, Load, Port, PortId, Service};
@@ -8,12 +8,11 @@ use weirgate_policy::in_kbit;
 use weirgate_units::Arrange as _;
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// A faster link is looked for up to this multiple of what it is, in steps of an
-/// eighth of an octave.
+/// The largest factor for a faster link in octaves, and the number of steps in an octave.
 const OCTAVES: u32 = 4;
 const STEPS: u32 = 8;
 
-/// A change in words, and how large it is.
+/// A change in words, and its size.
 struct Change {
     part: f64,
     words: String,
@@ -24,19 +23,19 @@ fn smallest_first(mut changes: Vec<Change>) -> Vec<String> {
     changes.into_iter().map(|one| one.words).collect()
 }
 
-/// How much of `before` the step to `after` is.
+/// Returns the relative size of the step from `before` to `after`.
 fn part(before: u64, after: u64) -> f64 {
     before.abs_diff(after) as f64 / before.max(1) as f64
 }
 
-/// What would let a class have no more promised on a port than it is guaranteed.
+/// Returns changes that reduce the promises in a class on a port to its guarantee.
 pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String> {
     let promised = load.promised.as_bits_per_second();
     let guaranteed = load.guaranteed.as_bits_per_second();
     let over = promised.saturating_sub(guaranteed);
     let services = load.services.iter().map(|at| &domain.services[*at]);
     let mut changes = Vec::new();
-    // The service that can give the most gives the excess, or all give their part.
+    // Either the largest service gives up the excess, or all give up a part of it.
     if let Some(largest) = services.clone().max_by_key(|service| service.rate) {
         let wire = largest.wire_rate(&port.layer.layer).as_bits_per_second();
         let rate = largest.rate.as_bits_per_second();
@@ -70,10 +69,10 @@ pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String>
         .get(&load.class)
         .and_then(|class| class.share);
     if let (Some(share), 1..) = (share, guaranteed) {
-        // Shares are of one whole, so that what is needed is in proportion.
+        // Shares are parts of the same whole, so the necessary share is proportional.
         let own = u128::from(share.as_millionths());
         let needed = (own * u128::from(promised)).div_ceil(u128::from(guaranteed));
-        // In tenths of a per cent, rounded up.
+        // Tenths of a per cent, rounded up.
         let tenths = u32::try_from(needed.div_ceil(1000)).unwrap_or(u32::MAX);
         if tenths.saturating_mul(1000) <= share.as_millionths() + free(domain) {
             changes.push(wider(&load.class, share, Share::millionths(tenths * 1000)));
@@ -86,7 +85,7 @@ pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String>
     smallest_first(changes)
 }
 
-/// What of the whole no class has, in millionths.
+/// Returns the unassigned share in millionths.
 fn free(domain: &Domain) -> u32 {
     let shares = domain.classes.values().filter_map(|class| class.share);
     let taken = shares
@@ -117,11 +116,11 @@ fn faster(port: &Port, rate: Rate) -> Change {
 /// One of the two promises of time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timed {
-    /// The word for it.
+    /// Its name.
     pub(crate) field: &'static str,
-    /// What was promised.
+    /// Returns what was promised.
     pub(crate) promised: fn(&Service) -> Option<Span>,
-    /// The worst case of it.
+    /// Returns the worst case.
     pub(crate) worst: fn(&Delay) -> Span,
 }
 
@@ -147,8 +146,8 @@ pub(crate) const TIMED: [Timed; 2] = [
     },
 ];
 
-/// What would let a service keep a promise of time that it now breaks, of a
-/// domain beside its worst cases. `search` looks for changes of the domain beside that of the promise, each of which
+/// Returns changes that let a service keep a promise of time that it breaks. `before` has the
+/// domain's worst cases. With `search`, it also looks for changes of the domain, each of which
 /// costs several derivations of the whole domain.
 pub(crate) fn late(
     (domain, before): (&Domain, &[Option<Delay>]),
@@ -175,7 +174,7 @@ pub(crate) fn late(
     smallest_first(changes)
 }
 
-/// Rounded up to what one would write: three digits.
+/// Rounds up to three significant digits.
 fn readable(span: Span) -> Span {
     let nanos = span.as_nanos();
     let digits = nanos.max(1).ilog10();
@@ -183,7 +182,7 @@ fn readable(span: Span) -> Span {
     Span::from_nanos(nanos.div_ceil(unit).saturating_mul(unit))
 }
 
-/// As it may be written in a file.
+/// Formats a time as in a file.
 fn in_ms(span: Span) -> String {
     let digits = format!("{:.6}", span.as_millis_f64());
     let digits = digits.trim_end_matches('0').trim_end_matches('.');
@@ -194,8 +193,8 @@ fn derived(domain: &Domain) -> Option<Vec<Option<Delay>>> {
     delays(domain, &domain.ports(), &domain.paths()).ok()
 }
 
-/// Whether the changed domain keeps that promise, and breaks none of time that
-/// the domain as it is keeps.
+/// Returns whether the changed domain keeps that promise, and breaks no promise of time that the
+/// present domain keeps.
 fn keeps(before: (&Domain, &[Option<Delay>]), changed: &Domain, at: usize, timed: Timed) -> bool {
     let Some(after) = derived(changed) else {
         return false;
@@ -209,7 +208,8 @@ fn keeps(before: (&Domain, &[Option<Delay>]), changed: &Domain, at: usize, timed
     unbroken && timed.kept(after, at)
 }
 
-/// The least of `range` for which `enough` holds, where it holds for all above.
+/// Returns the smallest number in `range` for which `enough` holds, if it also holds for all
+/// larger ones.
 fn least(range: std::ops::RangeInclusive<u32>, enough: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (*range.start(), *range.end());
     if low > high || !enough(high) {
@@ -226,7 +226,7 @@ fn least(range: std::ops::RangeInclusive<u32>, enough: impl Fn(u32) -> bool) -> 
     Some(high)
 }
 
-/// Fewer packets of its own at once.
+/// Returns the change to a smaller burst of the service itself.
 fn smaller_burst(domain: &Domain, at: usize, enough: &dyn Fn(&Domain) -> bool) -> Option<Change> {
     let service = &domain.services[at];
     let packets = service.burst.as_bytes() / service.packet.as_bytes().max(1);
@@ -251,7 +251,7 @@ fn smaller_burst(domain: &Domain, at: usize, enough: &dyn Fn(&Domain) -> bool) -
     })
 }
 
-/// More of what no class has, in tenths of a per cent.
+/// Returns the change to a larger share, from the unassigned part, in tenths of a per cent.
 fn larger_share(domain: &Domain, at: usize, enough: &dyn Fn(&Domain) -> bool) -> Option<Change> {
     let name = &domain.services[at].class;
     let share = domain.classes.get(name)?.share?;
@@ -266,7 +266,7 @@ fn larger_share(domain: &Domain, at: usize, enough: &dyn Fn(&Domain) -> bool) ->
     Some(wider(name, share, with(more)))
 }
 
-/// A faster link where the service waits longest.
+/// Returns the change to a faster link where the service waits longest.
 fn faster_link(domain: &Domain, delay: &Delay, enough: &dyn Fn(&Domain) -> bool) -> Option<Change> {
     let slowest = delay.hops.iter().max_by_key(|hop| hop.wait + hop.sending)?;
     let ports = domain.ports();

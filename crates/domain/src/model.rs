@@ -10,49 +10,48 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// A domain that was read. Names are keys; links, customers' ports and
-/// services refer to them.
+/// A parsed domain. Names are keys, to which links, customers' ports and services refer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
-    /// The files of the list of circuits that routers have parts of, as written.
+    /// The files of the common list of circuits, as written.
     pub circuits: Vec<Value<String>>,
-    /// Its routers.
+    /// The routers.
     pub routers: BTreeMap<String, Router>,
-    /// The links between routers, as written.
+    /// The links between routers, in the order of the file.
     pub links: Vec<Link>,
-    /// The classes that every port of the domain has.
+    /// The classes of every port of the domain.
     pub classes: BTreeMap<String, Class>,
-    /// Who is connected at the boundary.
+    /// The customers at the boundary.
     pub customers: BTreeMap<String, Customer>,
-    /// What was promised, as written.
+    /// The promises, in the order of the file.
     pub services: Vec<Service>,
 }
 
 impl Domain {
-    /// Whether every router distinguishes drop precedences and importance, so that packets beyond a
-    /// profile may enter and are dropped first. If one router cannot, such packets would take the
-    /// room of packets within their profiles, so the edge discards them.
+    /// Returns whether every router distinguishes drop precedences and importance. Packets
+    /// beyond a profile may then enter, and are dropped first. Otherwise they could displace
+    /// packets within their profiles, so the edge discards them.
     #[must_use]
     pub fn tells_levels(&self) -> bool {
         self.routers.values().all(|router| router.kit)
     }
 }
 
-/// A position in the file: its bytes, and its line from 1.
+/// A position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// The bytes.
+    /// The byte range.
     pub span: Range<usize>,
-    /// The line.
+    /// The line, counted from 1.
     pub line: u32,
 }
 
-/// The position of a router in the domain (RFC 2475 section 2.1.1).
+/// The role of a router in the domain (RFC 2475 section 2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Customers are connected to it.
     Boundary,
-    /// It joins routers of the domain only.
+    /// It connects only routers of the domain.
     Interior,
 }
 
@@ -61,42 +60,42 @@ pub enum Role {
 pub struct Router {
     /// Its role.
     pub role: Role,
-    /// Whether its ports are shaped by the kit (`engine = "kit"`), which can
-    /// tell drop precedences apart.
+    /// Whether the kit shapes its ports (`engine = "kit"`), which can distinguish drop
+    /// precedences.
     pub kit: bool,
-    /// How ssh calls it; by its name here where nothing is configured.
+    /// Its name for ssh; `None` for its name in this file.
     pub host: Option<String>,
     /// The circuits that it shapes.
     pub circuits: Option<Circuits>,
-    /// Whether other devices of it may have circuits, which are not the domain's to say.
+    /// Whether other devices of it may have circuits, which the domain does not manage.
     pub other_circuits: bool,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
 /// The circuits of a router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circuits {
-    /// Which they are.
+    /// Which circuits.
     pub of: CircuitsOf,
     /// The device that sends to subscribers.
     pub access: Option<Value<String>>,
     /// The device that sends packets from subscribers.
     pub core: Option<Value<String>>,
-    /// What all have together, to subscribers and from them.
+    /// The total rates to subscribers and from them.
     pub rates: Option<[Rate; 2]>,
-    /// The most queues of each device.
+    /// The largest number of queues of each device.
     pub queues: Option<u32>,
-    /// Where they are written.
+    /// The position in the file.
     pub position: Position,
 }
 
 /// Which circuits a router has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CircuitsOf {
-    /// All of a list in these files.
+    /// All circuits of the list in these files.
     Files(Vec<Value<String>>),
-    /// What is below these sites of the domain's list.
+    /// The part of the domain's list below these sites.
     Sites(Vec<Value<String>>),
 }
 
@@ -107,65 +106,64 @@ pub struct Link {
     pub between: [String; 2],
     /// The device of each towards the other.
     pub devices: [String; 2],
-    /// What the line carries from the first to the second, and back.
+    /// The rates from the first router to the second, and back.
     pub rates: [Rate; 2],
-    /// How long a bit travels.
+    /// The propagation delay.
     pub delay: Span,
-    /// What packets cost there.
+    /// The link layer.
     pub layer: Layer,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
-/// A link layer, by the name that a policy gives it.
+/// A link layer with its name in policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
     /// The name.
     pub name: String,
-    /// What it means.
+    /// The meaning.
     pub layer: LinkLayer,
 }
 
 /// A class of every port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// How it is treated.
+    /// The per-hop behaviour.
     pub behaviour: Behaviour,
-    /// Its part of each port; none for lower effort, which has no part.
+    /// Its share of each port; `None` for lower effort, which has no share.
     pub share: Option<Share>,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
-/// A customer, and the port of the boundary router that leads there.
+/// A customer, and the port of the boundary router towards it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Customer {
     /// The boundary router.
     pub router: String,
     /// Its device towards the customer.
     pub device: String,
-    /// What that line carries towards the customer.
+    /// The rate of that line towards the customer.
     pub rate: Rate,
-    /// What it carries from there.
+    /// The rate of that line from the customer.
     pub rate_from: Rate,
-    /// What packets cost there.
+    /// The link layer.
     pub layer: Layer,
-    /// How long a bit travels.
+    /// The propagation delay.
     pub delay: Span,
-    /// How ssh calls a machine there that can send and receive.
+    /// The name for ssh of a machine of the customer that can send and receive.
     pub host: Option<String>,
-    /// That machine's address within the domain.
+    /// The address of that machine within the domain.
     pub address: Option<IpAddr>,
-    /// What is stated of the networks there; [`Customer::scope`] is what they
-    /// are taken for.
+    /// The networks of the customer as stated; [`Customer::scope`] also considers the machine.
     pub networks: Vec<Prefix>,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
 impl Customer {
-    /// The addresses that are there, as far as they are known: the stated
-    /// networks, else the machine's own address.
+    /// Returns the known addresses of the customer: the stated networks, or else the address of
+    /// its machine.
     #[must_use]
     pub fn scope(&self) -> Vec<Prefix> {
         if self.networks.is_empty() {
@@ -176,63 +174,61 @@ impl Customer {
     }
 }
 
-/// A service level specification (RFC 2475 section 2.3.2, RFC 3260 section 2):
-/// traffic that a customer may send in a class to another, and how it fares.
+/// A service level specification (RFC 2475 section 2.3.2, RFC 3260 section 2): traffic that a
+/// customer may send to another in a class, and the promised quality.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     /// Its name.
     pub name: String,
-    /// Who sends.
+    /// The sender.
     pub from: String,
-    /// To whom.
+    /// The receiver.
     pub to: String,
     /// The class.
     pub class: String,
-    /// The profile: IP bytes a second, as bits.
+    /// The rate of the profile, counted in IP bytes.
     pub rate: Rate,
-    /// The profile: IP bytes at once, at least one packet.
+    /// The burst of the profile in IP bytes, at least one packet.
     pub burst: Size,
-    /// The size of its IP packets, which decides what they cost on the wire;
-    /// the smallest, where sizes differ.
+    /// The size of its IP packets, which determines their overhead on the wire; the smallest one
+    /// if sizes differ.
     pub packet: Size,
-    /// What a smaller packet is measured as at the edge, so that none takes more
-    /// of a line than was reckoned: the smallest packet that is stated among the
-    /// services that are measured together. None where one of them states none.
+    /// The size as which smaller packets are metered at the edge, so that they do not take more
+    /// of a line than calculated. It is the smallest stated packet among the services that are
+    /// metered together, or `None` if one of them states none.
     pub smallest: Option<Size>,
-    /// Protocols, and ports at the destination and at the source, by which the
-    /// boundary router finds its packets whatever code point they bring; where
-    /// none is stated, they are found by the code point of the class.
+    /// The protocols and ports by which the boundary router classifies its packets, regardless
+    /// of their code point. If it is empty, they are classified by the code point of the class.
     pub select: Select,
-    /// The longest that a packet takes from the sender's machine to the receiver's.
+    /// The promised longest delay from the sender's machine to the receiver's.
     pub delay: Option<Span>,
-    /// The most by which two packets' delays differ.
+    /// The promised largest difference between the delays of two packets.
     pub jitter: Option<Span>,
-    /// The most of its packets that is lost, to a full queue or on the way.
+    /// The promised largest loss, in queues or on the path.
     pub loss: Option<Share>,
-    /// Where it is written.
+    /// The position in the file.
     pub position: Position,
 }
 
-/// What a multi-field classifier looks at beside addresses (RFC 2475 section
-/// 2.3.1).
+/// The fields of a multi-field classifier besides addresses (RFC 2475 section 2.3.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Select {
-    /// Protocols; none is all, or with ports those that have ports.
+    /// Protocols. If empty, it matches all, or with ports those that have ports.
     pub protocols: Vec<Protocol>,
-    /// Ports at the destination; none is all.
+    /// Destination ports; if empty, all.
     pub ports: Vec<Ports>,
-    /// Ports at the source; none is all.
+    /// Source ports; if empty, all.
     pub from_ports: Vec<Ports>,
 }
 
 impl Select {
-    /// Whether it looks at nothing.
+    /// Returns whether it has no conditions.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.protocols.is_empty() && self.ports.is_empty() && self.from_ports.is_empty()
     }
 
-    /// Whether some packet could be of both.
+    /// Returns whether a packet could match both.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let ports = |one: &[Ports], other: &[Ports]| {
@@ -249,14 +245,13 @@ impl Select {
 }
 
 impl Service {
-    /// The size by which its cost on the wire is reckoned.
+    /// Returns the packet size from which its overhead on the wire is calculated.
     #[must_use]
     pub fn reckoned(&self) -> Size {
         self.smallest.unwrap_or(self.packet)
     }
 
-    /// Its rate in wire bytes a second where packets cost as `layer` says,
-    /// rounded up.
+    /// Returns its rate on the wire with this link layer, rounded up to whole bytes.
     #[must_use]
     pub fn wire_rate(&self, layer: &LinkLayer) -> Rate {
         let packet = u128::from(self.reckoned().as_bytes().max(1));
@@ -265,7 +260,7 @@ impl Service {
         Rate::bits_per_second(u64::try_from(bits.div_ceil(packet)).unwrap_or(u64::MAX))
     }
 
-    /// Its burst in wire bytes.
+    /// Returns its burst in bytes on the wire.
     #[must_use]
     pub fn wire_burst(&self, layer: &LinkLayer) -> u64 {
         let packets = self

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy of one port: the domain's classes as classes of one link, in the language of all
-//! policies.
+//! The policy of one port: the domain's classes as classes of a single link.
 
 use crate::{Behaviour, Class, Domain, Port};
 use std::collections::BTreeMap;
@@ -9,14 +8,15 @@ use weirgate_compile::{Scheduler, misfit, scheduler};
 use weirgate_policy::{Direction, Policy};
 use weirgate_units::Arrange as _;
 
-/// A port whose policy weirgate refuses, because the domain requires something that no port can do.
+/// The error of a port whose policy is invalid, because the domain requires something
+/// impossible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeError {
-    /// The port's router.
+    /// The router of the port.
     pub router: String,
     /// Its device.
     pub device: String,
-    /// What is wrong and what would be right, one line for each problem.
+    /// The problems with corrections, one per line.
     pub problems: Vec<String>,
 }
 
@@ -33,29 +33,28 @@ impl fmt::Display for NodeError {
 
 impl std::error::Error for NodeError {}
 
-/// Full packets from which on packets of low drop precedence may go, at least:
-/// those of high precedence then have three.
+/// The smallest threshold, in full packets, for packets of low drop precedence; those of high
+/// precedence then have three.
 const WRED_PACKETS: u64 = 27;
 
-/// Full packets that DRT's queue holds at least: two for each importance.
+/// The smallest limit of DRT's queue in full packets: two for each importance.
 const DRT_PACKETS: u64 = 12;
 
-/// Whether a port is shaped by the kit.
+/// Returns whether the kit shapes a port.
 fn kit(domain: &Domain, port: &Port) -> bool {
     let router = domain.routers.get(&port.router);
     router.is_some_and(|router| router.kit)
 }
 
-/// A share for a class that has none: the least that HTB can state.
+/// The share of a class without one: the smallest that HTB can express.
 const NO_SHARE: &str = "1kbit";
 
-/// The policy of a port as text. `bursts` holds, for each class in which
-/// something was promised, the wire bytes that may come at once; such a class
-/// has a queue with room for them and for as much again as arrives while they
-/// wait, the others the usual one.
+/// Returns the policy of a port as text. `bursts` has, for each class with promises, the bytes
+/// on the wire that may arrive at once. Such a class gets a queue for these and for the same
+/// amount that arrives while they wait; the others get the default queue.
 #[must_use]
 pub fn policy_text(domain: &Domain, port: &Port, bursts: &BTreeMap<String, u64>) -> String {
-    // What the router's other devices bring must not come merged.
+    // Packets from the router's other devices must not arrive merged.
     let others = domain.ports().into_iter();
     let others = others.filter(|one| one.router == port.router && one.device != port.device);
     let others: Vec<String> = others.map(|one| format!("\"{}\"", one.device)).collect();
@@ -118,9 +117,9 @@ fn write_class(
     let levelled = matches!(behaviour, Behaviour::Drt { .. }) && kit(domain, port);
     let _ = match burst {
         Some(burst) if assured => {
-            // What is within its contract finds room for what may come at once
-            // after all else is dropped: middle precedence goes from a third of
-            // that on, high from a ninth.
+            // Packets within their contract find room for the burst after all others are
+            // dropped: middle precedence is dropped from a third of that on, high precedence
+            // from a ninth.
             let low = burst.saturating_mul(6).max(full * WRED_PACKETS);
             writeln!(
                 text,
@@ -131,8 +130,8 @@ fn write_class(
             )
         }
         Some(burst) if levelled => {
-            // The uppermost level is for what keeps to its nominal rate, of
-            // importance 6: it has room for what may come at once.
+            // The uppermost level, importance 6, is for packets within their nominal rate: it
+            // has room for the burst.
             let limit = burst.saturating_mul(6).max(full * DRT_PACKETS);
             writeln!(
                 text,
@@ -145,7 +144,7 @@ fn write_class(
         }
         None if assured => writeln!(text, "queue = \"wred\""),
         None if levelled => writeln!(text, "queue = \"drt\""),
-        // Flows in turn, by what the router's kernel has for it.
+        // The default is a queue that serves flows in turn, depending on the router's kernel.
         None => Ok(()),
     };
     if *name == *default_class(domain) {
@@ -153,7 +152,7 @@ fn write_class(
     }
 }
 
-/// The class of the default behaviour, which the reader makes sure is there.
+/// Returns the class with the default behaviour, whose existence the parser has checked.
 fn default_class(domain: &Domain) -> &str {
     let default = domain
         .classes
@@ -162,7 +161,7 @@ fn default_class(domain: &Domain) -> &str {
     default.map_or("", |(name, _)| name)
 }
 
-/// The policy of a port as crate `policy` reads it, and its scheduler.
+/// Parses the policy of a port, and returns it with its scheduler.
 pub(crate) fn scheduled(
     domain: &Domain,
     port: &Port,

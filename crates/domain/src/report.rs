@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain's check as text: promises per port, the worst case of each service, its derivation on
-//! request, and the promises that cannot be kept.
+//! The text of a domain's check: promises per port, the worst case of each service, on request
+//! its derivation, and the promises that cannot be kept.
 
 use crate::{Check, Delay, Domain, Outcome, Port, Service};
 use std::fmt;
 use weirgate_policy::in_kbit;
 use weirgate_units::Span;
 
-/// A check beside its domain, to be shown.
+/// A check and its domain, for display.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'c> {
     /// The domain.
     pub domain: &'c Domain,
-    /// What was found.
+    /// The check.
     pub check: &'c Check,
     /// Whether worst cases are derived port by port.
     pub details: bool,
@@ -21,7 +21,7 @@ pub struct Report<'c> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (domain, check) = (self.domain, self.check);
-        // Routers that have circuits alone carry no promise.
+        // Routers with only circuits carry no promises.
         if domain.classes.is_empty() {
             return writeln!(f, "{}", counted(domain.routers.len(), "router"));
         }
@@ -63,7 +63,7 @@ impl fmt::Display for Report<'_> {
             match &check.delays[at] {
                 Some(delay) if self.details => service_text(f, service, delay, &check.ports)?,
                 Some(delay) => {
-                    // A space above the first.
+                    // An empty line precedes the first one.
                     if at == 0 {
                         writeln!(f)?;
                     }
@@ -96,7 +96,7 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn loads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The loads of a port follow one another.
+        // The loads of a port are adjacent.
         for loads in self.check.loads.chunk_by(|one, next| one.port == next.port) {
             let port = &self.check.ports[loads[0].port.0];
             write!(
@@ -132,7 +132,7 @@ impl Report<'_> {
     }
 }
 
-/// Who sends how much to whom.
+/// Describes a service: how much, from whom, to whom.
 fn whose(service: &Service) -> String {
     format!(
         "{}: {} from {} to {} in `{}`",
@@ -144,7 +144,7 @@ fn whose(service: &Service) -> String {
     )
 }
 
-/// A service and its times in one line.
+/// Writes a service and its times in one line.
 fn service_line(f: &mut fmt::Formatter<'_>, service: &Service, delay: &Delay) -> fmt::Result {
     write!(f, "{}", whose(service))?;
     for (what, promised, worst) in [

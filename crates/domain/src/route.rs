@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports, and which of them a service's packets pass.
+//! The ports of a domain, and those that a service's packets pass.
 
 use crate::model::Layer;
 use crate::{Domain, Service};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_units::Inserted as _;
 use weirgate_units::{Rate, Span};
 
-/// A device of a router through which packets leave it.
+/// The index of a port: a device of a router through which packets leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub usize);
 
@@ -18,22 +18,22 @@ pub struct Port {
     pub router: String,
     /// Its device.
     pub device: String,
-    /// The router or customer that the line leads to.
+    /// The router or customer at the other end of the line.
     pub towards: String,
-    /// What the line carries in this direction.
+    /// The rate of the line in this direction.
     pub rate: Rate,
-    /// What packets cost there.
+    /// The link layer.
     pub layer: Layer,
-    /// How long a bit travels.
+    /// The propagation delay.
     pub delay: Span,
 }
 
-/// The ports that a service's packets leave by, from boundary to boundary.
+/// The ports by which a service's packets leave routers, from boundary to boundary.
 pub type Path = Vec<PortId>;
 
 impl Domain {
-    /// Every port: of each link both, in the order of the links, then of each
-    /// customer the boundary router's.
+    /// Returns every port: both of each link, in the order of the links, then that of the
+    /// boundary router for each customer.
     #[must_use]
     pub fn ports(&self) -> Vec<Port> {
         let ends = self.links.iter().flat_map(|link| {
@@ -57,10 +57,10 @@ impl Domain {
         ends.chain(accesses).collect()
     }
 
-    /// Every service's path, in the order of the services; `None` where there
-    /// is no way. The way is the one of least travelling time, then of fewest
-    /// links, then the first by the routers' names: what shortest-path routing
-    /// with those costs gives.
+    /// Returns the path of every service, in the order of the services; `None` if there is none.
+    /// It is the path with the smallest propagation delay, then with the fewest links, then the
+    /// first by the routers' names. Shortest-path routing with these costs gives the same
+    /// result.
     #[must_use]
     pub fn paths(&self) -> Vec<Option<Path>> {
         let ports = self.ports();
@@ -79,8 +79,8 @@ impl Domain {
         self.services.iter().map(path).collect()
     }
 
-    /// For every other router that can be reached from this one, the port
-    /// through which packets for it leave this one.
+    /// Returns, for every reachable router, the port through which packets for it leave this
+    /// one.
     #[must_use]
     pub fn first_ports(&self, router: &str) -> BTreeMap<String, PortId> {
         let ports = self.ports();
@@ -91,7 +91,7 @@ impl Domain {
         first.inserted()
     }
 
-    /// The best way from a router to every other (Dijkstra).
+    /// Returns the best path from a router to every other one (Dijkstra).
     fn tree<'d>(&'d self, ports: &'d [Port], from: &'d str) -> BTreeMap<&'d str, Path> {
         let mut done: BTreeMap<&str, Path> = BTreeMap::new();
         let mut open = BTreeSet::from([(Span::ZERO, 0_usize, vec![from], Path::new())]);

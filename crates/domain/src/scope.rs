@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of conditioners at the edge, and what the file leaves open about the customers and
-//! packets of a promise.
+//! The limits of conditioners at the edge, and what the file leaves open about customers and
+//! packets.
 
 use crate::{Domain, Finding, contracts};
 use std::collections::BTreeSet;
 use weirgate_units::Inserted as _;
 
-/// Conditioners of one device and way (`CONDITIONERS` of
+/// The largest number of conditioners of one device and direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
 const MOST: usize = 32;
 
-/// Those for what was promised to nobody: the default and lower effort, and all
+/// The conditioners for traffic without promises: the default and lower effort, and everything
 /// else.
 const OTHERS: usize = 2;
 
-/// Customers with more contracts than their port has room for.
+/// Returns findings about customers with more contracts than their port supports.
 pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
     let found = domain.customers.iter().filter_map(|(name, customer)| {
         let contracts = contracts(domain, name);
@@ -47,7 +47,7 @@ pub(crate) fn findings(domain: &Domain) -> Vec<Finding> {
     found.collect()
 }
 
-/// What holds less than the file could say, a line for each kind.
+/// Returns notes on weaker guarantees because of missing information, one line for each kind.
 pub(crate) fn notes(domain: &Domain) -> Vec<String> {
     let mut notes = Vec::new();
     let joined_to_nothing: BTreeSet<&str> = domain
@@ -115,7 +115,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
     notes
 }
 
-/// Names, of many only the first.
+/// Joins names, but only the first of many.
 fn joined(names: &BTreeSet<&str>) -> String {
     const SHOWN: usize = 8;
     let first: Vec<String> = names

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policies of one router's links as one text, and their states as one.
+//! Combines the policies of a router's links into one text, and their states into one.
 //!
-//! A policy describes one link. A router of a domain has several, and its
-//! policy is all of theirs: one file in which lines of `---` stand between
-//! complete policies. They are read one by one, with the others blanked out, so
-//! that every problem has its line of the whole file; what they compile to
-//! becomes one state, which is planned, guarded, confirmed and taken back as
-//! any other.
+//! A policy describes one link. A router of a domain has several, so its file contains complete
+//! policies separated by lines of `---`. They are parsed one by one, with the others replaced by
+//! spaces, so that every problem has its line in the whole file. The compiled states become one
+//! state, which is planned, guarded, confirmed and rolled back like any other.
 
 use crate::{Check, Domain, PortId, conditioners, policy_text};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +13,8 @@ use weirgate_state::{Device, DeviceName, Effect, State, Table};
 /// The line between two policies.
 pub const DIVIDER: &str = "---";
 
-/// The policies of a text, each with spaces in place of all others, so that
-/// places in it are places in the text. A text without a divider is one.
+/// Splits a text into its policies. Each has spaces in place of the others, so that positions
+/// are those of the whole text. A text without a divider is a single policy.
 #[must_use]
 pub fn divide(text: &str) -> Vec<String> {
     let mut parts: Vec<(usize, usize)> = Vec::new();
@@ -46,12 +44,12 @@ pub fn divide(text: &str) -> Vec<String> {
     parts.into_iter().map(whole).collect()
 }
 
-/// The states of a router's links, each with its link's device, as one: every
-/// link has tables of its own.
+/// Combines the states of a router's links, given with the device of each. Every link gets its
+/// own tables.
 ///
 /// # Errors
 ///
-/// What two of them cannot both have, in words.
+/// Returns descriptions of conflicts between two states.
 pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     let mut parts = parts;
     if parts.len() <= 1 {
@@ -125,7 +123,7 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     }
 }
 
-/// The bits of packets' marks that a table writes.
+/// Returns the bits of packets' marks that a table writes.
 fn numbered(table: &Table) -> u32 {
     let rules = table.chains.iter().flat_map(|chain| &chain.rules);
     let effects = rules.flat_map(|rule| &rule.effects);
@@ -135,8 +133,8 @@ fn numbered(table: &Table) -> u32 {
     })
 }
 
-/// A device as two policies want it; none where both want to shape it, or one
-/// wants to make it.
+/// Combines the requirements of two policies for a device; returns `None` if both shape it, or
+/// one of them creates it.
 fn both(one: Device, other: Device) -> Option<Device> {
     let made = one.owned_ifb || other.owned_ifb;
     match (&one.root, &other.root) {
@@ -147,15 +145,15 @@ fn both(one: Device, other: Device) -> Option<Device> {
     }
 }
 
-/// The name of a link's tables: letters that nft takes without quotes.
+/// Returns the name of a link's tables, which consists of characters that nft accepts without
+/// quotes.
 fn table_name(link: &DeviceName) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let link: String = link.as_str().chars().map(plain).collect();
     format!("{}_{link}", weirgate_compile::TABLE)
 }
 
-/// Each router's policy as text, by the router's name: those of its ports, in
-/// the order of the ports.
+/// Returns the policy of each router as text: those of its ports, in their order.
 #[must_use]
 pub fn router_policies(domain: &Domain, check: &Check) -> BTreeMap<String, String> {
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
@@ -171,7 +169,7 @@ pub fn router_policies(domain: &Domain, check: &Check) -> BTreeMap<String, Strin
     texts
 }
 
-/// What may come to a port at once in each class, in wire bytes.
+/// Returns the bytes on the wire that may arrive at a port at once, for each class.
 fn arriving_at_once(domain: &Domain, check: &Check, port: usize) -> BTreeMap<String, u64> {
     let mut bursts: BTreeMap<String, u64> = BTreeMap::new();
     for (service, delay) in domain.services.iter().zip(&check.delays) {
@@ -245,7 +243,7 @@ mod tests {
             names,
             ["weirgate_core0", "weirgate_alfa_0", "weirgate_alfa_0_2"]
         );
-        // One alone is as it always was.
+        // A single state is unchanged.
         let alone = together(vec![state("core0")]).unwrap();
         assert_eq!(alone.tables[0].name, "weirgate");
     }

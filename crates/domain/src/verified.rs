@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A verification on one page: one line for each service with measurements and promises, then
-//! broken promises in words with their possible causes.
+//! A verification on one page: a line for each service with measurements and promises, followed
+//! by the broken promises with their possible causes.
 
 use crate::{Comparison, Fate, Found, PortId, Quantity, Service, Verification};
 use std::fmt;
 
-/// The quantities, in the order of their columns.
+/// The quantities, in the order of the columns.
 const COLUMNS: [Quantity; 4] = [
     Quantity::Rate,
     Quantity::Delay,
@@ -91,8 +91,8 @@ impl Verification<'_> {
         Ok(())
     }
 
-    /// In one word, and since when: of a broken service since the first of its
-    /// broken promises, of a kept one since the last of all is kept.
+    /// Describes the state in one word, and since when: for a broken service since the first of
+    /// its broken promises, for a kept one since all are kept.
     fn state(&self, service: &Service, fate: &Fate) -> String {
         let comparisons = match fate {
             Fate::NotMeasured(_) => return "not measured".to_owned(),
@@ -116,7 +116,7 @@ impl Verification<'_> {
             .map_or(self.when.as_str(), |state| state.when.as_str())
     }
 
-    /// What is broken or was not measured, each in a sentence.
+    /// Writes a sentence about each broken or unmeasured service.
     fn broken(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sentences = Vec::new();
         for (service, fate) in self.domain.services.iter().zip(&self.services) {
@@ -208,8 +208,8 @@ impl Verification<'_> {
     }
 }
 
-/// Lines of a kind on a page: where there are more, the first, and how many the
-/// others are and where they stand.
+/// Writes lines of one kind. If there are many, it writes the first ones, the number of the
+/// others, and where they are.
 fn write_some(
     f: &mut fmt::Formatter<'_>,
     indent: &str,
@@ -226,7 +226,7 @@ fn write_some(
     }
 }
 
-/// Measured of promised; what is broken bears a mark.
+/// Formats measurement and promise; broken ones are marked.
 fn cell(fate: &Fate, quantity: Quantity) -> String {
     let Fate::Judged(comparisons) = fate else {
         return "-".to_owned();
@@ -242,14 +242,14 @@ fn cell(fate: &Fate, quantity: Quantity) -> String {
     )
 }
 
-/// What was promised: as it was written.
+/// Formats a promise as it was written.
 fn stated(value: f64) -> String {
     let digits = format!("{value:.4}");
     let digits = digits.trim_end_matches('0');
     digits.trim_end_matches('.').to_owned()
 }
 
-/// What was measured: rates with one decimal, all else with two.
+/// Formats a measurement: rates with one decimal place, others with two.
 fn found(comparison: &Comparison) -> String {
     match comparison.quantity {
         Quantity::Rate => format!("{:.1}", comparison.measured),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Promises beside measurements, service by service; for a broken promise, the routers that can be
-//! the cause.
+//! Compares promises with measurements, service by service. For a broken promise, it finds the
+//! routers that can be the cause.
 
 use crate::{Behaviour, Check, Domain, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,42 +8,40 @@ use std::fmt;
 use weirgate_units::Inserted as _;
 use weirgate_units::{Dscp, Share, Span};
 
-/// The part of what was sent that may be missing where no less is promised: a
-/// datagram in a hundred is what a measurement of some seconds can tell from none.
+/// The loss that is tolerated if no limit was promised: in some seconds, a measurement cannot
+/// distinguish one lost datagram in a hundred from none.
 const MISSING: Share = Share::percent(1);
 
-/// A service's traffic as it is measured.
+/// The measured traffic of a service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// IP packets that were sent.
+    /// The number of IP packets sent.
     pub sent: u64,
-    /// Those that arrived.
+    /// The number of IP packets received.
     pub received: u64,
-    /// How long they were sent, in seconds.
+    /// The duration of sending in seconds.
     pub seconds: f64,
-    /// The shortest round trip of the same packets before, while nothing else
-    /// was measured.
+    /// The shortest round trip of the same packets before, while nothing else was measured.
     pub round_trip: Span,
-    /// By how much the slowest packet took longer than the fastest.
+    /// The difference between the longest and the shortest delay.
     pub variation: Span,
 }
 
 impl Measured {
-    /// The slowest packet's time from end to end: half the shortest round trip
-    /// and what was added to it. Clocks need not agree; where the way back
-    /// takes another time than the way there, half the difference is unknown.
+    /// Returns the longest one-way delay: half the shortest round trip, plus the variation.
+    /// Clocks need not agree. If the two directions differ, half of the difference is unknown.
     #[must_use]
     pub fn worst(&self) -> Span {
         Span::from_nanos(self.round_trip.as_nanos() / 2) + self.variation
     }
 
-    /// What arrived, in bits of IP packets a second.
+    /// Returns the received rate in bits of IP packets per second.
     #[must_use]
     pub fn rate_bits(&self, packet: u64) -> f64 {
         self.received as f64 * packet as f64 * 8.0 / self.seconds.max(1e-9)
     }
 
-    /// The part that did not arrive, 1 for all of it.
+    /// Returns the lost fraction, from 0 to 1.
     #[must_use]
     pub fn lost(&self) -> f64 {
         let lost = self.sent.saturating_sub(self.received);
@@ -51,21 +49,21 @@ impl Measured {
     }
 }
 
-/// What was promised of a service.
+/// A promised quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
-    /// That so much arrives.
+    /// The rate that arrives.
     Rate,
-    /// The longest time.
+    /// The longest delay.
     Delay,
-    /// The most by which times differ.
+    /// The largest difference between delays.
     Jitter,
-    /// The most that is lost.
+    /// The largest loss.
     Loss,
 }
 
 impl Quantity {
-    /// In what it is measured.
+    /// Returns the unit of measurement.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -87,22 +85,22 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// A specification beside its figure, both in the unit of the quantity.
+/// A specification and its measurement, both in the unit of the quantity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// What of the service.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What was promised.
+    /// The promise.
     pub promised: f64,
-    /// What was measured.
+    /// The measurement.
     pub measured: f64,
-    /// Whether it is kept.
+    /// Whether the promise is kept.
     pub kept: bool,
 }
 
-/// The code point that a service's packets are sent with: that of its class,
-/// of assured forwarding the one with the lowest drop precedence. Those that the
-/// edge selects need none.
+/// Returns the code point with which a service's packets are sent: that of its class; for
+/// assured forwarding, the one with the lowest drop precedence. Packets that the edge selects
+/// need none.
 #[must_use]
 pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
     let class = domain.classes.get(&service.class);
@@ -113,9 +111,8 @@ pub fn code_point(domain: &Domain, service: &Service) -> Dscp {
     point.unwrap_or_default()
 }
 
-/// Every specification of a service beside what was measured. A rate is kept
-/// where what was sent arrived: a sender that stays strictly within its profile
-/// may send a little less than it.
+/// Compares every specification of a service with its measurement. A rate is kept if the sent
+/// packets arrived, because a sender that stays within its profile may send slightly less.
 #[must_use]
 pub fn comparisons(service: &Service, measured: &Measured) -> Vec<Comparison> {
     let any = measured.received > 0;
@@ -152,68 +149,67 @@ pub fn comparisons(service: &Service, measured: &Measured) -> Vec<Comparison> {
     all
 }
 
-/// What a router was found to be.
+/// The state of a router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// As the domain file says.
+    /// It agrees with the domain file.
     AsPlanned,
-    /// It differs: what would have to be changed, line by line.
+    /// It differs; the necessary changes, line by line.
     Differs(Vec<String>),
-    /// It could not be asked.
+    /// It could not be queried.
     Unknown(String),
 }
 
-/// The result of a service.
+/// The result for a service.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
-    /// Its specifications beside what was measured.
+    /// Its specifications with their measurements.
     Judged(Vec<Comparison>),
     /// It was not measured, for this reason.
     NotMeasured(String),
 }
 
 impl Fate {
-    /// Whether one of its specifications is broken.
+    /// Returns whether one of its specifications is broken.
     #[must_use]
     pub fn broken(&self) -> bool {
         matches!(self, Self::Judged(comparisons) if comparisons.iter().any(|one| !one.kept))
     }
 }
 
-/// Since when something is as it is, by service and quantity.
+/// The state of each service and quantity, with the time since when it holds.
 pub type Since = BTreeMap<(String, Quantity), State>;
 
-/// How a promise was found, measurement after measurement.
+/// The result of consecutive measurements of a promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     /// Whether it is kept.
     pub kept: bool,
-    /// What was promised, in the unit of its quantity. Another promise is
-    /// another matter.
+    /// The promise in the unit of its quantity; if it changes, the state starts again.
     pub promised: f64,
-    /// The first of the measurements in a row that found so, in words.
+    /// The time of the first measurement in a row with this result, in words.
     pub when: String,
 }
 
-/// Everything that was found, to be shown.
+/// All results, for display.
 #[derive(Debug, Clone)]
 pub struct Verification<'d> {
     /// The domain.
     pub domain: &'d Domain,
     /// Its check.
     pub check: &'d Check,
-    /// When it was measured, in words.
+    /// The time of the measurement, in words.
     pub when: String,
-    /// Each router.
+    /// The state of each router.
     pub routers: BTreeMap<String, Found>,
-    /// Each service, in the order of the domain.
+    /// The result of each service, in the order of the domain.
     pub services: Vec<Fate>,
-    /// Since when.
+    /// Since when each state holds.
     pub since: Since,
 }
 
 impl Verification<'_> {
-    /// Whether everything is as it should be.
+    /// Returns whether everything is in order.
     #[must_use]
     pub fn sound(&self) -> bool {
         let routers = self.routers.values().all(|one| *one == Found::AsPlanned);
@@ -224,8 +220,8 @@ impl Verification<'_> {
                 .all(|one| matches!(one, Fate::Judged(_)) && !one.broken())
     }
 
-    /// The ports that every measurement leaves as a cause: those that some
-    /// broken service passes, and no kept service of the same class.
+    /// Returns the ports that can be the cause: those that a broken service passes, but no kept
+    /// service of the same class.
     #[must_use]
     pub fn suspects(&self) -> Vec<PortId> {
         let mut cleared: BTreeSet<(&str, PortId)> = BTreeSet::new();
@@ -248,8 +244,8 @@ impl Verification<'_> {
         left.into_iter().collect()
     }
 
-    /// What is stored for the next time: since when each verdict of this time holds, and the former
-    /// record of everything else.
+    /// Returns what to store for the next time: since when each present verdict holds, and
+    /// earlier records of everything else.
     pub fn remember(&mut self, before: Since) {
         let mut since = before;
         for (service, fate) in self.domain.services.iter().zip(&self.services) {

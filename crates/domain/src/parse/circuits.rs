@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[circuits]` and `[router.NAME.circuits]`: which router has which circuits.
+//! `[circuits]` and `[router.NAME.circuits]`: the circuits of each router.
 
 use super::field::{self, Rates};
 use crate::codes;
@@ -9,10 +9,10 @@ use weirgate_document::registry::{Field, Integer, Own, Switch, Table, Text, Text
 use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Inserted as _;
 
-/// The most files of a list, and sites of a router.
+/// The largest number of files of a list, and of sites of a router.
 const MOST: usize = 4096;
 
-/// The most queues of a device (`MEMBERS` of `crates/aqm/src/engine/line.rs`).
+/// The largest number of queues of a device (`MEMBERS` of `crates/aqm/src/engine/line.rs`).
 const MOST_QUEUES: i64 = 64;
 
 pub(super) const CIRCUITS: Field<Own> = Field::new(
@@ -85,7 +85,7 @@ pub(super) const OF_CIRCUITS: Table = Table::new(
     &[&OWN, &SITES, &ACCESS, &CORE, &RATE, &QUEUES],
 );
 
-/// The files of the list that several routers have.
+/// Reads the files of the common list.
 pub(super) fn common(root: &mut Reader<'_, '_>) -> Vec<Value<String>> {
     let Some(mut table) = root.table(CIRCUITS.name) else {
         return Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn common(root: &mut Reader<'_, '_>) -> Vec<Value<String>> {
     files
 }
 
-/// Refuses a list of nothing, or of too much.
+/// Rejects a list that is empty or too long.
 fn some(table: &Reader<'_, '_>, key: &'static str, list: &[Value<String>]) {
     let empty = list.iter().find(|one| one.value.trim().is_empty());
     let (message, span) = match (list.get(MOST), empty) {
@@ -110,7 +110,7 @@ fn some(table: &Reader<'_, '_>, key: &'static str, list: &[Value<String>]) {
     table.problems().error(codes::LIMIT, span, message, hint);
 }
 
-/// The circuits of a router.
+/// Reads the circuits of a router.
 pub(super) fn of_router(router: &mut Reader<'_, '_>) -> Option<Circuits> {
     let mut table = router.table(OF_ROUTER.name)?;
     let position = Position {
@@ -171,7 +171,8 @@ fn device(table: &mut Reader<'_, '_>, of: &Field<Text>) -> Option<Value<String>>
     field::device(table, &name).then_some(name)
 }
 
-/// A device has one list, and no policy beside it; a site is of the common list.
+/// Checks that a device has only one list and no policy, and that sites refer to the common
+/// list.
 pub(super) fn apart(domain: &Domain, root: &Reader<'_, '_>) {
     let ports = domain.ports();
     let mut used: BTreeSet<(&str, &str)> = ports
@@ -205,7 +206,7 @@ pub(super) fn apart(domain: &Domain, root: &Reader<'_, '_>) {
     }
 }
 
-/// The routers that have circuits.
+/// Iterates over the routers that have circuits.
 pub(super) fn routers(all: &BTreeMap<String, Router>) -> impl Iterator<Item = (&str, &Circuits)> {
     let own = all.iter();
     own.filter_map(|(name, router)| Some((&**name, router.circuits.as_ref()?)))

@@ -61,11 +61,11 @@ pub(super) const OF_CUSTOMER: Table = Table::new(
     ],
 );
 
-/// Networks of one customer, as a conditioner has of each side
+/// The largest number of networks of a customer, which is that of each side of a conditioner
 /// (`CONDITION_NETS`).
 const MOST_NETWORKS: usize = 8;
 
-/// The customers, and the names of all, those with mistakes included.
+/// Reads the customers, and returns the names of all, including those with errors.
 pub(super) fn customers(
     root: &mut Reader<'_, '_>,
     routers: &BTreeMap<String, Router>,
@@ -98,8 +98,8 @@ pub(super) fn customers(
     (customers, names)
 }
 
-/// Two customers whose services would be measured at one machine under two
-/// addresses: of one of them something else would be measured.
+/// Reports two customers whose services would be measured at the same machine under two
+/// addresses, so that one measurement would be wrong.
 fn measured_once(root: &Reader<'_, '_>, customers: &BTreeMap<String, Customer>) {
     let mut reached: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, customer) in customers {
@@ -158,8 +158,8 @@ fn customer(
     })
 }
 
-/// The networks of a customer: none is another's as well, and the machine that
-/// measures is in one of them.
+/// Reads the networks of a customer, which must not overlap with others and must contain the
+/// measuring machine.
 fn networks(
     table: &mut Reader<'_, '_>,
     address: Option<&Value<IpAddr>>,
@@ -175,7 +175,7 @@ fn networks(
     let own = address.map(|address| (Prefix::single(address.value), address.span.clone()));
     if let Some((own, span)) = &own
         && !networks.is_empty()
-        // It may be in one that could not be read.
+        // The address may be in a network that could not be parsed.
         && !table.problems().has_errors()
         && !networks.iter().any(|network| network.value.contains(*own))
     {

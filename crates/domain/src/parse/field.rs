@@ -8,10 +8,10 @@ use weirgate_document::{Reader, Value, did_you_mean};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Size, Span};
 
-/// The most of anything in one file.
+/// The largest number of elements of any kind in a file.
 pub(super) const MOST: usize = 4096;
 
-/// The longest name, and the longest name of a device (IFNAMSIZ less the zero,
+/// The longest name, and the longest name of a device (IFNAMSIZ without the terminating zero,
 /// include/uapi/linux/if.h).
 const LONGEST_NAME: usize = 32;
 const LONGEST_DEVICE: usize = 15;
@@ -20,10 +20,10 @@ const LONGEST_DEVICE: usize = 15;
 const SLOWEST: Rate = Rate::kbit(56);
 const FASTEST: Rate = Rate::kbit(100_000_000);
 
-/// The longest way: to a geostationary satellite and back.
+/// The longest propagation delay: to a geostationary satellite and back.
 const FARTHEST: Span = Span::from_millis(1000);
 
-/// The tables below `[FIELD.NAME]`, each with its well-formed name.
+/// Returns the tables below `[FIELD.NAME]`, each with its well-formed name.
 pub(super) fn named_tables<'d, 'i>(
     root: &mut Reader<'d, 'i>,
     of: &Field<Own>,
@@ -51,7 +51,7 @@ pub(super) fn named_tables<'d, 'i>(
     tables
 }
 
-/// Reports a name that could not stand in a policy or on a screen.
+/// Reports a name that is invalid in policies or unsafe to display.
 pub(super) fn well_formed(reader: &Reader<'_, '_>, name: &Value<String>) {
     let text = &name.value;
     let plain = text
@@ -69,7 +69,7 @@ pub(super) fn well_formed(reader: &Reader<'_, '_>, name: &Value<String>) {
     }
 }
 
-/// Whether a name is that of something; reports it otherwise.
+/// Returns whether a name exists; reports it otherwise.
 pub(super) fn exists<'n>(
     reader: &Reader<'_, '_>,
     name: &Value<String>,
@@ -87,27 +87,26 @@ pub(super) fn exists<'n>(
     false
 }
 
-/// A time within bounds.
+/// Returns the type of a time within bounds.
 pub(super) const fn time(least: Span, most: Span) -> Within<Span> {
     Within::new("time", codes::LIMIT, least, most)
 }
 
-/// A rate within bounds.
+/// Returns the type of a rate within bounds.
 pub(super) const fn rate(least: Rate, most: Rate) -> Within<Rate> {
     Within::new("rate", codes::LIMIT, least, most)
 }
 
-/// A size within bounds, in quotes or as a whole number of bytes.
+/// Returns the type of a size within bounds, in quotes or as a whole number of bytes.
 pub(super) const fn size(least: Size, most: Size) -> Within<Size> {
     Within::new("size", codes::LIMIT, least, most).bare()
 }
 
-/// The rates of a line: what it carries one way and the other, which is the same
-/// where one rate is written.
+/// The type of a line's rates in both directions; a single rate applies to both.
 #[derive(Clone, Copy)]
 pub(super) struct Rates(Within<Rate>);
 
-/// The rates of any line here.
+/// The rates of any line in a domain.
 pub(super) const RATES: Rates = Rates(rate(SLOWEST, FASTEST));
 
 impl FieldType for Rates {
@@ -137,7 +136,7 @@ impl FieldType for Rates {
     }
 }
 
-/// How long a bit travels: no time where it is not stated.
+/// The propagation delay; the default is zero.
 pub(super) const DELAY: Field<Within<Span>> =
     Field::new("delay", time(Span::ZERO, FARTHEST), "The propagation delay").default("0");
 
@@ -152,7 +151,7 @@ pub(super) const LAYER: Field<Own> = Field::new(
 )
 .default("`\"ethernet\"`");
 
-/// The link layer: `ethernet` where it is not stated.
+/// Reads the link layer; the default is `ethernet`.
 pub(super) fn layer(reader: &mut Reader<'_, '_>) -> Option<Layer> {
     let stated = reader.text(LAYER.name);
     if stated.is_none() && LAYER.is_in(reader) {
@@ -171,8 +170,8 @@ pub(super) fn layer(reader: &mut Reader<'_, '_>) -> Option<Layer> {
     }
 }
 
-/// Whether a text can name a network device (`dev_valid_name`, net/core/dev.c);
-/// reports it otherwise.
+/// Returns whether a text is a valid name of a network device (`dev_valid_name`,
+/// net/core/dev.c); reports it otherwise.
 pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
     let text = &name.value;
     let odd = |c: char| c == '/' || c == ':' || c == '"' || c == '\\' || !c.is_ascii_graphic();
@@ -197,7 +196,7 @@ pub(super) fn device(reader: &Reader<'_, '_>, name: &Value<String>) -> bool {
     true
 }
 
-/// A list of texts, each read by `read`, of `most` elements at most.
+/// Reads a list of at most `most` texts, each by `read`.
 pub(super) fn several<T>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -228,8 +227,8 @@ pub(super) fn several<T>(
     list
 }
 
-/// How ssh calls a machine: `[USER@]HOST`. What could be taken for an option
-/// of a program, or for more than one word, is refused.
+/// Checks a machine's name for ssh: `[USER@]HOST`. A text that could be taken for an option of a
+/// program, or for several words, is rejected.
 pub(super) fn host(reader: &Reader<'_, '_>, host: Option<Value<String>>) -> Option<String> {
     let host = host?;
     let text = &host.value;

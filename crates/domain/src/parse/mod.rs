@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a domain file's text to a checked [`Domain`]; all problems in one run.
+//! Parses a domain file to a checked [`Domain`], and reports all problems in one run.
 
 mod circuits;
 mod customer;
@@ -17,10 +17,10 @@ use weirgate_units::Share;
 /// The only version of the format so far.
 const VERSION: i64 = 1;
 
-/// The most classes: a class selector's worth and the rest (`Behaviour::ALL`).
+/// The largest number of classes: one for each behaviour (`Behaviour::ALL`).
 const MOST_CLASSES: usize = Behaviour::ALL.len();
 
-/// What all classes have together, in millionths.
+/// The total of all shares in millionths.
 const WHOLE: u64 = 1_000_000;
 
 const FORMAT: Field<Own> =
@@ -75,10 +75,10 @@ pub const TABLES: &[Table] = &[
     service::OF_SERVICE,
 ];
 
-/// The whole file's place, for what concerns no single one.
+/// The span for problems that concern the whole file.
 const TOP: SourceSpan = 0..0;
 
-/// Reads a domain file. The domain is there if no problem is an error.
+/// Parses a domain file. The domain is returned if no problem is an error.
 #[must_use]
 pub fn parse(source: &str) -> (Option<Domain>, Vec<Problem>) {
     let problems = Problems::default();
@@ -92,7 +92,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     let circuits = circuits::common(root);
     let routers = topology::routers(root);
     let links = topology::links(root, &routers);
-    // Routers that have circuits alone have no ports.
+    // Routers with only circuits have no ports.
     let parts = [
         CLASS.name,
         customer::CUSTOMER.name,

@@ -10,8 +10,7 @@ use weirgate_document::{Problems, Reader, Value};
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// Services between customers of whom one is known by addresses of one IP version
-/// alone and the other by the other's.
+/// Reports services between customers whose known addresses have no IP version in common.
 pub(super) fn of_one_version(domain: &Domain, problems: &Problems) {
     for service in &domain.services {
         let ends = [&service.from, &service.to].map(|name| domain.customers.get(name));
@@ -75,7 +74,7 @@ const RATE: Field<Within<Rate>> = Field::new(
 )
 .required("write what may be sent, such as `rate = \"1mbit\"`");
 
-/// The largest IP packet of a service.
+/// The largest IP packet of a service in bytes.
 const LARGEST: Size = Size::bytes(1500);
 const PACKET: Field<Within<Size>> = Field::new(
     "packet",
@@ -133,7 +132,7 @@ pub(super) const OF_SERVICE: Table = Table::new(
     ],
 );
 
-/// Elements of a list by which packets are selected (`CONDITION_PORTS`).
+/// The largest number of elements in a list of selectors (`CONDITION_PORTS`).
 const MOST_SELECTED: usize = 8;
 
 pub(super) fn services(
@@ -187,7 +186,7 @@ fn service(
         table.problems().error(codes::PATH, to.span, message, hint);
         return None;
     }
-    // What customers send in these two is held to nothing.
+    // Traffic of customers in these two is not limited.
     let free = [Behaviour::Default, Behaviour::LowerEffort];
     let behaviour = classes.get(&class.value).map(|one| one.behaviour);
     if behaviour.is_some_and(|behaviour| free.contains(&behaviour)) {
@@ -214,14 +213,14 @@ fn service(
     })
 }
 
-/// `protocol`, `ports` and `from-ports`.
+/// Reads `protocol`, `ports` and `from-ports`.
 fn select(table: &mut Reader<'_, '_>) -> Select {
     let measured = |text: &str| {
         let protocol = Protocol::read(text)?;
         if [Protocol::TCP, Protocol::UDP].contains(&protocol) {
             return Ok(protocol);
         }
-        // What cannot be sent as it is cannot be verified.
+        // Other packets cannot be sent for a verification.
         Err((
             format!("a service's packets are not selected by {protocol}"),
             "write `tcp` or `udp`; other packets are marked where they are sent".to_owned(),
@@ -241,7 +240,7 @@ fn plain<T>(list: Vec<Value<T>>) -> Vec<T> {
     list.into_iter().map(|one| one.value).collect()
 }
 
-/// Services of one sender that select the same packets; a packet has one class.
+/// Reports services of one sender that select the same packets, because a packet has one class.
 pub(super) fn apart(domain: &Domain, problems: &Problems) {
     let selecting = domain.services.iter().enumerate();
     for (at, service) in selecting.filter(|(_, service)| !service.select.is_empty()) {

@@ -102,8 +102,8 @@ pub(super) fn routers(root: &mut Reader<'_, '_>) -> BTreeMap<String, Router> {
     routers
 }
 
-/// Two routers that ssh would reach as one machine: each would take the other's
-/// policy away.
+/// Reports two routers that ssh would reach as the same machine: each would remove the policy of
+/// the other.
 fn reached_once(root: &Reader<'_, '_>, routers: &BTreeMap<String, Router>) {
     let mut reached: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, router) in routers {
@@ -208,7 +208,7 @@ fn link(
     })
 }
 
-/// Whether a router's device leads to nothing yet; reports it otherwise.
+/// Returns whether a router's device is still unused; reports it otherwise.
 pub(super) fn unused(
     table: &Reader<'_, '_>,
     used: &mut BTreeSet<(String, String)>,
@@ -230,7 +230,7 @@ pub(super) fn unused(
     false
 }
 
-/// A list of two texts, by what they are.
+/// The type of a list of two texts, with a description.
 #[derive(Clone, Copy)]
 struct Pair(&'static str);
 

@@ -2,9 +2,9 @@
 //! The cache of fetched kernels and built images. Everything in it can be rebuilt, so it may be
 //! deleted at any time.
 //!
-//! Beside each built file stands its check, `NAME.check`: its length and
-//! CRC-32. A file that does not agree with it was damaged after it was made;
-//! a guest that boots from one fails in ways that point anywhere but there.
+//! Each built file has a check beside it, `NAME.check`: its length and CRC-32. A file that does
+//! not agree with it was damaged after it was made. A guest that boots from a damaged file fails
+//! in misleading ways.
 
 use crate::error::LabError;
 use sha2::{Digest, Sha256};
@@ -17,19 +17,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::NamedTempFile;
 
-/// How long a built file is kept after its last use: longer than any campaign
-/// of runs lasts.
+/// How long a built file is kept after its last use: longer than any campaign of runs.
 const KEPT: Duration = Duration::from_hours(7 * 24);
-/// How much is kept, in bytes: some fifty images, more than are in use at once.
+/// The largest total size in bytes: some fifty images, more than are in use at once.
 const ROOM: u64 = 2 << 30;
-/// What the name of a file's check ends with.
+/// The suffix of the check's name.
 const CHECK: &str = ".check";
 
-/// A kept file. It is not forgotten, by whichever process, while this is there.
+/// A kept file, which no process deletes while this exists.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldFile {
     path: PathBuf,
-    /// With a shared lock, where the file may be opened.
+    /// The file with a shared lock, if it could be opened.
     _held: Option<Arc<File>>,
 }
 
@@ -47,7 +46,7 @@ impl HeldFile {
         &self.path
     }
 
-    /// Its path alone; it may be forgotten from now on.
+    /// Returns its path; the file may be deleted from now on.
     pub(crate) fn into_path(self) -> PathBuf {
         self.path
     }
@@ -60,14 +59,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache at a given folder, made when something is first kept there.
+    /// Makes a cache in a folder, which is created when it is first needed.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The user's cache: `WEIRGATE_CACHE`, else `weirgate` in
-    /// `XDG_CACHE_HOME`, else in `~/.cache`, else in the temporary directory.
+    /// Returns the user's cache. It is `WEIRGATE_CACHE`, or else `weirgate` in `XDG_CACHE_HOME`,
+    /// in `~/.cache`, or in the temporary directory.
     #[must_use]
     pub fn of_user() -> Self {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
@@ -81,28 +80,27 @@ impl Cache {
         Self::at(base.join("weirgate"))
     }
 
-    /// The directory itself.
+    /// Returns the directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where fetched kernels are.
+    /// Returns the directory of fetched kernels.
     pub(crate) fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
-    /// A directory inside the cache, made if need be.
+    /// Returns a directory inside the cache, created if necessary.
     pub(crate) fn directory(&self, name: &str) -> Result<PathBuf, LabError> {
         let path = self.root.join(name);
         fs::create_dir_all(&path).map_err(LabError::file("cannot be made", &path))?;
         Ok(path)
     }
 
-    /// A file made by `make` unless it is kept already, and whole; `note` is
-    /// called for one that is damaged. Written aside and then renamed: a reader
-    /// sees all of it or none, also when two processes make it at once or one
-    /// is killed.
+    /// Returns a kept file, or makes it by `make` if it is missing or damaged; `note` is called
+    /// for damage. It is written to a temporary file and renamed. Readers therefore see all of
+    /// it or nothing, even if two processes make it at once or one is killed.
     pub(crate) fn keep(
         &self,
         directory: &str,
@@ -128,8 +126,8 @@ impl Cache {
             }
         }
         let content = make()?;
-        // The check first: without the file it means nothing, and the file
-        // without it is not trusted.
+        // Write the check first: without the file it is harmless, and the file is not trusted
+        // without it.
         write_whole(&beside, check_of(&content).as_bytes())?;
         write_whole(&path, &content)?;
         let held = HeldFile::at(path);
@@ -138,7 +136,7 @@ impl Cache {
     }
 }
 
-/// What stands beside a file with this content.
+/// Returns the check of a file with this content.
 fn check_of(content: &[u8]) -> String {
     format!("{} {:08x}\n", content.len(), crc32fast::hash(content))
 }
@@ -154,17 +152,17 @@ fn write_whole(path: &Path, content: &[u8]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Notes that a kept file was used just now, by its time.
+/// Marks a kept file as used, by its modification time.
 fn used(path: &Path) {
-    // Of a file that is not ours to change, the time it was made serves.
+    // If the file cannot be changed, the time of its creation counts.
     let _ = File::options()
         .append(true)
         .open(path)
         .and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Deletes files used long ago, and those used last of what is more than
-/// `room` bytes: each build of the guest leaves an image. A file that is held stays.
+/// Deletes files that were used long ago, and the least recently used ones beyond `room` bytes:
+/// each build of the guest leaves an image. Files in use stay.
 fn forget_old(directory: &Path, room: u64) {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = fs::read_dir(directory)
         .into_iter()
@@ -182,33 +180,32 @@ fn forget_old(directory: &Path, room: u64) {
         kept = kept.saturating_add(length);
         let old = kept > room || used.elapsed().is_ok_and(|age| age > KEPT);
         if old && !is_held(&path) {
-            // Another process may have deleted it first.
+            // Another process may already have deleted it.
             let _ = fs::remove_file(beside(&path));
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Whether a process holds a file.
+/// Returns whether a process holds a file.
 fn is_held(path: &Path) -> bool {
     let file = File::open(path).ok();
     file.is_some_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Where a file's check stands.
+/// Returns the path of a file's check.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(CHECK);
     name.into()
 }
 
-/// Names what a kept file was made from.
+/// A hash of everything from which a kept file is made.
 #[derive(Debug, Default)]
 pub(crate) struct Key(Sha256);
 
 impl Key {
-    /// Adds one part; its length goes in too, so that parts cannot run
-    /// together.
+    /// Adds a part with its length, so that adjacent parts are distinct.
     pub(crate) fn add(&mut self, part: &[u8]) {
         self.0.update((part.len() as u64).to_le_bytes());
         self.0.update(part);
@@ -243,7 +240,7 @@ mod tests {
         let long_ago = SystemTime::now() - KEPT - KEPT;
         let file = File::options().append(true).open(&first).unwrap();
         file.set_modified(long_ago).unwrap();
-        // One that is used is young again.
+        // Using a file makes it recent again.
         cache
             .keep("d", "a", quiet, || unreachable!("it is kept"))
             .unwrap();
@@ -251,7 +248,7 @@ mod tests {
         assert!(first.exists());
         file.set_modified(long_ago).unwrap();
         cache.keep("d", "b", quiet, || Ok(Vec::new())).unwrap();
-        // It is held.
+        // It is in use.
         assert!(first.exists());
         drop(kept);
         cache.keep("d", "e", quiet, || Ok(Vec::new())).unwrap();
@@ -306,7 +303,7 @@ mod tests {
             assert!(notes[0].contains("d/a is damaged"), "{notes:?}");
             assert_eq!(keep().1, Vec::<String>::new());
         }
-        // One that an older weirgate made, or whose check is lost.
+        // The file was made by an older version, or its check is lost.
         fs::remove_file(path.with_file_name("a.check")).unwrap();
         assert!(keep().1[0].contains("no readable check"));
         assert_eq!(keep().1, Vec::<String>::new());

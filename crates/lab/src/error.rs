@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors around a virtual machine, reported so that the user can act on them.
+//! Errors of virtual machines, reported so that the user can act on them.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ pub enum LabError {
         join(.looked)
     )]
     NoKernel {
-        /// Paths that were looked at.
+        /// The paths that were searched.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a kernel is named that has not been fetched.
@@ -37,7 +37,7 @@ pub enum LabError {
     BadKernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Occurs when a kernel's modules are not found.
@@ -48,7 +48,7 @@ pub enum LabError {
     NoModules {
         /// The kernel's release.
         version: String,
-        /// Paths that were looked at.
+        /// The paths that were searched.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a module file cannot be read as a module.
@@ -64,7 +64,7 @@ pub enum LabError {
     NoTool {
         /// The program.
         program: &'static str,
-        /// What it is needed for.
+        /// Why it is needed.
         purpose: &'static str,
         /// The command that installs it.
         install: &'static str,
@@ -75,7 +75,7 @@ pub enum LabError {
         join(.looked)
     )]
     NoGuest {
-        /// Paths that were looked at.
+        /// The paths that were searched.
         looked: Vec<PathBuf>,
     },
     /// Occurs when a program that the experiment names is not on this machine.
@@ -89,13 +89,13 @@ pub enum LabError {
     BadProgram {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Occurs when the machine's package sources cannot give what the lab needs.
     #[error("cannot fetch what the lab needs: {reason}")]
     Fetch {
-        /// Why, and what would help.
+        /// The reason, with a hint.
         reason: String,
     },
     /// Occurs when a host command fails.
@@ -111,30 +111,30 @@ pub enum LabError {
     /// Occurs when a file of the host cannot be read or written.
     #[error("{}: {action}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// Occurs when the host refuses something that is not about one file.
     #[error("{action}: {source}")]
     Host {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// Occurs when the guest is given less memory than it needs to start.
     #[error("the guest cannot start in {given} MiB of memory; this kernel and image need {needed}")]
     Memory {
-        /// MiB given.
+        /// The available MiB.
         given: u32,
-        /// MiB needed at least.
+        /// The required MiB.
         needed: u64,
     },
-    /// Occurs when the job cannot be written down.
+    /// The job cannot be serialised.
     #[error("the job cannot be encoded: {0}")]
     Job(#[from] serde_json::Error),
     /// Occurs when a run goes wrong inside the virtual machine.
@@ -165,7 +165,7 @@ pub enum Failure {
         /// The limit.
         limit: Duration,
     },
-    /// Occurs when the console says more than it may.
+    /// The console output exceeds the limit.
     #[error("the guest was stopped after {limit} bytes on its console")]
     Flood {
         /// The limit in bytes.
@@ -179,13 +179,13 @@ pub enum Failure {
         /// The output of qemu itself.
         emulator: String,
     },
-    /// Occurs when the guest says it is done and its result is not whole.
+    /// The guest reports success, but its result is incomplete.
     #[error("the guest's result is not whole: {0}")]
     Result(#[from] EnvelopeError),
 }
 
 impl LabError {
-    /// For `map_err` on what is done to one file.
+    /// Returns a function for `map_err`, for an operation on one file.
     pub(crate) fn file<'path>(
         action: &'static str,
         path: &'path Path,
@@ -197,7 +197,7 @@ impl LabError {
         }
     }
 
-    /// For `map_err` on system calls that name no file.
+    /// Returns a function for `map_err`, for a system call without a file.
     pub(crate) fn host<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Host {
             action,
@@ -214,7 +214,7 @@ fn join(paths: &[PathBuf]) -> String {
     shown.join(", ")
 }
 
-/// Text on lines of its own, set in, or nothing.
+/// Formats text on separate, indented lines, or nothing.
 fn indent(text: &str) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         for line in text.trim_end().lines() {

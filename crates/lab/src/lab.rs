@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interface for the command line: a lab that is prepared once, and runs in it.
+//! The interface for the command line: a prepared laboratory, and runs in it.
 
 use crate::cache::{Cache, HeldFile};
 use crate::emulator::{self, Emulator};
@@ -16,39 +16,37 @@ use std::thread;
 use std::time::Duration;
 use weirgate_experiment::{Job, KernelName};
 
-/// Word of the kernel's command line by which the guest knows that it has no
-/// job.
+/// The word of the kernel's command line that tells the guest to run without a job.
 const INSPECT: &str = "weirgate.inspect";
 
-/// The same for the measurement of charges.
+/// The word for measuring charges.
 const CHARGES: &str = "weirgate.charges";
 
-/// The same for running a program; its words follow, separated by commas.
+/// The word for running a program; its arguments follow, separated by commas.
 const EXECUTE: &str = "weirgate.execute=";
 
-/// What a lab is made of.
+/// The parts of a laboratory.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The kernel, where one is named.
+    /// The kernel, if one was chosen.
     pub kernel: Option<KernelChoice>,
-    /// The guest's binary, where it is not beside the running program.
+    /// The guest's binary, if it is not beside the running program.
     pub guest: Option<PathBuf>,
-    /// Programs of this machine that experiments need in the guest, by name
-    /// or path.
+    /// Programs of this machine that experiments need in the guest, by name or path.
     pub programs: BTreeSet<String>,
-    /// Where kernels and images are kept.
+    /// The cache of kernels and images.
     pub cache: Cache,
 }
 
 impl Options {
-    /// Whether the kernel is one that the lab fetches.
+    /// Returns whether the kernel is one that the laboratory fetches.
     fn of_cache(&self) -> bool {
         !matches!(self.kernel, Some(KernelChoice::At(_)))
     }
 }
 
 impl Default for Options {
-    /// The user's own cache, and nothing named.
+    /// Returns the user's cache, and defaults otherwise.
     fn default() -> Self {
         Self {
             kernel: None,
@@ -59,21 +57,21 @@ impl Default for Options {
     }
 }
 
-/// One arm to run.
+/// A request to run one arm.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The guest's input.
     pub job: Job,
     /// Further words of the kernel's command line, such as `highres=off`.
     pub boot_options: Vec<String>,
-    /// Bounds of the run.
+    /// The limits of the run.
     pub limits: Limits,
 }
 
-/// What one arm gave.
+/// The output of one arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmOutput {
-    /// The guest's result, whole and checked.
+    /// The guest's result, complete and verified.
     pub result: Vec<u8>,
     /// The kernel's release.
     pub kernel: String,
@@ -85,8 +83,8 @@ pub struct ArmOutput {
     pub boot: Duration,
     /// Wall time until traffic began.
     pub traffic: Duration,
-    /// The most memory that the emulator held, in bytes (`VmHWM` of proc(5)),
-    /// as far as it was seen while the guest worked and when it was done.
+    /// The largest memory of the emulator in bytes (`VmHWM` of proc(5)), as sampled during the
+    /// run and at its end.
     pub memory_bytes: u64,
     /// The virtual machine's command line.
     pub command: String,
@@ -100,9 +98,9 @@ pub struct Lab {
     image: HeldFile,
 }
 
-/// Makes a lab ready on this machine, fetching a kernel where there is none or
-/// a damaged one, or a new one where `refresh` says so; likewise an emulator where none
-/// here repeats a run bit for bit. `note` is called with what is done.
+/// Prepares a laboratory on this machine. Fetches a kernel if there is none, if it is damaged,
+/// or with `refresh`. Fetches an emulator if none here reproduces a run bit for bit. `note` is
+/// called for each step.
 pub fn prepare(
     options: &Options,
     refresh: bool,
@@ -130,8 +128,8 @@ pub fn prepare(
     Lab::with_notes(options, note)
 }
 
-/// Fetches an emulator where it is needed. One that does not repeat a run serves still, where
-/// no other can be had.
+/// Fetches an emulator if necessary. One that does not reproduce a run is used if no other is
+/// available.
 fn prepare_emulator(
     cache: &Cache,
     refresh: bool,
@@ -157,15 +155,15 @@ fn prepare_emulator(
 }
 
 impl Lab {
-    /// A lab from what is on this machine; nothing is fetched. `note` is called
-    /// for damage that was mended.
+    /// Opens a laboratory from the files on this machine without fetching anything. `note` is
+    /// called for damage that was repaired.
     pub fn open(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         SETPRIV.path()?;
         let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         Self::with_kernel(kernel, options, note)
     }
 
-    /// The same, with all notes.
+    /// Opens a laboratory, with all notes.
     fn with_notes(options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         let kernel = Kernel::find(options.kernel.as_ref(), &options.cache, note)?;
         note(&format!(
@@ -198,46 +196,42 @@ impl Lab {
         })
     }
 
-    /// The kernel that runs.
+    /// Returns the kernel.
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// The version of qemu that emulates the machine, such as `10.0.13`.
+    /// Returns the version of qemu, such as `10.0.13`.
     #[must_use]
     pub fn emulator(&self) -> &str {
         &self.emulator.version
     }
 
-    /// The guest's image.
+    /// Returns the guest's image.
     #[must_use]
     pub fn image(&self) -> &Path {
         self.image.path()
     }
 
-    /// Boots the machine for a look at itself, without a job: proves that the
-    /// kernel, its modules and its clock serve. The result is text, one
-    /// `name: value` per line, some of it random by `seed`.
+    /// Boots the machine without a job, to check the kernel, its modules and its clock. The
+    /// result is text with one `name: value` per line, some of it random, depending on `seed`.
     pub fn inspect(&self, seed: u64, limits: Limits) -> Result<ArmOutput, LabError> {
         self.without_job(INSPECT, &[], (seed, limits), &mut |_| ())
     }
 
-    /// Boots the machine to ask its kernel what it charges for packets: every
-    /// named link layer, on every kind of device that can be made, for every
-    /// size of IP packet. The result is text, one line for each layer and
-    /// device: the layer, the device, the name of its kind, then the bytes
-    /// charged for IP packets of 1 byte, 2 bytes and so on.
+    /// Boots the machine to determine how many bytes its kernel charges for packets. It covers
+    /// every named link layer, on every kind of device, for every size of IP packet. The result
+    /// is text with one line for each layer and device. A line has the layer, the device, the
+    /// name of its kind, and the bytes charged for IP packets of 1 byte, 2 bytes and so on.
     pub fn charges(&self, limits: Limits) -> Result<ArmOutput, LabError> {
         self.without_job(CHARGES, &[], (1, limits), &mut |_| ())
     }
 
-    /// Boots the machine to run one program of its image as root, with nothing
-    /// else: for tests of what only the lab's kernel can do. No word may hold a
-    /// comma or a space. `files` are what it finds there to read, by path. The
-    /// result is the line `status: N`, then all that the program printed.
-    /// `progress` is called with what the program writes to the console, in lines of
-    /// `@progress 0 0 WHAT`.
+    /// Boots the machine to run a single program of its image as root, for tests that need the
+    /// lab's kernel. Words must not contain commas or spaces. `files` are available to it, by
+    /// path. The result is the line `status: N`, followed by the program's output. `progress` is
+    /// called for lines of `@progress 0 0 WHAT` that the program writes to the console.
     pub fn execute(
         &self,
         words: &[&str],
@@ -249,7 +243,7 @@ impl Lab {
         self.without_job(&word, &files_archive(files), (seed, limits), progress)
     }
 
-    /// Boots a machine that knows by a word what to do.
+    /// Boots a machine that is told by a word what to do.
     fn without_job(
         &self,
         word: &str,
@@ -271,8 +265,8 @@ impl Lab {
         Ok(self.output(machine.run(progress)?))
     }
 
-    /// Runs one arm in a virtual machine of its own. Blocks its thread, which
-    /// must not end before; `progress` is called with how far the run is.
+    /// Runs one arm in its own virtual machine. It blocks the calling thread, which must not end
+    /// before; `progress` is called during the run.
     pub fn run(
         &self,
         request: &Request,
@@ -314,9 +308,8 @@ impl Lab {
         }
     }
 
-    /// Runs several arms, at most `jobs` at once, and returns their outcomes
-    /// in the order of the requests. `progress` is called with the request's index
-    /// too, from any thread.
+    /// Runs several arms, at most `jobs` at once, and returns their outcomes in the order of the
+    /// requests. `progress` is also called with the index of the request, from any thread.
     pub fn run_all(
         &self,
         requests: &[Request],
@@ -353,7 +346,7 @@ impl Lab {
     }
 }
 
-/// The processor to run a machine on when it is the only one.
+/// Returns the processor for a machine that runs alone.
 fn here() -> usize {
     processors::allowed()[0]
 }

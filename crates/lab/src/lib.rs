@@ -2,13 +2,13 @@
 //! The laboratory's machine: a stock kernel under qemu in virtual time, with
 //! weirgate's own guest as its user space.
 //!
-//! [`prepare`] finds or fetches a kernel and builds the guest's image;
-//! [`Lab::run`] gives one [`Job`](weirgate_experiment::Job) to one virtual machine and returns the
-//! bytes that it sends back; [`Lab::run_all`] runs several at once. This crate does not know the
-//! meaning of a job or of the bytes.
+//! [`prepare`] finds or fetches a kernel and builds the guest's image. [`Lab::run`] passes one
+//! [`Job`](weirgate_experiment::Job) to one virtual machine and returns the bytes that it sends
+//! back; [`Lab::run_all`] runs several at once. This crate does not interpret the job or the
+//! bytes.
 //!
-//! No root is needed, no file outside the cache is touched, and a virtual
-//! machine ends with the process that started it.
+//! No root is needed, no file outside the cache is changed, and a virtual machine ends with the
+//! process that started it.
 //!
 //! A run needs qemu, a kernel and the guest's binary, so this example is compiled but not
 //! run:

@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A test program that runs tests of itself in the guest.
+//! Test programs that run some of their own tests in the guest.
 
 use crate::{ArmOutput, KernelChoice, Lab, LabError, Limits, Options};
 use std::env;
 use std::sync::OnceLock;
 use weirgate_experiment::KernelName;
 
-/// How a test program runs its own ignored tests in the guest, as the first
-/// process there but for the guest's own: with a kernel that is nobody's.
+/// Runs ignored tests of this test program in the guest, with a kernel that no one else uses.
 #[derive(Debug, Clone)]
 pub struct OwnTests<'a> {
-    /// Programs and files that the guest has beside the test program itself.
+    /// Programs and files that the guest has, besides the test program itself.
     pub programs: &'a [&'a str],
-    /// The kernel; the lab's own unless one is named.
+    /// The kernel; the default is that of the laboratory.
     pub kernel: Option<KernelName>,
-    /// Variables of the environment, as `NAME=VALUE`. With any, `env` must be one
-    /// of the programs.
+    /// Environment variables, as `NAME=VALUE`. If there are any, `env` must be one of the
+    /// programs.
     pub variables: &'a [&'a str],
-    /// Decides the guest's random numbers.
+    /// The seed of the guest's random numbers.
     pub seed: u64,
-    /// How long it may take, and what it may use.
+    /// The limits on time and memory.
     pub limits: Limits,
 }
 
 impl OwnTests<'_> {
-    /// Runs the test of this path, and answers what it wrote.
+    /// Runs the test with this path, and returns its output.
     ///
     /// # Panics
-    /// If there is no laboratory, or the test does not pass there: this is for
-    /// tests.
+    ///
+    /// Panics if there is no laboratory, or if the test fails: this is for tests.
     #[must_use]
     pub fn run(&self, path: &str) -> String {
         let output = self.execute(&[path, "--nocapture"]);
@@ -39,7 +38,7 @@ impl OwnTests<'_> {
         text
     }
 
-    /// Runs the program there, with its own path before these words.
+    /// Runs the program in the guest, with these arguments.
     fn execute(&self, more: &[&str]) -> Result<ArmOutput, LabError> {
         let own = env::current_exe().map_err(LabError::host("own program's path"))?;
         let name = own.file_name().unwrap_or_default().to_string_lossy();
@@ -63,34 +62,35 @@ impl OwnTests<'_> {
     }
 }
 
-/// Tests that run in one guest, one after another: booting it takes longer than most
-/// of them.
+/// Tests that run in one guest, one after another, because booting takes longer than most of
+/// them.
 ///
-/// The first that is asked for runs all. Each has an outcome of its own. Where the
-/// guest does not come to its end, nobody knows whose fault it is, and each test runs
-/// in a guest of its own when it is asked for.
+/// The first test that is requested runs all of them. Each has its own outcome. If the guest
+/// does not finish, the cause is unknown, and each test is then run in its own guest when it is
+/// requested.
 #[derive(Debug)]
 pub struct Together {
     own: fn() -> OwnTests<'static>,
     paths: &'static [&'static str],
-    /// What the tests wrote; an error of the machine.
+    /// The output of the tests, or an error of the machine.
     listed: OnceLock<Result<String, String>>,
 }
 
 impl Together {
-    /// Tests of these paths, and how they run; for as long as one alone may take, times
-    /// as many as there are. Nothing runs before the first is asked for.
+    /// Collects tests with these paths, which run as `own` says. The time limit is that of a
+    /// single test times their number. Nothing runs before the first one is requested.
     #[must_use]
     pub const fn new(own: fn() -> OwnTests<'static>, paths: &'static [&'static str]) -> Self {
         let listed = OnceLock::new();
         Self { own, paths, listed }
     }
 
-    /// What the test of this path wrote.
+    /// Returns the output of the test with this path.
     ///
     /// # Panics
-    /// If there is no laboratory, or the test does not pass there, or is not one of
-    /// these: this is for tests.
+    ///
+    /// Panics if there is no laboratory, if the test fails, or if it is not one of these: this
+    /// is for tests.
     #[must_use]
     pub fn run(&self, path: &str) -> String {
         let listed = self.listed.get_or_init(|| {
@@ -114,13 +114,13 @@ impl Together {
     }
 }
 
-/// Whether the test of this path passed, by the line that libtest has of each.
+/// Returns whether the test with this path passed, by libtest's line for it.
 fn passed(text: &str, path: &str) -> bool {
     let line = format!("test {path} ... ok");
     text.lines().any(|one| one == line)
 }
 
-/// What the test of this path wrote, which libtest shows behind a line of its own.
+/// Returns the output of the test with this path, which libtest shows after a heading.
 fn written<'a>(text: &'a str, path: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("---- {path} stdout ----\n"))?;
     let ends = ["\n---- ", "\nsuccesses:\n", "\nfailures:\n"];

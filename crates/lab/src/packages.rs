@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Debian programs that tests run in the guest. They are fetched, so that no machine needs to have
-//! them installed.
+//! Debian programs that tests run in the guest. They are fetched, so that they need not be
+//! installed on the machine.
 
 use crate::apt::{Apt, MAIN, Wanted, adopt, own_release};
 use crate::cache::Cache;
 use crate::error::LabError;
 use std::path::PathBuf;
 
-/// The directory of the cache with what was fetched.
+/// The directory of the cache for fetched packages.
 const KEPT: &str = "packages";
 
-/// What such programs need and few machines have: libraries, and Python with its own.
+/// Dependencies that few machines have: libraries, and Python with its modules.
 const NEEDED: [&str; 9] = [
     "libcli",
     "libfl",
@@ -23,16 +23,17 @@ const NEEDED: [&str; 9] = [
     "python3.",
 ];
 
-/// Packages that Debian may not count as its own, since their licences forbid to sell them.
+/// Packages in non-free, because their licences forbid selling them.
 const NON_FREE: [&str; 1] = ["netperf"];
 
-/// Fetches a package of this machine's own release into the cache, unless it is there; the
-/// directory that holds its files. The release is this machine's so that its libraries
-/// serve. `note` is called for each step.
+/// Fetches a package of this machine's own release into the cache, unless it is there. The
+/// release matches so that the package runs with this machine's libraries. Returns the directory
+/// with its files. `note` is called for each step.
 ///
 /// # Errors
 ///
-/// [`LabError::Fetch`] where no suite has the package, and whatever apt and `dpkg-deb` say.
+/// Returns [`LabError::Fetch`] if no suite has the package, and any errors of apt and
+/// `dpkg-deb`.
 pub fn package(
     name: &'static str,
     cache: &Cache,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of the host that the lab runs: where they are, how they are
-//! called, and what to install when one is missing.
+//! Programs of the host that the laboratory runs: finds them, and tells what to install if one
+//! is missing.
 
 use crate::error::LabError;
 use std::env;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Lines of a failed command's output that its error shows.
+/// How many lines of a failed command's output the error shows.
 const SHOWN_LINES: usize = 15;
 
 /// A program of the host.
@@ -75,7 +75,7 @@ pub(crate) const TAR: Tool = Tool {
 };
 
 impl Tool {
-    /// Where the program is.
+    /// Returns the path of the program.
     pub(crate) fn path(self) -> Result<PathBuf, LabError> {
         find_program(self.program).ok_or(LabError::NoTool {
             program: self.program,
@@ -84,7 +84,7 @@ impl Tool {
         })
     }
 
-    /// A command that runs it, without input and with messages in English.
+    /// Returns a command for it, without input and with messages in English.
     pub(crate) fn command(self) -> Result<Command, LabError> {
         let mut command = Command::new(self.path()?);
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
@@ -92,15 +92,15 @@ impl Tool {
     }
 }
 
-/// A program by name: on `PATH`, or where system programs are, since users
-/// often lack those directories; or by path.
+/// Finds a program by path or by name. Searches `PATH` and the directories of system programs,
+/// which users' `PATH` often lacks.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let executable = |path: &Path| {
         path.metadata()
             .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
-        // A library is packed by its path too: programs load it by name.
+        // A library is packed by its path too, because programs load it by name.
         let library = |path: &Path| path.extension().is_some_and(|kind| kind == "so");
         return Some(PathBuf::from(name)).filter(|path| executable(path) || library(path));
     }
@@ -111,7 +111,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|path| executable(path))
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to its end and returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
     let shown = command_line(command);
     let output = command
@@ -135,7 +135,7 @@ fn failed(command: &str, status: String, output: &str) -> LabError {
     }
 }
 
-/// A command as one could type it into a shell.
+/// Formats a command as it would be typed into a shell.
 pub(crate) fn command_line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages of a newer Debian, only for the lab. apt itself fetches them from the machine's own
-//! mirror, with its keys, into a separate directory. The machine's package state does not change,
-//! and no root is needed.
+//! Fetches packages of a newer Debian for the laboratory only. apt itself downloads them from
+//! the machine's own mirror, with its keys, into a separate directory. The machine's package
+//! state does not change, and no root is needed.
 
 mod sources;
 
@@ -18,35 +18,35 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Begins the names of directories that fetches work in.
+/// The prefix of the directories in which fetches work.
 const PREFIX: &str = "fetch-";
 
-/// Longer than any fetch takes.
+/// A time longer than any fetch takes.
 const ABANDONED: Duration = Duration::from_hours(24);
 
-/// Code names of the releases that something is fetched of. A machine's sources may call
-/// its own release by one of them.
+/// The code names of the releases from which packages are fetched. A machine's sources may use
+/// one of them for its own release.
 static RELEASES: [&str; 2] = ["trixie", "bookworm"];
 
-/// Names of Debian suites by age rather than by code name.
+/// The names of Debian suites that do not depend on the release.
 const AGES: [&str; 5] = ["oldoldstable", "oldstable", "stable", "testing", "unstable"];
 
-/// What is fetched.
+/// A package to fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// The package.
+    /// The name of the package.
     pub(crate) package: &'static str,
-    /// Suites that may have it, the first choice first.
+    /// The suites that may have it, in order of preference.
     pub(crate) suites: &'static [&'static str],
-    /// The parts of the archive that have it, separated by spaces.
+    /// The components of the archive that have it, separated by spaces.
     pub(crate) components: &'static str,
-    /// The directory of the cache where it is going to be kept.
+    /// The directory of the cache for it.
     pub(crate) kept: &'static str,
-    /// What its user can do where it cannot be fetched.
+    /// What the user can do if it cannot be fetched.
     pub(crate) instead: &'static str,
 }
 
-/// apt with state of its own.
+/// apt with its own state.
 pub(crate) struct Apt {
     wanted: Wanted,
     directory: TempDir,
@@ -54,7 +54,7 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Reads where the machine's packages come from, and makes a directory in the cache.
+    /// Reads the machine's package sources, and makes a directory in the cache.
     pub(crate) fn new(wanted: Wanted, cache: &Cache) -> Result<Self, LabError> {
         if ARCH != "x86_64" {
             return Err(LabError::Fetch {
@@ -78,7 +78,7 @@ impl Apt {
                 ),
             });
         }
-        // Inside the cache: the packages are too large for some machines' /tmp.
+        // Use the cache, because the packages are too large for `/tmp` on some machines.
         let parent = cache.directory(wanted.kept)?;
         forget_abandoned(&parent);
         let directory = TempDir::with_prefix_in(PREFIX, &parent)
@@ -104,8 +104,8 @@ impl Apt {
         self.directory.path().join(part)
     }
 
-    /// An apt command that sees only what this fetch set up. Downloads run as
-    /// the calling user, who alone may enter the directory.
+    /// Returns an apt command that uses only this fetch's configuration. Downloads run as the
+    /// calling user, because no other may enter the directory.
     fn command(&self, tool: Tool) -> Result<Command, LabError> {
         let mut command = tool.command()?;
         command.current_dir(self.path("debs"));
@@ -123,11 +123,11 @@ impl Apt {
             "APT::Sandbox::User=".to_owned(),
             "APT::Update::Error-Mode=any".to_owned(),
             "Acquire::Languages=none".to_owned(),
-            // Whatever the machine's own apt puts up with.
+            // Override the machine's own apt configuration.
             "Acquire::AllowInsecureRepositories=false".to_owned(),
             "Acquire::AllowWeakRepositories=false".to_owned(),
             "APT::Get::AllowUnauthenticated=false".to_owned(),
-            // The machine's own packages are nobody's concern here.
+            // The machine's own packages are not involved.
             "Debug::NoLocking=true".to_owned(),
         ] {
             command.args(["-o", &option]);
@@ -135,8 +135,8 @@ impl Apt {
         Ok(command)
     }
 
-    /// Reads package lists of the first suite that the mirror has and that has the
-    /// package; its name.
+    /// Reads the package lists of the first suite that exists on the mirror and has the package.
+    /// Returns its name.
     pub(crate) fn update(&self) -> Result<&'static str, LabError> {
         let package = self.wanted.package;
         let mut refused = None;
@@ -159,7 +159,7 @@ impl Apt {
         }))
     }
 
-    /// The names of all packages that the package depends on, itself among them.
+    /// Returns the names of the packages on which the package depends, including itself.
     pub(crate) fn dependencies(&self) -> Result<Vec<String>, LabError> {
         let listed = output(self.command(APT_CACHE)?.args([
             "depends",
@@ -176,7 +176,7 @@ impl Apt {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Downloads these packages alone, and unpacks them; the directory that holds them.
+    /// Downloads and unpacks only these packages; returns the directory.
     pub(crate) fn unpack(&self, packages: &[String]) -> Result<PathBuf, LabError> {
         output(
             self.command(APT_GET)?
@@ -186,8 +186,8 @@ impl Apt {
         self.unpacked("debs")
     }
 
-    /// Downloads the package and all that it needs, as on a machine that has nothing
-    /// yet, and unpacks it; the directory that holds it.
+    /// Downloads and unpacks the package with all its dependencies, as on an empty machine;
+    /// returns the directory.
     pub(crate) fn unpack_whole(&self) -> Result<PathBuf, LabError> {
         output(self.command(APT_GET)?.args([
             "-q",
@@ -214,25 +214,24 @@ impl Apt {
     }
 }
 
-/// Deletes what a fetch left that was killed long ago; a recent one may still
-/// be at work.
+/// Deletes directories of fetches that were killed long ago; a recent one may still be in use.
 fn forget_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let made = entry.metadata().and_then(|file| file.modified());
         let age = made.ok().and_then(|made| made.elapsed().ok());
         if ours && age.is_some_and(|age| age > ABANDONED) {
-            // Another process may do the same.
+            // Another process may delete it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The link to what was fetched last, where there is one kind of it.
+/// The name of the link to the last fetch, if there is only one kind.
 pub(crate) const CURRENT: &str = "current";
 
-/// Moves a directory into the cache, and makes the link of this name beside it
-/// lead there. What stood there goes to `aside`, which is going to be deleted.
+/// Moves a directory into the cache, and points the link with this name to it. An existing
+/// directory is moved to `aside`, which will be deleted.
 pub(crate) fn adopt(tree: &Path, target: &Path, link: &str, aside: &Path) -> Result<(), LabError> {
     if target.exists() {
         fs::rename(target, aside).map_err(LabError::file("cannot be replaced", target))?;
@@ -240,14 +239,14 @@ pub(crate) fn adopt(tree: &Path, target: &Path, link: &str, aside: &Path) -> Res
     fs::rename(tree, target).map_err(LabError::file("cannot be moved", tree))?;
     let next = target.with_file_name(format!("{link}.next"));
     let link = target.with_file_name(link);
-    // Left by a process that was killed between the two steps below.
+    // A process that was killed between the two steps below leaves it.
     let _ = fs::remove_file(&next);
     let name = target.file_name().unwrap_or_default();
     symlink(name, &next).map_err(LabError::file("cannot be made", &next))?;
     fs::rename(&next, &link).map_err(LabError::file("cannot be made", &link))
 }
 
-/// The code name of this machine's release, where it says one.
+/// Returns the code name of this machine's release, if it is known.
 fn codename() -> Result<Option<String>, LabError> {
     let file = Path::new("/etc/os-release");
     let text = fs::read_to_string(file).map_err(LabError::file("cannot be read", file))?;
@@ -256,8 +255,8 @@ fn codename() -> Result<Option<String>, LabError> {
     Ok(name.map(|name| name.trim_matches('"').to_owned()))
 }
 
-/// The suite whose programs run with this machine's libraries: its own release, else the
-/// oldest that is known.
+/// Returns the suite whose programs run with this machine's libraries: its own release, or else
+/// the oldest known one.
 pub(crate) fn own_release() -> Result<&'static [&'static str], LabError> {
     let codename = codename()?;
     let own = RELEASES
@@ -267,7 +266,7 @@ pub(crate) fn own_release() -> Result<&'static [&'static str], LabError> {
     Ok(&RELEASES[own..=own])
 }
 
-/// The names that this machine's sources may have for its own Debian release.
+/// Returns the names that this machine's sources may use for its own Debian release.
 fn machine_suites() -> Result<Vec<String>, LabError> {
     Ok(codename()?
         .into_iter()
@@ -276,7 +275,7 @@ fn machine_suites() -> Result<Vec<String>, LabError> {
         .collect())
 }
 
-/// The machine's Debian archives, rewritten for these parts of `suite`.
+/// Returns the machine's Debian archives, converted to these components of `suite`.
 fn machine_stanzas(base: &[&str], suite: &str, components: &str) -> Result<Vec<String>, LabError> {
     let asked = output(APT_CONFIG.command()?.args([
         "shell",
@@ -309,7 +308,7 @@ fn machine_stanzas(base: &[&str], suite: &str, components: &str) -> Result<Vec<S
             stanzas.extend(from_deb822(&text, base, suite, components));
         }
     }
-    // One mirror serves; a second of the same name would only be fetched too.
+    // One mirror suffices; a duplicate would be fetched too.
     stanzas.dedup();
     Ok(stanzas)
 }

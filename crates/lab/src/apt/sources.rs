@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Turns a machine's own apt sources into ones for another Debian suite, so
-//! that its mirror, its keys and its proxies serve and no address is written
-//! down here. Text in, text out.
+//! Converts a machine's own apt sources to those of another Debian suite, so that its mirror,
+//! keys and proxies are used and no address is hard-coded.
 //!
-//! What takes checks from a source (`trusted`, `check-valid-until`, `allow-insecure`)
-//! is left out: what is fetched here is run, so apt has to find it signed and not
-//! expired.
+//! Options that disable checks of a source (`trusted`, `check-valid-until`, `allow-insecure`)
+//! are dropped. Fetched programs are executed, so apt must find them signed and not expired.
 
-/// The part of an archive that is Debian proper.
+/// The component of an archive that is Debian proper.
 pub(crate) const MAIN: &str = "main";
 
-/// The option of a source that still means the same for another suite: its key.
+/// The option of a source that is also valid for another suite: its key.
 const SIGNED_BY: &str = "signed-by";
 
-/// The Debian archives that a `.list` file names, as deb822 stanzas for these
-/// `components` of `suite`. `base` holds the names of the machine's own release.
+/// Returns the Debian archives in a `.list` file as deb822 stanzas for these `components` of
+/// `suite`. `base` has the names of the machine's own release.
 pub(crate) fn from_list(text: &str, base: &[&str], suite: &str, components: &str) -> Vec<String> {
     let mut stanzas = Vec::new();
     for line in text.lines() {
@@ -47,7 +45,7 @@ pub(crate) fn from_list(text: &str, base: &[&str], suite: &str, components: &str
     stanzas
 }
 
-/// The same for a `.sources` file (deb822).
+/// Returns the Debian archives in a `.sources` file (deb822), as [`from_list`] does.
 pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str, components: &str) -> Vec<String> {
     let mut stanzas = Vec::new();
     for fields in stanzas_of(text) {
@@ -81,8 +79,8 @@ pub(crate) fn from_deb822(text: &str, base: &[&str], suite: &str, components: &s
     stanzas
 }
 
-/// The fields of each stanza; a value's further lines stay as they are, since
-/// a key may be written into one.
+/// Returns the fields of each stanza. Continuation lines are kept, because a key may be embedded
+/// in a value.
 fn stanzas_of(text: &str) -> Vec<Vec<(String, String)>> {
     let mut stanzas = vec![Vec::<(String, String)>::new()];
     for line in text.lines() {
@@ -90,7 +88,7 @@ fn stanzas_of(text: &str) -> Vec<Vec<(String, String)>> {
         if line.trim().is_empty() {
             stanzas.push(Vec::new());
         } else if line.starts_with('#') {
-            // A comment may stand between a field's lines.
+            // A comment may occur between the lines of a field.
         } else if line.starts_with([' ', '\t']) {
             if let Some((_, value)) = stanzas[current].last_mut() {
                 value.push('\n');

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches Debian's qemu and its libraries, from a release that may be newer than this machine's.
+//! Fetches Debian's qemu and its libraries, from a release that may be newer than that of this
+//! machine.
 
 use super::Emulator;
 use crate::apt::{Apt, CURRENT, MAIN, Wanted, adopt};
 use crate::cache::Cache;
 use crate::error::LabError;
 
-/// The directory of the cache with what was fetched.
+/// The directory of the cache for fetched emulators.
 pub(super) const KEPT: &str = "emulators";
 
 const WANTED: Wanted = Wanted {
@@ -17,7 +18,7 @@ const WANTED: Wanted = Wanted {
     instead: "install qemu 10",
 };
 
-/// Fetches the emulator into the cache and makes it the one that [`Emulator::find`] finds.
+/// Fetches the emulator into the cache, and makes it the one that [`Emulator::find`] finds.
 /// `note` is called for each step.
 pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulator, LabError> {
     let apt = Apt::new(WANTED, cache)?;
@@ -28,7 +29,7 @@ pub(crate) fn fetch(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Emulato
     let tree = root.join("usr");
     let version = Emulator::fetched(&tree)?.version;
     let folder = cache.root().join(KEPT).join(&version);
-    // Into the directory of this fetch, which is deleted with it.
+    // Keep it inside the directory of this fetch, which is deleted with it.
     adopt(&tree, &folder, CURRENT, &root.join("replaced"))?;
     note(&format!(
         "the emulator, qemu {version}, is in {}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulator of the lab's machines: this machine's own qemu where it repeats a run bit
-//! for bit, else one that [`fetch`](fetch::fetch) has brought.
+//! The emulator of the laboratory: this machine's own qemu if it reproduces a run bit for bit,
+//! otherwise one that [`fetch`](fetch::fetch) has downloaded.
 
 mod fetch;
 
@@ -13,26 +13,26 @@ use std::process::Command;
 
 pub(crate) use fetch::fetch;
 
-/// The first version that repeats a run. With 7.2 a seed has two recordings: docs/lab.md
-/// has the measurement.
+/// The first version that reproduces a run. With 7.2, a seed has two recordings; docs/lab.md has
+/// the measurement.
 const REPEATS: Version = Version(10, 0);
 
-/// A version of qemu, without what is only mended.
+/// A version of qemu, without the patch level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32, u32);
 
 /// An emulator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Emulator {
-    /// The words of its command line that come first.
+    /// The first words of its command line.
     pub(crate) words: Vec<OsString>,
-    /// Its version as it states it, such as `10.0.13`.
+    /// Its version, such as `10.0.13`.
     pub(crate) version: String,
 }
 
 impl Emulator {
-    /// The emulator to use: this machine's own where it is new enough; else the fetched one;
-    /// else this machine's own.
+    /// Returns the emulator to use: this machine's own if it is new enough, or else the fetched
+    /// one, or else this machine's own.
     pub(crate) fn find(cache: &Cache) -> Result<Self, LabError> {
         let own = QEMU
             .path()
@@ -47,17 +47,17 @@ impl Emulator {
         own
     }
 
-    /// Whether it is this machine's own.
+    /// Returns whether it is this machine's own.
     pub(crate) fn is_own(&self) -> bool {
         self.words.len() == 1
     }
 
-    /// Whether one seed gives one recording.
+    /// Returns whether one seed always gives the same recording.
     pub(crate) fn repeats(&self) -> bool {
         Version::parse(&self.version).is_some_and(|version| version >= REPEATS)
     }
 
-    /// The emulator in a tree that was fetched, with the libraries that came with it.
+    /// Returns the emulator in a fetched tree, with its libraries.
     fn fetched(tree: &Path) -> Result<Self, LabError> {
         let at = |part: &str| tree.join(part).into_os_string();
         Self::at(vec![
@@ -72,7 +72,7 @@ impl Emulator {
         ])
     }
 
-    /// The emulator that begins with these words.
+    /// Returns the emulator whose command line begins with these words.
     fn at(words: Vec<OsString>) -> Result<Self, LabError> {
         let mut command = Command::new(&words[0]);
         let text = output(command.args(&words[1..]).arg("--version"))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the archive format that the kernel unpacks as its first file
-//! system: cpio "newc" (Documentation/driver-api/early-userspace/
-//! buffer-format.rst). Pure: paths and bytes in, bytes out.
+//! Writes the cpio "newc" archive that the kernel unpacks as its first file system
+//! (Documentation/driver-api/early-userspace/buffer-format.rst). It only converts paths and
+//! bytes to bytes.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,20 @@ const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
-/// A tree of files to be archived. The same tree gives the same bytes: owner
-/// and time are those of nobody.
+/// A tree of files to archive. Owners and times are constant, so the same tree gives the same
+/// bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
     entries: BTreeMap<String, (u32, Vec<u8>)>,
 }
 
 impl Archive {
-    /// Adds a file; directories above it come by themselves. A path once
-    /// added stays as it was.
+    /// Adds a file and its parent directories. A path that already exists is unchanged.
     pub(crate) fn file(&mut self, path: &str, content: Vec<u8>) {
         self.add(path, FILE, content);
     }
 
-    /// Adds a file that can be executed.
+    /// Adds an executable file.
     pub(crate) fn program(&mut self, path: &str, content: Vec<u8>) {
         self.add(path, PROGRAM, content);
     }
@@ -51,10 +50,10 @@ impl Archive {
             .or_insert((mode, content));
     }
 
-    /// The archive. Several, each padded to four bytes, may follow another.
+    /// Returns the archive. Several archives, each padded to four bytes, may be concatenated.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // Sorted by path, so that a directory comes before what is in it.
+        // The entries are sorted by path, so directories precede their contents.
         for (number, (path, (mode, content))) in (1..).zip(&self.entries) {
             entry(&mut bytes, number, *mode, path, content);
         }
@@ -65,7 +64,7 @@ impl Archive {
 
 fn entry(bytes: &mut Vec<u8>, number: u32, mode: u32, path: &str, content: &[u8]) {
     let links = if mode & 0o170_000 == 0o040_000 { 2 } else { 1 };
-    // An archive is bounded by the guest's memory, far below 4 GiB.
+    // The guest's memory bounds the archive, far below 4 GiB.
     let fields = [
         number,
         mode,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's first and only file system: its binary, the programs that an
-//! experiment names, kernel modules; it is built once and cached. Each run's job is appended to it.
+//! The guest's only file system: its binary, the programs that an experiment names, and kernel
+//! modules. It is built once and cached; the job of each run is appended.
 
 mod archive;
 mod modules;
@@ -16,13 +16,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use weirgate_experiment::Job;
 
-/// Changes when images are built differently from the same parts.
+/// The version of the format, which changes when images are built differently.
 const FORMAT: u8 = 3;
 
-/// Where the guest finds its job.
+/// The path of the job in the guest.
 const JOB: &str = "/job.json";
 
-/// What goes into an image.
+/// The parts of an image.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts<'a> {
     pub(crate) kernel: &'a Kernel,
@@ -31,8 +31,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The image, from the cache or built; `note` is called for damage that was
-    /// mended.
+    /// Returns the image from the cache, or builds it; `note` is called for damage that was
+    /// repaired.
     pub(crate) fn image(
         &self,
         cache: &Cache,
@@ -44,7 +44,7 @@ impl Parts<'_> {
         }
         let mut key = Key::default();
         key.add(&[FORMAT]);
-        // A kernel's modules never change under one release.
+        // The modules of a kernel never change within one release.
         key.add(self.kernel.release.as_bytes());
         key.add(self.kernel.modules.as_os_str().as_encoded_bytes());
         packing.stamp(&mut key)?;
@@ -64,8 +64,7 @@ impl Parts<'_> {
     }
 }
 
-/// The archive of files that a program in the guest reads, by their paths; it
-/// follows the image.
+/// Returns an archive of files for a program in the guest, which follows the image.
 pub(crate) fn files_archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = Archive::default();
     for (path, content) in files {
@@ -74,14 +73,14 @@ pub(crate) fn files_archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_bytes()
 }
 
-/// The archive that holds one job; it follows the image.
+/// Returns an archive with one job, which follows the image.
 pub(crate) fn job_archive(job: &Job) -> Result<Vec<u8>, LabError> {
     let mut archive = Archive::default();
     archive.file(JOB, serde_json::to_vec(job)?);
     Ok(archive.into_bytes())
 }
 
-/// The guest's binary: where given, else beside the running program, or one
+/// Returns the guest's binary: the given one, or else the one beside the running program or one
 /// directory up, where tests and examples are built.
 pub(crate) fn guest_binary(explicit: Option<&Path>) -> Result<PathBuf, LabError> {
     let looked: Vec<PathBuf> = if let Some(path) = explicit {

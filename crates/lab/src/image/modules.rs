@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's kernel modules and the index by which it finds them, as `depmod` makes it, for the
-//! parts of a kernel that carry packets.
+//! The guest's kernel modules, for the parts of a kernel that handle packets, and the index by
+//! which it finds them, like that of `depmod`.
 
 use super::archive::Archive;
 use crate::error::LabError;
@@ -13,11 +13,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Parts of a kernel's module tree that the guest gets; a name that ends
-/// without `/` is one module. What these depend on comes along.
+/// The parts of a kernel's module tree that the guest gets, with their dependencies. A name
+/// without a final `/` is a single module.
 ///
-/// Before Linux 6.15, nf_tables needs CRC-32C, and asks for it by an alias that only the
-/// whole tree tells.
+/// Before Linux 6.15, nf_tables needs CRC-32C. It requests that by an alias, which is only known
+/// from the whole tree.
 const WANTED: [&str; 45] = [
     "crypto/crc32c_generic",
     "drivers/char/virtio_console",
@@ -66,8 +66,8 @@ const WANTED: [&str; 45] = [
     "net/xfrm/",
 ];
 
-/// What a kernel with PPP gets too: it is for any machine, and meets tunnels and radio.
-/// The cloud kernel has WireGuard and none of the others, and its image stays as it is.
+/// Additional modules of a kernel with PPP, which is generic and is used with tunnels and radio.
+/// The cloud kernel only has WireGuard of these, and its image stays unchanged.
 const WANTED_WITH_PPP: [&str; 5] = [
     "drivers/net/wireguard/",
     "drivers/net/wireless/virtual/mac80211_hwsim",
@@ -76,10 +76,10 @@ const WANTED_WITH_PPP: [&str; 5] = [
     "net/wireless/",
 ];
 
-/// Where such a kernel has PPP.
+/// The directory that identifies a kernel with PPP.
 const PPP: &str = "drivers/net/ppp/";
 
-/// Where the index is in the guest.
+/// The path of the index in the guest.
 pub(crate) const INDEX: &str = "/usr/lib/modules/index";
 
 /// A module of the tree.
@@ -90,8 +90,8 @@ struct Module {
     needs: Vec<String>,
 }
 
-/// Adds modules and index to the image, and the lists of modules in which
-/// programs look for what a kernel of this release has (modules.dep(5)).
+/// Adds modules and index to the image. Also adds the lists of modules in which programs look up
+/// the features of a kernel (modules.dep(5)).
 pub(crate) fn add(archive: &mut Archive, tree: &Path, release: &str) -> Result<(), LabError> {
     let root = tree.join("kernel");
     let files = module_files(&root)?;
@@ -103,7 +103,7 @@ pub(crate) fn add(archive: &mut Archive, tree: &Path, release: &str) -> Result<(
         .map(|(name, _)| name.clone())
         .collect();
     while let Some(name) = wanted.pop() {
-        // A dependency that is no file is built in.
+        // A dependency without a file is built into the kernel.
         let Some(path) = files.get(&name) else {
             continue;
         };
@@ -131,7 +131,7 @@ fn guest_path(name: &str) -> String {
     format!("/usr/lib/modules/{name}.ko")
 }
 
-/// The parts of a tree with these files that the guest gets.
+/// Returns the parts of a tree with these files that the guest gets.
 fn parts<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'static str> {
     let mut files = files.into_iter();
     let more: &[&str] = if files.any(|path| path.starts_with(PPP)) {
@@ -151,7 +151,7 @@ fn is_among(parts: &[&str], path: &Path) -> bool {
     })
 }
 
-/// All module files below `root`, by module name.
+/// Returns all module files below `root`, by module name.
 fn module_files(root: &Path) -> Result<BTreeMap<String, PathBuf>, LabError> {
     let mut files = BTreeMap::new();
     let mut directories = vec![root.to_owned()];
@@ -171,7 +171,7 @@ fn module_files(root: &Path) -> Result<BTreeMap<String, PathBuf>, LabError> {
     Ok(files)
 }
 
-/// `x-y.ko.xz` holds the module `x_y`.
+/// Returns the module's name: `x-y.ko.xz` contains the module `x_y`.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let (name, _) = file.split_once(".ko")?;
@@ -205,8 +205,8 @@ fn read(root: &Path, path: &Path) -> Result<Module, LabError> {
                 module.aliases.push(normal(alias));
             }
             Some(("depends", names)) => module.needs.extend(list(names)),
-            // `pre:` modules are wanted before this one, `post:` after; only
-            // the former are needed for it to work.
+            // `pre:` modules are loaded before this one, `post:` modules after it; only the
+            // former are required.
             Some(("softdep", order)) => {
                 if let Some(before) = order
                     .split("post:")
@@ -223,13 +223,13 @@ fn read(root: &Path, path: &Path) -> Result<Module, LabError> {
     Ok(module)
 }
 
-/// A module's length without the signature behind it (include/linux/
-/// module_signature.h). apt checked the packages' own; checking each module's
-/// again costs every guest 24 virtual milliseconds per module.
+/// Returns a module's length without its signature (include/linux/module_signature.h). apt has
+/// verified the packages. Verifying each module again would cost every guest 24 virtual
+/// milliseconds per module.
 fn unsigned_length(module: &[u8]) -> usize {
     const MARK: &[u8] = b"~Module signature appended~\n";
-    /// Size of the description between signature and mark; its last four
-    /// bytes hold the signature's length, the highest first.
+    /// The size of the description between signature and mark. Its last four bytes are the
+    /// signature's length in big-endian order.
     const DESCRIPTION: usize = 12;
     let length = module.strip_suffix(MARK).and_then(|rest| {
         let (description, size) = rest.split_last_chunk::<4>()?;
@@ -243,12 +243,12 @@ fn list(names: &str) -> impl Iterator<Item = String> {
     names.split(',').filter(|name| !name.is_empty()).map(normal)
 }
 
-/// Module names and aliases match with `-` and `_` taken as one.
+/// Normalises a name: `-` and `_` are equivalent in module names and aliases.
 fn normal(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// The section that describes a module: `key=value` texts with zeros between.
+/// Returns the section that describes a module: `key=value` texts separated by zeros.
 fn information(module: &[u8]) -> object::read::Result<Vec<u8>> {
     let header = FileHeader64::<Endianness>::parse(module)?;
     let endian = header.endian()?;
@@ -259,7 +259,7 @@ fn information(module: &[u8]) -> object::read::Result<Vec<u8>> {
     }
 }
 
-/// Each module's file with those that it needs, as depmod(8) lists them.
+/// Returns each module's file with its dependencies, in the format of depmod(8).
 fn listed(modules: &BTreeMap<String, Module>) -> String {
     let mut text = String::new();
     for (name, module) in modules {
@@ -274,8 +274,8 @@ fn listed(modules: &BTreeMap<String, Module>) -> String {
     text
 }
 
-/// One line per name by which a module may be asked for: the name, then the
-/// files to load, in order.
+/// Returns the index: a line for each name by which a module may be requested, with the files to
+/// load, in order.
 fn index(modules: &BTreeMap<String, Module>) -> String {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, module) in modules {
@@ -301,7 +301,7 @@ fn index(modules: &BTreeMap<String, Module>) -> String {
     text
 }
 
-/// Appends what `name` needs, then itself.
+/// Appends the dependencies of `name`, then `name` itself.
 fn load_order<'a>(
     modules: &'a BTreeMap<String, Module>,
     name: &'a str,
@@ -338,7 +338,7 @@ mod tests {
         let modules = BTreeMap::from([
             ("a".into(), module(&["x"], &["c", "b", "built_in"])),
             ("b".into(), module(&["x", "y"], &["c"])),
-            // Two that need each other must not be followed for ever.
+            // A cycle of dependencies must not loop for ever.
             ("c".into(), module(&[], &["a"])),
         ]);
         assert_eq!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packs a program of this machine for the guest: itself, its loader and its
-//! shared libraries, at paths where the loader looks.
+//! Packs a program of this machine for the guest, with its loader and its shared libraries, at
+//! paths where the loader searches.
 
 use super::archive::Archive;
 use crate::cache::Key;
@@ -17,17 +17,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Directories that a loader searches without configuration (`/lib` is a link to
-/// the first); the first is where libraries from elsewhere go.
+/// Directories that a loader searches by default (`/lib` is a link to the first). The first one
+/// gets libraries from other directories.
 const SEARCHED: [&str; 2] = ["/usr/lib", "/usr/lib/x86_64-linux-gnu"];
 
-/// The loader of all programs of this processor.
+/// The loader for all programs of this architecture.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// Where a tree of Debian's has its libraries, below `usr`.
+/// The libraries of a Debian tree, below `usr`.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
-/// Directories in which `tc` keeps the tables of netem's distributions.
+/// Directories in which `tc` has the tables of netem's distributions.
 const TABLES: [&str; 3] = [
     "/usr/lib/tc",
     "/usr/lib/x86_64-linux-gnu/tc",
@@ -42,8 +42,7 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// The guest's own binary, as its first process and as the program that
-    /// the kernel calls for modules.
+    /// Packs the guest's own binary, as its first process and as the kernel's module loader.
     pub(crate) fn of_guest(guest: &Path) -> Result<Self, LabError> {
         let mut packing = Self::default();
         for path in ["bin", "lib", "lib64", "sbin"] {
@@ -92,7 +91,8 @@ impl Packing {
         let loader =
             loader(&program).map_err(|error| bad(format!("not an x86-64 program: {error}")))?;
         self.files.insert(target.to_owned(), path.to_owned());
-        // A library that programs load by name names no loader, and needs others all the same.
+        // A library that programs load by name has no loader entry, but can need other
+        // libraries.
         let of_library = || {
             let library = path.extension().is_some_and(|kind| kind == "so");
             library.then(|| PathBuf::from(LOADER))
@@ -100,15 +100,15 @@ impl Packing {
         let Some(loader) = loader.or_else(of_library) else {
             return Ok(());
         };
-        // The loader's own answer is the only one that is right in every case.
-        // Where one is missing it says so, or fails, as its version has it.
+        // Only the loader's own answer is always right. Depending on its version, it reports or
+        // fails if a library is missing.
         let list = |more: &[&OsStr]| {
             let listed = output(Command::new(&loader).args(more).arg("--list").arg(path));
             libraries(&listed.map_err(|error| error.to_string())?)
         };
         let found = list(&[]).or_else(|missing| {
-            // What was unpacked without being installed has libraries beside it.
-            // A program of `/sbin` may have them below `/usr`.
+            // A program that was unpacked without installation has its libraries beside it.
+            // Those of a program in `/sbin` may be below `/usr`.
             let tree = path.ancestors().nth(2).ok_or(missing)?;
             let mut beside = tree.join(LIBRARIES).into_os_string();
             beside.push(":");
@@ -123,7 +123,7 @@ impl Packing {
         Ok(())
     }
 
-    /// What the packed files are now: changes whenever one of them does.
+    /// Adds the state of the packed files, which changes whenever one of them does.
     pub(crate) fn stamp(&self, key: &mut Key) -> Result<(), LabError> {
         for (target, source) in &self.files {
             let file = fs::metadata(source).map_err(LabError::file("cannot be read", source))?;
@@ -139,7 +139,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Puts the files into an image.
+    /// Adds the files to an image.
     pub(crate) fn pack(&self, archive: &mut Archive) -> Result<(), LabError> {
         for (path, target) in &self.links {
             archive.link(path, target);
@@ -151,8 +151,8 @@ impl Packing {
     }
 }
 
-/// Where the guest's loader will find a library: at its own path where that
-/// is searched.
+/// Returns the path at which the guest's loader will find a library: its own path if that is
+/// searched.
 fn library_target(library: &Path) -> Result<String, LabError> {
     let name = library.file_name().unwrap_or_default().to_string_lossy();
     let target = resolved(library)?;
@@ -166,9 +166,8 @@ fn library_target(library: &Path) -> Result<String, LabError> {
     }
 }
 
-/// A file's path with links among its directories followed (`/lib` is one on
-/// most machines and in the guest), and its own name kept: that is what
-/// programs ask for.
+/// Resolves links among a file's directories (`/lib` is one on most machines and in the guest),
+/// but keeps its own name, by which programs load it.
 fn resolved(path: &Path) -> Result<String, LabError> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let directory =
@@ -177,7 +176,7 @@ fn resolved(path: &Path) -> Result<String, LabError> {
     Ok(directory.join(name).to_string_lossy().into_owned())
 }
 
-/// The loader that a program names; none for a static one.
+/// Returns the loader that a program names; `None` for a static one.
 fn loader(program: &[u8]) -> object::read::Result<Option<PathBuf>> {
     let header = FileHeader64::<Endianness>::parse(program)?;
     let endian = header.endian()?;
@@ -193,12 +192,12 @@ fn loader(program: &[u8]) -> object::read::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The files in a loader's list: `NAME => FILE (ADDRESS)`.
+/// Returns the files in a loader's list: `NAME => FILE (ADDRESS)`.
 fn libraries(listed: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for line in listed.lines() {
         let Some((name, found)) = line.trim().split_once(" => ") else {
-            // The kernel's own page and the loader itself stand alone.
+            // The vDSO and the loader itself have no file in the list.
             continue;
         };
         let file = found.split(" (").next().unwrap_or_default();

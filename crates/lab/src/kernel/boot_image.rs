@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a bzImage: is it whole, which release is it, and where is the plain
-//! kernel inside it. Offsets: Documentation/arch/x86/boot.rst.
+//! Parses a bzImage: checks it, and finds its release and the uncompressed kernel. Offsets are
+//! in Documentation/arch/x86/boot.rst.
 
 use super::compression::Compression;
 use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// Size of the setup header's reach that is read here.
+/// The size of the part of the setup header that is read.
 const HEADER_END: usize = 0x250;
 
-/// Offset of the setup code's second sector, from which `kernel_version`
-/// counts.
+/// The offset of the setup code's second sector, to which `kernel_version` is relative.
 const VERSION_BASE: usize = 0x200;
 
-/// Note that holds the 32-bit entry point (include/xen/interface/elfnote.h).
+/// The note with the 32-bit entry point (include/xen/interface/elfnote.h).
 const XEN_ELFNOTE_PHYS32_ENTRY: elf::NoteType = elf::NoteType(18);
 
 /// A checked bzImage.
@@ -27,7 +26,7 @@ pub(crate) struct BootImage<'a> {
 }
 
 impl<'a> BootImage<'a> {
-    /// Checks the header, and that the file is as long as the header says.
+    /// Parses the header, and checks the length of the file.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         if bytes.is_empty() {
             return Err("the file is empty".into());
@@ -67,10 +66,9 @@ impl<'a> BootImage<'a> {
         Ok(Self { release, payload })
     }
 
-    /// The kernel unpacked, as an ELF file that qemu can enter directly: the
-    /// virtual machine then need not unpack it in every run. `None` when it
-    /// has no such entry or its compression is not known here; the bzImage
-    /// itself still boots.
+    /// Returns the uncompressed kernel as an ELF file that qemu can enter directly, so that the
+    /// virtual machine need not decompress it. Returns `None` if it has no such entry, or if its
+    /// compression is unknown; the bzImage itself still boots.
     pub(crate) fn unpacked(&self) -> Result<Option<Vec<u8>>, String> {
         let Some(compression) = Compression::of(self.payload) else {
             return Ok(None);
@@ -82,7 +80,7 @@ impl<'a> BootImage<'a> {
     }
 }
 
-/// The first word of the version text that the header points to.
+/// Returns the first word of the version text to which the header points.
 fn release(bytes: &[u8]) -> Option<String> {
     let text = bytes.get(VERSION_BASE + usize::from(u16_at(bytes, 0x20e))..)?;
     let word = text
@@ -97,7 +95,7 @@ fn release(bytes: &[u8]) -> Option<String> {
     plausible.then(|| release.to_owned())
 }
 
-/// Whether the file is an x86-64 kernel with a PVH entry note.
+/// Returns whether the file is an x86-64 kernel with a PVH entry note.
 fn enters_directly(kernel: &[u8]) -> bool {
     let Ok(header) = FileHeader64::<Endianness>::parse(kernel) else {
         return false;

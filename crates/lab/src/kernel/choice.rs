@@ -9,14 +9,14 @@ use weirgate_experiment::KernelName;
 /// A kernel that a user or an experiment names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KernelChoice {
-    /// One that Debian builds.
+    /// A kernel built by Debian.
     Named(KernelName),
-    /// A file: a bzImage, or a directory with `vmlinuz` in it.
+    /// A bzImage, or a directory that contains `vmlinuz`.
     At(PathBuf),
 }
 
 impl KernelChoice {
-    /// The file or directory, where it is one.
+    /// Returns the file or directory, if it is one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -26,7 +26,7 @@ impl KernelChoice {
     }
 }
 
-/// A kernel's word stands for that kernel; a file of such a name is `./NAME`.
+/// The name of a Debian kernel selects that kernel; a file of that name is `./NAME`.
 impl From<OsString> for KernelChoice {
     fn from(text: OsString) -> Self {
         match text.to_str().and_then(KernelName::of) {

@@ -12,7 +12,7 @@ pub(crate) enum Compression {
 }
 
 impl Compression {
-    /// The compression whose magic number `bytes` begin with.
+    /// Returns the compression whose magic number `bytes` begin with.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         const KNOWN: [(&[u8], Compression); 3] = [
             (&[0x1f, 0x8b], Compression::Gzip),
@@ -25,7 +25,7 @@ impl Compression {
             .map(|&(_, compression)| compression)
     }
 
-    /// Unpacks one stream; bytes behind its end are left alone.
+    /// Decompresses one stream, and ignores bytes after its end.
     pub(crate) fn unpack(self, packed: &[u8]) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         match self {

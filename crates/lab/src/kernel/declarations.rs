@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What reads them out of a kernel. Older ones leave functions out.
+/// The tool that extracts them from a kernel; older versions omit functions.
 const WANTED: Wanted = Wanted {
     package: "bpftool",
     suites: &["trixie-backports"],
@@ -19,18 +19,18 @@ const WANTED: Wanted = Wanted {
     instead: "use a machine with Debian's backports",
 };
 
-/// The libraries that it needs, from the release that the backports are for.
+/// The libraries that it needs, from the release of the backports.
 const LIBRARIES: Wanted = Wanted {
     suites: &["trixie"],
     ..WANTED
 };
 
-/// The header (`vmlinux.h`) of a kernel, from the type information that it carries. `note` is
-/// called for each step.
+/// Returns the header (`vmlinux.h`) of a kernel, made from its BTF. `note` is called for each
+/// step.
 ///
 /// # Errors
 ///
-/// [`LabError::Fetch`] where bpftool cannot be had, and whatever it says.
+/// Returns [`LabError::Fetch`] if bpftool is not available, and any errors of bpftool.
 pub fn declarations(
     kernel: &Kernel,
     cache: &Cache,
@@ -55,7 +55,7 @@ pub fn declarations(
     Ok(kept.into_path())
 }
 
-/// bpftool with the libraries that it needs.
+/// Returns bpftool with the libraries that it needs.
 fn bpftool(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabError> {
     let current = cache.root().join(WANTED.kept).join(CURRENT);
     if current.join("usr/sbin/bpftool").is_file() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fetches the kernels that Debian builds.
+//! Fetches Debian's kernels.
 
 use super::link;
 use crate::apt::{Apt, MAIN, Wanted, adopt};
@@ -9,19 +9,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_experiment::KernelName;
 
-/// Where the newest kernels are.
+/// The suites with the newest kernels.
 const BACKPORTS: &[&str] = &["trixie-backports", "bookworm-backports"];
 
-/// The package for any machine.
+/// The package for generic machines.
 const GENERIC: &str = "linux-image-amd64";
 
-/// Ends the names of all packages of a kernel for any machine.
+/// The suffix of all packages of a generic kernel.
 const FLAVOUR: &str = "-amd64";
 
-/// Ends those of a cloud kernel.
+/// The suffix of all packages of a cloud kernel.
 const CLOUD: &str = "-cloud-amd64";
 
-/// The package that stands for the newest kernel of a name, and where it is.
+/// Returns the package with the newest kernel of a name, and its suites.
 fn wanted(name: KernelName) -> Wanted {
     let (package, suites): (_, &[_]) = match name {
         KernelName::Cloud => ("linux-image-cloud-amd64", BACKPORTS),
@@ -38,7 +38,7 @@ fn wanted(name: KernelName) -> Wanted {
     }
 }
 
-/// Fetches a kernel into the cache, where [`Kernel::find`](super::Kernel::find) finds it;
+/// Fetches a kernel into the cache, where [`Kernel::find`](super::Kernel::find) finds it, and
 /// returns its directory. `note` is called for each step.
 pub fn fetch(
     name: KernelName,
@@ -63,8 +63,8 @@ pub fn fetch(
     Ok(kernel)
 }
 
-/// Whether a package is one of those that hold the kernel and its modules, of all that the
-/// standing name depends on.
+/// Returns whether a package contains the kernel or its modules, among the dependencies of the
+/// meta-package.
 fn is_own(package: &str, standing: &str) -> bool {
     package != standing
         && package.starts_with("linux-")
@@ -72,8 +72,8 @@ fn is_own(package: &str, standing: &str) -> bool {
         && package.ends_with(CLOUD) == standing.ends_with(CLOUD)
 }
 
-/// Moves an unpacked kernel into the cache: `vmlinuz` and `kernel/`
-/// in a directory named by its release, and a link to it.
+/// Moves an unpacked kernel into the cache. `vmlinuz` and `kernel/` go into a directory named by
+/// the release, and a link points to it.
 fn keep(root: &Path, link: &str, cache: &Cache) -> Result<PathBuf, LabError> {
     let modules = ["usr/lib/modules", "lib/modules"]
         .iter()
@@ -100,7 +100,7 @@ fn keep(root: &Path, link: &str, cache: &Cache) -> Result<PathBuf, LabError> {
         });
     }
     let folder = cache.kernels().join(&release);
-    // Into the directory of this fetch, which is deleted with it.
+    // Keep it inside the directory of this fetch, which is deleted with it.
     adopt(&tree, &folder, link, &root.join("replaced"))?;
     Ok(folder)
 }

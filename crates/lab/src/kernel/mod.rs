@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's kernel: found, checked, and made ready to boot. `fetch` downloads kernels; `image`
-//! chooses the modules that the guest gets.
+//! Finds the guest's kernel, checks it, and prepares it for booting. `fetch` downloads kernels;
+//! `image` selects the modules for the guest.
 
 mod boot_image;
 mod choice;
@@ -28,17 +28,16 @@ pub use source::source;
 pub struct Kernel {
     /// The release, such as `6.12.9-cloud-amd64`.
     pub release: String,
-    /// What qemu boots: the plain kernel where it can be entered directly,
-    /// else the bzImage.
+    /// The file that qemu boots: the uncompressed kernel if it can be entered directly,
+    /// otherwise the bzImage.
     pub boot: PathBuf,
-    /// The directory with `kernel/` and `modules.builtin` in it.
+    /// The directory that contains `kernel/` and `modules.builtin`.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// The kernel to use: `explicit` where given; else the fetched cloud kernel; else the
-    /// newest of this machine's own that can be read. `note` is called for damage that was
-    /// mended.
+    /// Returns the kernel to use: `explicit` if given, or else the fetched cloud kernel, or else
+    /// the newest readable one of this machine. `note` is called for damage that was repaired.
     pub fn find(
         explicit: Option<&KernelChoice>,
         cache: &Cache,
@@ -74,7 +73,7 @@ impl Kernel {
 
     /// Checks a bzImage, unpacks it into the cache and finds its modules.
     pub fn open(image: &Path, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
-        // The fetched kernel is named through a link that may move on.
+        // The fetched kernel is named by a link, which may change.
         let image = &fs::canonicalize(image).map_err(LabError::file("kernel", image))?;
         let bytes = fs::read(image).map_err(LabError::file("kernel", image))?;
         let bad = |reason| LabError::BadKernel {
@@ -86,8 +85,8 @@ impl Kernel {
         let mut key = Key::default();
         key.add(&bytes);
         let name = key.name();
-        // A kernel that cannot be entered directly is noted as an empty file,
-        // so that it is not unpacked again each time.
+        // A kernel that cannot be entered directly is stored as an empty file, so that it is not
+        // decompressed again each time.
         let unpacked = cache.keep("unpacked", &name, note, || {
             Ok(parsed.unpacked().map_err(bad)?.unwrap_or_default())
         })?;
@@ -105,7 +104,8 @@ impl Kernel {
     }
 }
 
-/// The link to a fetched kernel. That to the cloud kernel is older than the names.
+/// Returns the name of the link to a fetched kernel; that to the cloud kernel was introduced
+/// before the others.
 fn link(name: KernelName) -> &'static str {
     match name {
         KernelName::Cloud => CURRENT,
@@ -113,8 +113,8 @@ fn link(name: KernelName) -> &'static str {
     }
 }
 
-/// The directory with a kernel's modules: beside it, in a tree it was unpacked
-/// to, or this machine's own.
+/// Returns the directory with a kernel's modules: beside it, in the tree into which it was
+/// unpacked, or this machine's own.
 fn modules_of(image: &Path, release: &str) -> Result<PathBuf, LabError> {
     let beside = image.parent().unwrap_or(Path::new("/"));
     let looked = vec![
@@ -132,7 +132,7 @@ fn modules_of(image: &Path, release: &str) -> Result<PathBuf, LabError> {
     }
 }
 
-/// Readable kernels of a machine whose modules are there too, newest first.
+/// Returns the readable kernels of a machine that also have modules, newest first.
 fn own_kernels(boot: &Path, modules: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for entry in fs::read_dir(modules).into_iter().flatten().flatten() {
@@ -154,12 +154,12 @@ fn own_kernels(boot: &Path, modules: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, image)| image).collect()
 }
 
-/// Orders release names as people do: runs of digits by value.
+/// Compares release names, with runs of digits by value.
 fn by_version(left: &str, right: &str) -> Ordering {
     parts(left).cmp(parts(right))
 }
 
-/// Runs of digits as numbers, everything else as text.
+/// Splits a name into numbers and other text.
 fn parts(release: &str) -> impl Iterator<Item = (u64, &str)> {
     release
         .split_inclusive(|c: char| !c.is_ascii_digit())

@@ -8,7 +8,7 @@ use crate::tool::{TAR, output};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The package that stands for the newest kernel's source.
+/// The package with the newest kernel's source.
 const WANTED: Wanted = Wanted {
     package: "linux-source",
     suites: &["trixie-backports", "bookworm-backports"],
@@ -17,8 +17,7 @@ const WANTED: Wanted = Wanted {
     instead: "name an unpacked kernel with --source",
 };
 
-/// What of the source is unpacked: queueing disciplines, headers, and the suites that
-/// test them.
+/// The parts of the source that are unpacked: queueing disciplines, headers, and test suites.
 const PARTS: [&str; 7] = [
     "Makefile",
     "net/sched",
@@ -29,16 +28,16 @@ const PARTS: [&str; 7] = [
     "tools/testing/selftests/net",
 ];
 
-/// Fetches the source of the newest kernel that Debian's backports have into the cache,
-/// unless it is there; the directory that holds its `Makefile`. `note` is called for each step.
+/// Fetches the source of the newest kernel in Debian's backports into the cache, unless it is
+/// there. Returns the directory that contains its `Makefile`. `note` is called for each step.
 ///
 /// # Errors
 ///
-/// [`LabError::Fetch`] where no suite has the package, and whatever apt, `dpkg-deb` and
-/// `tar` say.
+/// Returns [`LabError::Fetch`] if no suite has the package, and any errors of apt, `dpkg-deb`
+/// and `tar`.
 pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabError> {
     let current = cache.root().join(WANTED.kept).join(CURRENT);
-    // One that an older program unpacked may have less.
+    // An older version of this program may have unpacked fewer parts.
     if PARTS.iter().all(|part| current.join(part).exists()) {
         return Ok(current);
     }
@@ -67,7 +66,7 @@ pub fn source(cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, LabE
             .args(PARTS.map(|part| format!("{name}/{part}"))),
     )?;
     let folder = cache.root().join(WANTED.kept).join(&name);
-    // Into the directory of this fetch, which is deleted with it.
+    // Keep it inside the directory of this fetch, which is deleted with it.
     adopt(&tree, &folder, CURRENT, &root.join("replaced"))?;
     note(&format!("the kernel's source is in {}", folder.display()));
     Ok(folder)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The virtual machine's command line. Every option serves speed or equal results in every run;
-//! docs/lab.md has the measurements.
+//! The command line of the virtual machine. Every option improves speed or makes runs
+//! reproducible; docs/lab.md has the measurements.
 
 use super::Machine;
 use crate::error::LabError;
@@ -9,43 +9,42 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-/// The machine: a plain PC without what no guest of ours uses.
+/// The machine: a plain PC without devices that the guest does not use.
 const MACHINE: &str = "pc,usb=off,vmport=off,smbus=off,i8042=off";
 
-/// The emulator, with room for 256 MiB of translated code: more than a guest
-/// fills, less than qemu would take.
+/// The emulator, with room for 256 MiB of translated code: more than a guest fills, less than
+/// qemu's default.
 const ACCELERATOR: &str = "tcg,tb-size=256";
 
-/// A plain 64-bit processor. `rdrand` lets the kernel seed its random numbers
-/// at once, from qemu's own seeded ones.
+/// A plain 64-bit processor. `rdrand` lets the kernel seed its random numbers immediately, from
+/// the seeded generator of qemu.
 const PROCESSOR: &str = "qemu64,+rdrand";
 
-/// The policy of qemu's threads. The first wakes at every timer of the guest and mostly finds
-/// nothing to do: a thread of a batch process does not interrupt the one that emulates the
-/// processor when it wakes (sched(7)).
+/// The scheduling policy of qemu's threads. The first thread wakes at every timer of the guest
+/// and mostly has nothing to do. Under the batch policy, its wake-up does not preempt the thread
+/// that emulates the processor (sched(7)).
 const BATCH: [&str; 2] = ["--batch", "0"];
 
-/// The word that leaves the processor's own timer out.
+/// The word that disables the processor's local timer.
 const NO_LOCAL_TIMER: &str = "noapictimer";
 
-/// Words of every guest's kernel command line.
+/// Words of the kernel's command line in every guest.
 const BOOT_OPTIONS: [&str; 12] = [
     "console=ttyS0",
     "quiet",
-    // A panic ends the machine at once; other ways of restarting wait for
-    // devices that are not there.
+    // A panic ends the machine immediately; other ways to restart wait for missing devices.
     "panic=-1",
     "reboot=t",
-    // The same addresses in every run.
+    // Use the same addresses in every run.
     "nokaslr",
-    // The local timer is calibrated by 0.1 s of busy waiting, in which each
-    // pause leaves the emulated processor: half of the boot. The HPET needs no
-    // calibration and serves just as exactly.
+    // The local timer would be calibrated by 0.1 s of busy waiting, in which each pause leaves
+    // the emulated processor: half of the boot time. The HPET needs no calibration and is
+    // equally exact.
     NO_LOCAL_TIMER,
     "no_timer_check",
-    // One instruction is one nanosecond by construction.
+    // An instruction takes one nanosecond by construction.
     "tsc=reliable",
-    // Work that costs virtual time and changes no traffic.
+    // Disable work that takes virtual time but does not affect traffic.
     "mitigations=off",
     "init_on_alloc=0",
     "cryptomgr.notests",
@@ -56,12 +55,12 @@ const BOOT_OPTIONS: [&str; 12] = [
 pub(super) struct Files<'a> {
     /// The guest's file system.
     pub(super) initrd: &'a File,
-    /// Where its result goes.
+    /// The file for its result.
     pub(super) result: &'a File,
 }
 
-/// The command; the console comes on its standard output, qemu's own messages
-/// on its standard error.
+/// Returns the command. The console is on its standard output, qemu's own messages are on its
+/// standard error.
 pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command, LabError> {
     let mut command = SETPRIV.command()?;
     command.args(["--pdeathsig", "KILL", "--"]);
@@ -71,12 +70,11 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     let processors = machine.limits.processors;
     command.args(["-cpu", PROCESSOR, "-smp", &processors.to_string()]);
     command.args(["-m", &machine.limits.memory_mib.to_string()]);
-    // One instruction, one nanosecond; idle time is skipped. Recording is on
-    // although nobody wants the record: it keeps qemu's two threads from
-    // working at the same time. Without it, the one that skips idle time may
-    // look at the clock before the other has added the instructions it just
-    // ran, and on a busy host time then jumps too far. That can happen to a
-    // machine of several processors, which qemu does not record.
+    // An instruction takes one nanosecond; idle time is skipped. Recording prevents qemu's two
+    // threads from running concurrently, although the recording is not used. Otherwise the
+    // thread that skips idle time could read the clock before the other one has added the
+    // instructions it just executed. On a busy host, time would then jump too far. This can
+    // happen to a machine with several processors, which qemu does not record.
     let recorded = if processors > 1 {
         ""
     } else {
@@ -84,12 +82,12 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     };
     command.args(["-icount", &format!("shift=0,sleep=off{recorded}")]);
     command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
-    // qemu takes 64 bits and the guest's own generators are seeded from it.
+    // qemu accepts 64 bits and seeds the guest's generators from them.
     command.args(["-seed", &machine.seed.to_string()]);
     command.args(["-no-user-config", "-nodefaults", "-no-reboot"]);
     command.args(["-display", "none", "-monitor", "none", "-nic", "none"]);
-    // A file's writes are never partial, so the guest cannot see how fast its
-    // output is read.
+    // Writes to a file are never partial, so the guest cannot notice how fast its output is
+    // read.
     command.args(["-chardev", "file,id=console,path=/proc/self/fd/1"]);
     command.args(["-serial", "chardev:console"]);
     let result = format!(
@@ -97,8 +95,8 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
         files.result.as_raw_fd()
     );
     command.args(["-chardev", &result]);
-    // With event descriptors, qemu's other thread would serve the guest's
-    // notices, at a moment that depends on how busy the host is.
+    // With event descriptors, qemu's other thread would handle the guest's notifications, at a
+    // time that depends on the load of the host.
     command.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     command.args([
         "-device",
@@ -107,10 +105,10 @@ pub(super) fn build(machine: &Machine<'_>, files: &Files<'_>) -> Result<Command,
     command.arg("-kernel").arg(&machine.kernel.boot);
     command.arg("-initrd");
     command.arg(format!("/proc/self/fd/{}", files.initrd.as_raw_fd()));
-    // An arm's words go last, so that they override these.
+    // The words of an arm come last, so that they take precedence.
     let mut words: Vec<&str> = BOOT_OPTIONS.to_vec();
     if processors > 1 {
-        // Others have no timer but that.
+        // Additional processors have no other timer.
         words.retain(|word| *word != NO_LOCAL_TIMER);
     }
     words.extend(machine.boot_options.iter().map(String::as_str));

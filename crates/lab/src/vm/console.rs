@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads a guest's console: kernel messages, and the guest's own lines, which begin with `@`. Pure
-//! except for the clock that dates its steps.
+//! Parses a guest's console: kernel messages, and the guest's own lines, which begin with `@`.
+//! It uses the clock only to date its steps.
 
 use crate::error::Failure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Lines that an error shows: enough for a kernel's panic, from the line that
-/// says why to its last.
+/// How many lines an error shows: enough for a kernel panic from its reason to its end.
 const SHOWN_LINES: usize = 60;
 
-/// Bytes of a line that are kept; a guest that never ends a line must not
-/// fill the memory.
+/// How many bytes of a line are kept, so that an endless line does not fill the memory.
 const LINE_BYTES: usize = 2000;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// Virtual seconds since the start of traffic.
     pub at_s: f64,
-    /// Virtual seconds that the run takes.
+    /// The duration of the run in virtual seconds.
     pub of_s: f64,
-    /// What happens now.
+    /// The current activity.
     pub what: String,
 }
 
-/// Collects the console.
+/// Collects the output of the console.
 #[derive(Debug)]
 pub(super) struct Console {
     from: Instant,
@@ -52,7 +50,7 @@ impl Console {
         }
     }
 
-    /// Takes bytes as they come.
+    /// Processes bytes as they arrive.
     pub(super) fn take(&mut self, bytes: &[u8], progress: &mut dyn FnMut(Progress)) {
         self.taken += bytes.len();
         for &byte in bytes {
@@ -96,30 +94,30 @@ impl Console {
         self.last.push_back(line);
     }
 
-    /// Bytes taken so far.
+    /// Returns the number of bytes so far.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Wall time from the emulator's start to the start of the guest's work.
+    /// Returns the wall time from the start of the emulator to the start of the guest's agent.
     pub(super) fn started(&self) -> Option<Duration> {
         self.started
     }
 
-    /// Wall time from the emulator's start to the start of traffic: the last
-    /// step of a run at 0 s.
+    /// Returns the wall time from the start of the emulator to the start of traffic, which is
+    /// the last step of a run at 0 s.
     pub(super) fn under_way(&self) -> Option<Duration> {
         self.under_way
     }
 
-    /// What the guest reported as wrong. Its own words before the kernel's: a
-    /// panic may follow from them.
+    /// Returns the failure that the guest reported. Its own error precedes the kernel's, because
+    /// a panic may be a consequence.
     pub(super) fn failure(&self) -> Option<Failure> {
         let error = self.error.clone().map(Failure::Guest);
         error.or_else(|| self.panic.clone().map(Failure::Panic))
     }
 
-    /// The last lines, an unfinished one included.
+    /// Returns the last lines, including an unfinished one.
     pub(super) fn last_lines(&self) -> Vec<String> {
         let unfinished = printable(&self.line);
         let lines = self.last.iter().cloned();
@@ -129,7 +127,7 @@ impl Console {
     }
 }
 
-/// `V T TEXT`.
+/// Parses `V T TEXT`.
 fn parse_progress(words: &str) -> Option<Progress> {
     let mut words = words.splitn(3, ' ');
     Some(Progress {
@@ -139,8 +137,8 @@ fn parse_progress(words: &str) -> Option<Progress> {
     })
 }
 
-/// A console line without what would disturb the user's terminal: firmware
-/// clears the screen, and a guest may say anything.
+/// Returns a line without characters that would disturb the user's terminal: firmware clears the
+/// screen, and a guest may send anything.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut plain = String::new();
@@ -165,7 +163,7 @@ mod tests {
     fn console(text: &str) -> (Console, Vec<Progress>) {
         let mut console = Console::new(Instant::now());
         let mut steps = Vec::new();
-        // In pieces that cut lines.
+        // The pieces split lines.
         for piece in text.as_bytes().chunks(7) {
             console.take(piece, &mut |step| steps.push(step));
         }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much of the host's memory a process has taken.
+//! Measures the memory of a host process.
 
 use rustix::process::Pid;
 use std::fs;
 
-/// The most memory that a process has held at once, in bytes; `None` when it
-/// has ended, because its memory is gone then.
+/// Returns the largest memory that a process has used so far, in bytes; `None` if it has ended.
 pub(super) fn peak(process: Pid) -> Option<u64> {
     let path = format!("/proc/{}/status", process.as_raw_nonzero());
     high_water_mark(&fs::read_to_string(path).ok()?)
 }
 
-/// `VmHWM` of `/proc/PID/status` (proc(5)), which is in units of 1024 bytes.
+/// Parses `VmHWM` of `/proc/PID/status` (proc(5)), which is in units of 1024 bytes.
 fn high_water_mark(status: &str) -> Option<u64> {
     let words = status
         .lines()

@@ -27,25 +27,25 @@ use weirgate_experiment::unseal;
 
 pub use console::Progress;
 
-/// What the guest needs beside its kernel and its image, in MiB.
+/// The memory that the guest needs besides its kernel and its image, in MiB.
 const WORK_MIB: u64 = 128;
 
-/// Bounds of one run.
+/// The limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Wall time after which the virtual machine is stopped.
     pub wall: Duration,
     /// The guest's memory in MiB.
     pub memory_mib: u32,
-    /// Its processors. They take turns on one of the host's, and share its instruction a
-    /// nanosecond.
+    /// The number of processors. They take turns on one of the host's, and share its instruction
+    /// per nanosecond.
     pub processors: u32,
-    /// Bytes on its console after which it is stopped.
+    /// The bytes on its console after which it is stopped.
     pub console_bytes: usize,
 }
 
 impl Default for Limits {
-    /// Ten minutes, 512 MiB, one processor, 4 MiB.
+    /// Returns ten minutes, 512 MiB, one processor, and 4 MiB.
     fn default() -> Self {
         Self {
             wall: Duration::from_mins(10),
@@ -56,25 +56,25 @@ impl Default for Limits {
     }
 }
 
-/// What one run boots.
+/// The inputs of one run.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
     pub(crate) emulator: &'a Emulator,
     pub(crate) kernel: &'a Kernel,
     pub(crate) image: &'a Path,
-    /// Archive put behind the image.
+    /// The archive that follows the image.
     pub(crate) job: &'a [u8],
     pub(crate) seed: u64,
     /// Further words of the kernel's command line.
     pub(crate) boot_options: &'a [String],
     pub(crate) limits: Limits,
-    /// The host's processor that it runs on.
+    /// The host's processor on which it runs.
     pub(crate) processor: usize,
-    /// Named in errors.
+    /// The name of the arm, for errors.
     pub(crate) arm: &'a str,
 }
 
-/// What one run gave.
+/// The output of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) result: Vec<u8>,
@@ -86,14 +86,13 @@ pub(crate) struct Run {
 }
 
 impl Machine<'_> {
-    /// Boots, waits for the end and returns the guest's result.
+    /// Boots the machine, waits for its end and returns the guest's result.
     ///
-    /// Blocks its thread, which must outlive the call: the emulator is made to
-    /// end with it.
+    /// It blocks the calling thread, which must outlive the call, because the emulator ends with
+    /// it.
     pub(crate) fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, LabError> {
         self.check_memory()?;
-        // In memory, not in files: they vanish with the processes that hold
-        // them, however these end.
+        // Use memory files, which vanish with the processes that hold them, however these end.
         let mut initrd = memory_file("initrd")?;
         let image = fs::read(self.image).map_err(LabError::file("cannot be read", self.image))?;
         initrd
@@ -131,7 +130,7 @@ impl Machine<'_> {
             failure,
             console: monitor.console.last_lines(),
         };
-        // The message of the guest explains more than how its machine ended.
+        // The guest's message is more specific than how its machine ended.
         let outcome = outcome?;
         if let Some(failure) = monitor.console.failure() {
             return Err(failed(failure));
@@ -163,13 +162,13 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// Firmware that finds no room for the kernel stops without a word.
+    /// Checks the memory, because firmware without room for the kernel stops silently.
     fn check_memory(&self) -> Result<(), LabError> {
         let size = |path: &Path| {
             let file = fs::metadata(path).map_err(LabError::file("cannot be read", path));
             file.map(|file| file.len() >> 20)
         };
-        // The image is there twice, packed and unpacked.
+        // The image needs memory twice, packed and unpacked.
         let needed = size(&self.kernel.boot)? + 2 * size(self.image)? + WORK_MIB;
         let given = self.limits.memory_mib;
         if u64::from(given) < needed {
@@ -179,14 +178,14 @@ impl Machine<'_> {
     }
 }
 
-/// A file without a name, which child processes inherit.
+/// Makes an anonymous file, which child processes inherit.
 fn memory_file(name: &str) -> Result<File, LabError> {
     memfd_create(name, MemfdFlags::empty())
         .map(File::from)
         .map_err(LabError::host("no memory file"))
 }
 
-/// The emulator's process, which never outlives this value.
+/// The process of the emulator, which never outlives this value.
 struct Process {
     child: Option<Child>,
 }
@@ -194,27 +193,27 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // Both fail only when it has ended already.
+            // Both fail only if the process has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// Follows a running machine.
+/// Monitors a running machine.
 struct Monitor {
     console: Console,
-    /// What qemu itself says.
+    /// The messages of qemu itself.
     messages: Vec<u8>,
-    /// The most that the emulator had used when it was last looked at.
+    /// The largest memory of the emulator at the last sample.
     memory_bytes: u64,
     start: Instant,
     limits: Limits,
 }
 
 impl Monitor {
-    /// Reads what the machine says until it ends or a limit is reached. The
-    /// outer error is the host's, the inner one the guest's.
+    /// Reads the output of the machine until it ends or a limit is reached. The outer error is
+    /// that of the host, the inner one that of the guest.
     fn until_end(
         &mut self,
         emulator: &mut Process,
@@ -238,8 +237,8 @@ impl Monitor {
                 let limit = self.limits.wall;
                 return Ok(Err(Failure::Hang { limit }));
             }
-            // Both pipes close when the machine ends; only then is its
-            // process waited for, so that nothing of its output is lost.
+            // Both pipes close when the machine ends; wait for its process only then, so that no
+            // output is lost.
             let mut watched = Vec::new();
             if console_open {
                 watched.push(PollFd::new(&console, PollFlags::IN));
@@ -276,7 +275,7 @@ impl Monitor {
             if console_open && ready.next() == Some(true) {
                 let count = read_some(&mut console, &mut buffer)?;
                 console_open = count > 0;
-                // The guest speaks all the time, and once more when it is done.
+                // The guest writes regularly, and once more at the end.
                 if let Some(bytes) = memory::peak(pid) {
                     self.memory_bytes = bytes;
                 }
@@ -289,7 +288,7 @@ impl Monitor {
             if messages_open && ready.next() == Some(true) {
                 let count = read_some(&mut messages, &mut buffer)?;
                 messages_open = count > 0;
-                // qemu says little; what a broken one says endlessly is cut.
+                // qemu writes little; truncate the output of a broken one.
                 let room = (1_usize << 16).saturating_sub(self.messages.len());
                 self.messages.extend_from_slice(&buffer[..count.min(room)]);
             }
@@ -297,7 +296,7 @@ impl Monitor {
     }
 }
 
-/// One read that is not disturbed by signals; 0 at the end.
+/// Reads once, ignoring signals; returns 0 at the end.
 fn read_some(source: &mut (impl Read + AsFd), buffer: &mut [u8]) -> Result<usize, LabError> {
     loop {
         match source.read(buffer) {

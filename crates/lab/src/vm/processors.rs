@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of the host's processors a virtual machine runs on. The emulator's two threads alternate
-//! at every wake-up of the guest, which costs a third less if they share a processor. Machines that
-//! run at the same time must not share one. A shared processor also makes changes in the order of
-//! the threads rarer (docs/lab.md).
+//! Assigns processors of the host to virtual machines. The emulator's two threads alternate at
+//! every wake-up of the guest, which costs a third less if they share a processor. Concurrent
+//! machines must not share one. A shared processor also makes changes in the order of the
+//! threads rarer (docs/lab.md).
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// The processors that this thread may use, the one that runs it now first:
-/// it is the least busy one, or this thread would not run there.
+/// Returns the processors that this thread may use. The current one is first, because the
+/// scheduler considers it the least busy.
 pub(crate) fn allowed() -> Vec<usize> {
     let now = sched_getcpu();
     let set = sched_getaffinity(None).unwrap_or_default();
@@ -16,19 +16,19 @@ pub(crate) fn allowed() -> Vec<usize> {
     std::iter::once(now).chain(others).collect()
 }
 
-/// Keeps this thread, and what it starts meanwhile, on one processor.
+/// Keeps this thread, and the processes that it starts in the meantime, on one processor.
 pub(super) struct Pinned {
     before: Option<CpuSet>,
 }
 
 impl Pinned {
-    /// Where the host refuses, nothing is lost but speed.
+    /// Sets the processor. If the host refuses, only speed is lost.
     pub(super) fn to(processor: usize) -> Self {
         let mut one = CpuSet::new();
         if processor < CpuSet::MAX_CPU {
             one.set(processor);
         }
-        // An empty set is refused.
+        // The kernel refuses an empty set.
         let before = sched_getaffinity(None)
             .ok()
             .filter(|_| sched_setaffinity(None, &one).is_ok());
@@ -39,7 +39,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // It was allowed before.
+            // Ignore: this set was allowed before.
             let _ = sched_setaffinity(None, before);
         }
     }

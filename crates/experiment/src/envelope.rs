@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transport format of a guest's result: the bytes, then a trailer with their length and CRC,
-//! which distinguishes a guest that finished from one that stopped half way.
+//! The transport format of a guest's result: the bytes, then a trailer with their length and
+//! CRC. Without a valid trailer, the guest stopped before it finished.
 //! [`Recording`](crate::Recording) defines the bytes.
 
 use thiserror::Error;
@@ -14,21 +14,21 @@ const TRAILER: usize = MAGIC.len() + 8 + 4;
 /// Occurs when bytes are not a complete sealed result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EnvelopeError {
-    /// Occurs when the trailer is absent: nothing was written, or not all.
+    /// Occurs when the trailer is absent: the guest wrote nothing or only a part.
     #[error("{received} bytes arrived without the closing trailer")]
     Unfinished {
         /// Bytes that arrived.
         received: usize,
     },
-    /// Occurs when the trailer names another length than what came before it.
+    /// Occurs when the length in the trailer differs from the number of bytes before it.
     #[error("{received} bytes arrived, the trailer says {promised}")]
     Length {
         /// Bytes before the trailer.
         received: usize,
-        /// Bytes that the trailer names.
+        /// The length in the trailer.
         promised: u64,
     },
-    /// Occurs when the bytes differ from what was sent.
+    /// Occurs when the checksum of the bytes does not match.
     #[error("the checksum differs: some of the {received} bytes are damaged")]
     Checksum {
         /// Bytes before the trailer.
@@ -47,7 +47,7 @@ pub fn seal(mut result: Vec<u8>) -> Vec<u8> {
     result
 }
 
-/// Checks the trailer and takes it off.
+/// Checks the trailer and removes it.
 pub fn unseal(mut sealed: Vec<u8>) -> Result<Vec<u8>, EnvelopeError> {
     let unfinished = EnvelopeError::Unfinished {
         received: sealed.len(),

@@ -4,22 +4,21 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One arm of one experiment, self-contained: the guest has no other input.
+/// One run of one arm, self-contained: the guest has no other input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The experiment file's text.
     pub experiment: String,
-    /// The arm to run, with a sweep's choice already made.
+    /// The arm to run. A sweep's value is already chosen.
     pub arm: String,
     /// Values for the arm's sweep parameters (`{rate}` in its commands).
     pub parameters: BTreeMap<String, String>,
     /// Seed of all randomness in the run.
     pub seed: u64,
-    /// Texts of the files that the experiment names (policies), by the path
-    /// written there.
+    /// Texts of the files that the experiment names (policies), by the path written there.
     pub files: BTreeMap<String, String>,
-    /// Disciplines that are not of the kit: where the guest finds the compiled
-    /// file, by the path written in the experiment.
+    /// Paths in the guest of compiled disciplines that are not in the kit, by the path written
+    /// in the experiment.
     #[serde(default)]
     pub disciplines: BTreeMap<String, String>,
 }

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The most packets that a run records, and the guest memory that they and the flows take.
+//! The largest number of packets that a run records, and the guest memory for them and the
+//! flows.
 //!
-//! TCP and QUIC take what a line carries, in full packets and an acknowledgement for
-//! each; all else sends at a rate of its own.
+//! TCP and QUIC fill the line with full packets and one acknowledgement for each. All other
+//! traffic has a fixed rate.
 
 use crate::{Experiment, Line, Probe, Traffic, TrafficKind};
 use weirgate_units::Span;
 
-/// Packets that a run may record: with them the guest has 1.42 GiB.
+/// The largest number of packets that a run may record. The guest needs 1.42 GiB for them.
 pub(crate) const MOST_PACKETS: u64 = 4_500_000;
 
-/// Bytes of the guest's memory for each packet. A packet has a record at the line,
-/// one of its payload at the receiver and one of its wait, and all of them once
-/// more as the result is encoded. 236 were measured (`tests/memory.rs`).
+/// Guest memory per packet in bytes. A packet has a record at the line, a record of its payload
+/// at the receiver, and a record of its wait. All of them are copied when the result is encoded.
+/// Measurements showed 236 bytes (`tests/memory.rs`).
 const PACKET_BYTES: u64 = 256;
 
-/// Bytes for each flow: a socket at both ends with what waits in it, and what
-/// the gateway tracks of it. A guess on the safe side: without it, a run of some
-/// 4,000 connections was at its end of memory after 560 s.
+/// Guest memory per flow in bytes: a socket at both ends with its buffers, and the connection
+/// tracking entry of the gateway. This is a safe estimate. Without it, a run with about 4,000
+/// connections ran out of memory after 560 s.
 const FLOW_BYTES: u64 = 96 << 10;
 
-/// MiB for the kernel, its image and the agent.
+/// Guest memory for the kernel, its image and the agent, in MiB.
 const BASE_MIB: u64 = 272;
 
-/// MiB for a capture: its 32 MiB twice, and the lengths.
+/// Guest memory for a capture in MiB: its 32 MiB twice, and the lengths.
 const CAPTURE_MIB: u64 = 80;
 
-/// MiB that a guest has in any case; runs that need no more all have the same.
+/// The smallest guest memory in MiB; all small runs have the same.
 const LEAST_MIB: u64 = 512;
 
-/// Full packets with which TCP fills a line.
+/// Length of the full packets with which TCP fills a line.
 const FULL_BYTES: u128 = 1500;
 
-/// Payload of a full TCP segment with time stamps.
+/// Payload of a full TCP segment with the timestamps option.
 const SEGMENT_BYTES: u64 = 1448;
 
 impl Experiment {
-    /// Packets that a run records at most.
+    /// Returns the largest number of packets that a run records.
     #[must_use]
     pub fn packets(&self) -> u64 {
         let time = self.duration();
@@ -50,7 +51,7 @@ impl Experiment {
         own.chain(asked).fold(elastic, u64::saturating_add)
     }
 
-    /// MiB of memory that the guest needs.
+    /// Returns the guest memory in MiB.
     #[must_use]
     pub fn memory_mib(&self) -> u32 {
         let flows: u64 = self.traffic.iter().map(|one| u64::from(one.count)).sum();
@@ -70,7 +71,8 @@ impl Experiment {
 }
 
 impl Line {
-    /// Packets with which TCP fills both directions, acknowledgements included.
+    /// Returns the number of packets with which TCP fills both directions, with
+    /// acknowledgements.
     pub(crate) fn elastic_packets(&self, time: Span) -> u64 {
         let rate = |bits: u64| u128::from(bits) * u128::from(time.as_nanos()) / 8_000_000_000;
         let bytes = rate(self.up.rate.as_bits_per_second())
@@ -80,7 +82,7 @@ impl Line {
 }
 
 impl Traffic {
-    /// Whether it sends as much as the line takes.
+    /// Returns whether it sends as much as the line carries.
     pub(crate) fn fills_lines(&self) -> bool {
         matches!(
             self.kind,
@@ -88,13 +90,13 @@ impl Traffic {
         )
     }
 
-    /// Packets that it sends at a rate of its own.
+    /// Returns the number of packets it sends, if its rate is fixed.
     pub(crate) fn packets(&self) -> u64 {
         let packets = match &self.kind {
             TrafficKind::Udp {
                 interval, packets, ..
             } => each(&self.runs, *interval).min(packets.unwrap_or(u64::MAX)),
-            // A SYN, and an answer to the first.
+            // The SYNs, and the answer to the first one.
             TrafficKind::Syns { interval } => each(&self.runs, *interval).saturating_add(1),
             TrafficKind::Voice { interval, .. } => each(&self.runs, *interval).saturating_mul(2),
             TrafficKind::ShortFlows {
@@ -103,7 +105,7 @@ impl Traffic {
                 ..
             } => {
                 let segments = mean_length.as_bytes().div_ceil(SEGMENT_BYTES);
-                // Opening, asking and closing; then data and acknowledgements.
+                // Handshake, request and close, then data and acknowledgements.
                 let flow = segments.saturating_mul(2).saturating_add(10);
                 each(&self.runs, *mean_gap).saturating_mul(flow)
             }
@@ -114,13 +116,13 @@ impl Traffic {
 }
 
 impl Probe {
-    /// Its questions and answers.
+    /// Returns the number of its requests and replies.
     pub(crate) fn packets(&self) -> u64 {
         each(&self.runs, self.interval).saturating_mul(2)
     }
 }
 
-/// How often something happens that happens each `interval`.
+/// Returns how often an event occurs that repeats each `interval`.
 fn each(runs: &[(Span, Span)], interval: Span) -> u64 {
     runs.iter()
         .map(|(start, stop)| (*stop - *start).as_nanos() / interval.as_nanos().max(1) + 1)

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Metric names: the names of figures in experiment files and results.
 //!
-//! A name is `[PHASE.]QUANTITY.SUBJECT.STATISTIC`, for example
-//! `upload1.rtt.interactive.max_ms`. Without a phase it speaks of the whole
-//! run. The quantities stand in `metric_grammar.rs`; `weirgate-measure` computes
-//! them.
+//! A name is `[PHASE.]QUANTITY.SUBJECT.STATISTIC`, for example `upload1.rtt.interactive.max_ms`.
+//! Without a phase it is about the whole run. `metric_grammar.rs` lists the quantities;
+//! `weirgate-measure` computes them.
 //!
-//! A flow of kind `short-flows` with `sizes` has parts by size: `mice:5000` are
-//! those of at most 5000 bytes, `mice:more` those above all bounds.
+//! A flow of kind `short-flows` with `sizes` has parts by size: `mice:5000` are flows of at most
+//! 5000 bytes, `mice:more` those above all bounds.
 //!
-//! A place is `modem` (the line's upstream buffer), `exchange` (its downstream
-//! buffer), a device of the gateway (`wan`: its root), or a device and a handle
-//! (`wan-1:50`).
+//! A place is `modem` (the line's upstream buffer), `exchange` (its downstream buffer), a device
+//! of the gateway (`wan`: its root qdisc), or a device and a handle (`wan-1:50`).
 
 pub use crate::metric_grammar::Quantity;
 use crate::metric_grammar::{GRAMMAR, Row, Source};
@@ -19,25 +17,25 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The name of a figure.
+/// The name of a metric.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Metric {
-    /// The phase it speaks of; the whole run where absent.
+    /// The phase; `None` for the whole run.
     pub phase: Option<String>,
-    /// What is measured.
+    /// The quantity that is measured.
     pub quantity: Quantity,
     /// The subject: the name of a probe, a flow, a link or similar.
     pub subject: String,
-    /// Which number of it.
+    /// The statistic of the quantity.
     pub statistic: Statistic,
 }
 
-/// Which number of a quantity.
+/// A statistic of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statistic {
-    /// The only number there is (a ratio, a count).
+    /// The only number of the quantity (a ratio, a count).
     Only,
-    /// The smallest.
+    /// The smallest value.
     Min,
     /// The arithmetic mean.
     Mean,
@@ -49,25 +47,25 @@ pub enum Statistic {
     P99,
     /// 99.9th percentile.
     P999,
-    /// The largest.
+    /// The largest value.
     Max,
     /// 99.9th percentile minus minimum (Y.1541).
     Variation,
-    /// Share of samples at or under so many milliseconds.
+    /// The share of samples of at most this number of milliseconds.
     WithinMs(u32),
-    /// From the first look at the plan to what was read back.
+    /// Time from the end of planning to the end of reading back.
     Writing,
-    /// How many requests change something.
+    /// Number of requests that change something.
     Writes,
-    /// How many steps a plan has.
+    /// Number of steps in a plan.
     Steps,
-    /// How often it failed.
+    /// Number of failures.
     Failures,
     /// Packets that were not shaped.
     Unshaped,
 }
 
-/// What kind of name a metric's subject is.
+/// The kind of a metric's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A probe.
@@ -78,11 +76,11 @@ pub enum Subject {
     FlowOrProbe,
     /// `up` or `down`.
     Link,
-    /// A queue.
+    /// A queue in the gateway or at the line.
     Place,
     /// A policy class.
     Class,
-    /// Connections of a kind.
+    /// Tracked connections of one kind.
     Connections,
     /// A figure of a calculation.
     Figure,
@@ -92,9 +90,9 @@ pub enum Subject {
     Machine,
 }
 
-/// The word of a quantity that is agreed and not computed. It is what packets
-/// cost beyond a device without a queue, both saturated: a difference between
-/// two arms, which no recording of one arm holds.
+/// The word of a quantity that has a name but is not computed yet. It is the cost of a packet
+/// beyond that of a device without a queue, both saturated. That is a difference between two
+/// arms, which the recording of one arm does not contain.
 const COST: &str = "cost";
 
 /// Occurs when a text is not a metric name.
@@ -103,24 +101,24 @@ const COST: &str = "cost";
 pub struct MetricError {
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// How to correct it.
     pub hint: String,
 }
 
-/// A quantity as the reference lists it.
+/// A quantity, as the reference describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// Its word in names.
     pub word: &'static str,
-    /// What its subject is.
+    /// The kind of its subject.
     pub subject: &'static str,
-    /// The endings that its names have.
+    /// The endings of its metric names.
     pub endings: Vec<String>,
     /// How it is computed.
     pub meaning: &'static str,
 }
 
-/// Every quantity, for the reference.
+/// Returns every quantity, for the reference.
 pub fn grammar() -> Vec<Described> {
     let described = |row: &Row| Described {
         word: row.word,
@@ -137,7 +135,7 @@ pub fn grammar() -> Vec<Described> {
 }
 
 impl Subject {
-    /// What the subject is called in the reference.
+    /// Returns the name of this kind in the reference.
     fn word(self) -> &'static str {
         match self {
             Self::Probe => "probe",
@@ -155,17 +153,17 @@ impl Subject {
 }
 
 impl Quantity {
-    /// The word in metric names, such as `rtt`.
+    /// Returns the word in metric names, such as `rtt`.
     pub fn word(self) -> &'static str {
         self.row().word
     }
 
-    /// What kind of subject the quantity has.
+    /// Returns the kind of its subject.
     pub fn subject(self) -> Subject {
         self.row().subject
     }
 
-    /// The quantity of that word.
+    /// Returns the quantity with that word.
     pub fn from_word(word: &str) -> Option<Self> {
         GRAMMAR
             .iter()
@@ -173,7 +171,7 @@ impl Quantity {
             .map(|row| row.quantity)
     }
 
-    /// Whether it is measured of flows by their size too.
+    /// Returns whether it is also measured for the parts of flows by size.
     #[must_use]
     pub const fn is_by_size(self) -> bool {
         matches!(
@@ -207,7 +205,7 @@ impl Statistic {
         }
     }
 
-    /// The last part of a metric name.
+    /// Returns the last part of a metric name.
     fn suffix(self, quantity: Quantity) -> String {
         let unit = quantity.row().unit;
         match self {
@@ -220,7 +218,7 @@ impl Statistic {
 }
 
 impl Metric {
-    /// A metric of the whole run.
+    /// Returns a metric of the whole run.
     pub fn new(quantity: Quantity, subject: impl Into<String>, statistic: Statistic) -> Self {
         Self {
             phase: None,
@@ -230,7 +228,7 @@ impl Metric {
         }
     }
 
-    /// The same of one phase.
+    /// Returns the same metric of one phase.
     #[must_use]
     pub fn in_phase(self, phase: impl Into<String>) -> Self {
         Self {
@@ -239,12 +237,11 @@ impl Metric {
         }
     }
 
-    /// Whether it is computed from what the lab's own line logs of every packet
-    /// and its stamp, so that an arm whose line is the kernel's netem has no
-    /// such figure.
+    /// Returns whether it is computed from the log of the lab's own line, which has every packet
+    /// with its time stamp. An arm whose line is the kernel's netem has no such metric.
     pub fn needs_own_line(&self) -> bool {
         match self.quantity.row().source {
-            // Of a change, the packets that nothing shaped alone.
+            // Of a change, only the unshaped packets come from the line's log.
             Source::OwnLine if self.quantity == Quantity::Change => {
                 self.statistic == Statistic::Unshaped
             }
@@ -254,8 +251,8 @@ impl Metric {
         }
     }
 
-    /// The unit as it stands in the name: `ms`, `kbit`, `ratio`...; empty
-    /// where a number has none.
+    /// Returns the unit as written in the name: `ms`, `kbit`, `ratio` and so on; empty if the
+    /// number has none.
     pub fn unit(&self) -> &'static str {
         match (self.quantity, self.statistic) {
             (_, Statistic::WithinMs(_)) => "ratio",
@@ -287,7 +284,7 @@ impl FromStr for Metric {
         let Some((phase, word, subject, rest)) = found else {
             return Err(unknown_quantity(text, &parts));
         };
-        // `from_word` found it above.
+        // The fallback is never used: `from_word` has found this word above.
         let quantity = Quantity::from_word(word).unwrap_or(Quantity::Rtt);
         if phase == Some("") || subject.is_empty() {
             return Err(MetricError {
@@ -327,7 +324,7 @@ fn statistic(text: &str, quantity: Quantity, suffix: &str) -> Result<Statistic, 
     })
 }
 
-/// How names of a quantity look.
+/// Returns a hint with the form of a quantity's names.
 fn form(quantity: Quantity) -> String {
     let row = quantity.row();
     let mut endings: Vec<String> = row

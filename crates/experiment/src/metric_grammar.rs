@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table of quantities: what each measures, its subject, its statistics and its source. The
-//! type, the grammar of names and the reference follow from it.
+//! enum [`Quantity`], the grammar of metric names and the reference are generated from it.
 
 use crate::metric::{Statistic, Subject};
 
-/// One row: a quantity.
+/// A row of the table: one quantity.
 pub(crate) struct Row {
     pub(crate) quantity: Quantity,
-    /// How it is computed; a recording without data for it has no figure.
+    /// How it is computed. A recording without the data has no value for it.
     pub(crate) meaning: &'static str,
     pub(crate) word: &'static str,
     pub(crate) subject: Subject,
-    /// What follows the statistic's name and `_`; the whole last part where
-    /// the quantity has one number only.
+    /// The unit, which follows the statistic's name and `_`. If the quantity has only one
+    /// number, it is the whole last part of the name.
     pub(crate) unit: &'static str,
     pub(crate) statistics: &'static [Statistic],
     pub(crate) source: Source,
 }
 
-/// From what a quantity is computed.
+/// The data from which a quantity is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// From what the lab's own line logs of every packet and its stamp.
+    /// The lab's own line, which logs every packet and its time stamp.
     OwnLine,
-    /// From what can be had of any line.
+    /// Data that is available for any line.
     AnyLine,
-    /// At the two queues of the line from its log, elsewhere from samples.
+    /// The line's log for the line's two queues, and samples for other places.
     ByPlace,
 }
 
 macro_rules! quantities {
     ($($(#[doc = $doc:literal])+ $id:ident: $word:literal $subject:ident $unit:literal $statistics:ident $source:ident;)*) => {
-        /// What is measured.
+        /// The quantity that a metric measures.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Quantity {
             $($(#[doc = $doc])+ $id),*

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How places in the topology are written: `host1`, `gateway`, `provider`,
-//! `server2`.
+//! The text form of nodes: `host1`, `gateway`, `provider`, `server2`.
 
 use crate::Node;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Occurs when a text names no place in a topology.
+/// Occurs when a text does not name a node.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a place; write `host1`, `gateway`, `provider` or `server1`")]
 pub struct NodeError {
@@ -20,7 +19,7 @@ impl FromStr for Node {
     fn from_str(text: &str) -> Result<Self, NodeError> {
         let numbered = |prefix: &str| {
             let digits = text.strip_prefix(prefix)?;
-            // `host+1` and `host01` would be second spellings of one node.
+            // Refuse `host+1` and `host01`: they would be other spellings of `host1`.
             let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
             digits.parse().ok().filter(|_| plain)
         };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The result document that `weirgate lab run --json` prints.
 //!
-//! It holds nothing that differs between two runs of one seed: wall time and
-//! machine go elsewhere.
+//! It has only values that are equal in every run of one seed. Wall time and machine are
+//! reported elsewhere.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ pub struct Outcome {
     pub kernel: String,
     /// The seed.
     pub seed: u64,
-    /// How many runs with seeds from that one on the figures are means of.
+    /// Number of runs with consecutive seeds, over which the figures are averaged.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub seeds: u16,
-    /// Virtual seconds of one arm.
+    /// Length of an arm's run in virtual seconds.
     pub virtual_seconds: f64,
     /// Figures by arm.
     pub arms: BTreeMap<String, ArmOutcome>,
@@ -34,8 +34,8 @@ pub struct ArmOutcome {
     pub metrics: BTreeMap<String, f64>,
     /// Expectations by metric name.
     pub expected: BTreeMap<String, Expected>,
-    /// Half the width of the 95 % confidence interval by metric name, where
-    /// there were several runs.
+    /// Half the width of the 95 % confidence interval by metric name, if there were several
+    /// runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interval: BTreeMap<String, f64>,
 }
@@ -56,6 +56,6 @@ pub struct Expected {
     pub value: f64,
     /// `2%`, `0.5` (in the metric's unit), `at least` or `at most`.
     pub tolerance: String,
-    /// Where it comes from.
+    /// The source of the value.
     pub source: String,
 }

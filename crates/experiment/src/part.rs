@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An entry's short flows by size, and an arm's discipline of the kit: the parts of the model with
-//! which queueing disciplines are judged.
+//! Parts of an entry's short flows by size, and an arm's discipline of the kit. Both serve to
+//! evaluate queueing disciplines.
 
 use crate::{Traffic, TrafficKind};
 use weirgate_units::Rate;
 
-/// A discipline of the kit at the root of the gateway's device to the line.
+/// A discipline of the kit, at the root of the gateway's device to the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kit {
     /// Its name, such as `meredt`.
     pub discipline: String,
-    /// The rate that it holds packets back to, in bits on the wire.
+    /// The rate to which it shapes, in bits on the wire.
     pub rate: Option<Rate>,
-    /// The link layer by which it counts bytes, by name; as the device counts
-    /// where absent.
+    /// The name of the link layer by which it counts bytes. If absent, it counts as the device
+    /// does.
     pub layer: Option<String>,
-    /// Parameters, `name=value` each.
+    /// Parameters, each as `name=value`.
     pub set: Vec<String>,
 }
 
-/// Flows of an entry within bounds of size.
+/// The flows of an entry within certain size bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The subject of its metrics: `mice:5000`, or `mice:more`.
     pub name: String,
-    /// Flows of more payload bytes than this belong to it,
+    /// Lower bound in payload bytes, exclusive.
     pub above: u64,
-    /// if they have at most so many.
+    /// Upper bound in payload bytes, inclusive.
     pub most: u64,
 }
 
 impl Part {
-    /// Whether a flow of this many bytes belongs to it.
+    /// Returns whether a flow of this many bytes belongs to it.
     #[must_use]
     pub const fn has(&self, bytes: u64) -> bool {
         self.above < bytes && bytes <= self.most
@@ -39,7 +39,7 @@ impl Part {
 }
 
 impl Traffic {
-    /// Its flows by size, where the entry names bounds; the smallest first.
+    /// Returns the parts of its flows by size, the smallest first; empty if it has no bounds.
     #[must_use]
     pub fn parts(&self) -> Vec<Part> {
         let TrafficKind::ShortFlows { sizes, .. } = &self.kind else {

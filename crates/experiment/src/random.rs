@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random starts and lengths of short flows, from a seed alone.
 //!
-//! Every flow has a generator of its own, so that adding a flow to an
-//! experiment leaves the others as they were.
+//! Every flow has its own generator, so that adding a flow to an experiment does not change the
+//! others.
 
 use weirgate_units::fnv1a_64;
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014): one addition and one mixing per number, passes
-/// BigCrush, and every seed is as good as another.
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014). It needs one addition and one mixing per number, passes BigCrush, and has no weak
+/// seeds.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -18,7 +18,7 @@ pub struct Random {
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The generator of one flow of a run.
+    /// Returns the generator for one flow of a run.
     #[must_use]
     pub fn of_flow(seed: u64, name: &str, instance: u16) -> Self {
         let hash = fnv1a_64(name.bytes().chain(instance.to_be_bytes()));
@@ -27,7 +27,7 @@ impl Random {
         random
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
         let mut z = self.state;
@@ -36,19 +36,20 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform above 0, up to and including 1: the logarithm of it is finite.
+    /// Returns a uniformly distributed number above 0, up to and including 1. Its logarithm is
+    /// finite.
     pub fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed with the given mean: the gaps of a Poisson
+    /// Returns an exponentially distributed number with the given mean: a gap of a Poisson
     /// process.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.unit().ln()
     }
 
-    /// Pareto distributed with the given mean. `shape` is above 1, else the
-    /// mean would be infinite.
+    /// Returns a Pareto distributed number with the given mean. `shape` must be above 1,
+    /// otherwise the mean is infinite.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let least = mean * (shape - 1.0) / shape;
         least / self.unit().powf(1.0 / shape)
@@ -76,7 +77,7 @@ pub struct ShortFlow {
 }
 
 impl ShortFlowSchedule {
-    /// The schedule of a run from `start_ns` to `end_ns`.
+    /// Returns the schedule of a run from `start_ns` to `end_ns`.
     #[must_use]
     pub const fn new(
         random: Random,
@@ -95,7 +96,7 @@ impl ShortFlowSchedule {
         }
     }
 
-    /// What is left of the generator, for the next run.
+    /// Returns the generator in its current state, for the next run.
     #[must_use]
     pub fn into_random(self) -> Random {
         self.random
@@ -106,7 +107,7 @@ impl Iterator for ShortFlowSchedule {
     type Item = ShortFlow;
 
     fn next(&mut self) -> Option<ShortFlow> {
-        // At least 1 ns, so that no mean gap makes this endless.
+        // Use at least 1 ns, so that the loop ends for any mean gap.
         let gap_ns = self.random.exponential(self.mean_gap_ns).max(1.0) as u64;
         self.at_ns = self.at_ns.saturating_add(gap_ns);
         let bytes = self.random.pareto(self.mean_bytes, self.shape).max(1.0) as u64;
@@ -158,7 +159,7 @@ mod tests {
         let mut random = Random::of_flow(3, "x", 0);
         let gaps: f64 = (0..count).map(|_| random.exponential(2.0)).sum();
         assert!((gaps / f64::from(count) - 2.0).abs() < 0.02);
-        // Shape 3 has a finite variance, so that the mean settles.
+        // With shape 3 the variance is finite, so that the sample mean converges.
         let lengths: f64 = (0..count).map(|_| random.pareto(5_000.0, 3.0)).sum();
         assert!((lengths / f64::from(count) - 5_000.0).abs() < 50.0);
     }

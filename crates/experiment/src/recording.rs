@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The observations of one run, without statistics.
 //!
-//! All times are nanoseconds since the start of traffic.
+//! All times are in nanoseconds since the start of traffic.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weirgate_units::Direction;
 
-/// Version of the encoding; another is refused.
+/// Version of the encoding. [`Recording::decode`] refuses others.
 const VERSION: u16 = 6;
 
-/// One run of one arm.
+/// The recording of one run of one arm.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recording {
-    /// `uname` release and version of the kernel that ran.
+    /// Release and version of the kernel (`uname`).
     pub kernel: String,
-    /// The arm.
+    /// The arm's name.
     pub arm: String,
-    /// How long the run was, from start of traffic to its end.
+    /// Length of the run.
     pub duration_ns: u64,
-    /// Flow names; other records name flows by their index here.
+    /// Flow names. Other records refer to flows by their index here.
     pub flows: Vec<FlowName>,
     /// Names of sampled queues (`gateway wan 2:10 fq_codel`), by index.
     pub places: Vec<String>,
-    /// Probe results; `probe` is the index in the experiment file.
+    /// Probe results. `probe` is the index in the experiment file.
     pub probes: Vec<ProbeReply>,
     /// Every packet that came to the line, in order of arrival.
     pub line: Vec<LinePacket>,
-    /// Waits of stamped packets in this host's queues, by class.
+    /// Waiting times of stamped packets in the gateway, by class.
     pub sojourns: Vec<Sojourn>,
     /// Payload that reached receivers.
     pub delivered: Vec<Delivered>,
@@ -37,17 +37,16 @@ pub struct Recording {
     pub tcp: Vec<TcpSample>,
     /// Samples of queues and classes.
     pub queues: Vec<QueueSample>,
-    /// Averages that disciplines of the kit decide by.
+    /// Average queues of the kit's disciplines.
     pub averages: Vec<NumberSample>,
     /// Class names that `Sojourn::class` indexes.
     pub classes: Vec<String>,
     /// Commands run, policies applied, and their output.
     pub transcript: Vec<Transcript>,
-    /// What the gateway's connection tracking knew at the end, in an arm with a
-    /// policy.
+    /// The connections in the gateway's connection tracking at the end of the run, in an arm
+    /// with a policy.
     pub tracked: Option<Vec<Tracked>>,
-    /// How long the machine's processors had nothing to do; empty where it was not a
-    /// machine of the run's own.
+    /// Idle times of the machine's processors; empty if the run had no machine of its own.
     pub idle: Vec<IdleSample>,
     /// The stored beginnings of packets; empty unless a capture was requested.
     pub capture: Capture,
@@ -57,37 +56,37 @@ pub struct Recording {
 
 /// A policy applied while traffic ran.
 ///
-/// Its times are the lab's: the instructions that reading, planning, writing
-/// and reading back took on one processor that forwarding comes first on, and
-/// the kernel's own waiting. Disks and missed caches take no time there.
+/// Its times are virtual. They count the instructions that reading, planning, writing and
+/// reading back took on one processor, where forwarding has priority, and the kernel's own
+/// waiting. Disk accesses and cache misses take no time there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Changed {
     /// The policy's path.
     pub policy: String,
-    /// When its text began to be read.
+    /// When reading its text began.
     pub began_ns: u64,
-    /// When the plan was ready to be carried out.
+    /// When the plan was complete.
     pub planned_ns: u64,
-    /// When the kernel was found to have what was wanted.
+    /// When the kernel's state was found to match the plan.
     pub ended_ns: u64,
-    /// Since when everything that leaves by the line passes a root qdisc of
-    /// the new policy or of the one before: when the request that puts the
-    /// first root on the line's device was made, or when the change began.
+    /// The time since when all packets sent to the line pass a root qdisc of the new policy or
+    /// of the previous one. It is when the request for the first root on the line's device was
+    /// sent, or when the change began.
     pub shaped_ns: u64,
-    /// Steps of the plan.
+    /// The number of steps in the plan.
     pub steps: u32,
-    /// Requests that change something, as they were made.
+    /// Requests that change something, in order.
     pub requests: Vec<Written>,
-    /// Why it failed; what was there before was there again then.
+    /// Why it failed. The previous state was restored in this case.
     pub failure: Option<String>,
 }
 
-/// A request to the kernel that changes something.
+/// A netlink request that changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// When it was made.
+    /// When it was sent.
     pub at_ns: u64,
-    /// What it does, in words.
+    /// A description of what it does.
     pub what: String,
 }
 
@@ -96,30 +95,30 @@ pub struct Written {
 pub struct Capture {
     /// The most bytes stored of a frame; 0 where no capture was requested.
     pub snap_bytes: u16,
-    /// Bytes kept of each packet, in the order of [`Recording::line`]. It is
-    /// shorter than that where the capture was full before the run ended.
+    /// Bytes kept of each packet, in the order of [`Recording::line`]. It has fewer entries if
+    /// the capture was full before the run ended.
     pub lengths: Vec<u16>,
     /// The kept bytes of all packets, one after the other.
     pub bytes: Vec<u8>,
 }
 
-/// A flow: a traffic entry's name and which of its `count` it is.
+/// A flow: the name of a traffic entry, and the number of the sender in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FlowName {
     /// The traffic or probe name.
     pub name: String,
-    /// From 0.
+    /// The sender's number, from 0.
     pub instance: u16,
 }
 
-/// One probe.
+/// One probe and its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReply {
     /// Index of the probe in the experiment.
     pub probe: u16,
     /// When it was sent.
     pub sent_ns: u64,
-    /// Round-trip time; `None` if no answer came before the run ended.
+    /// Round-trip time; `None` if no reply came before the run ended.
     pub rtt_ns: Option<u64>,
 }
 
@@ -128,42 +127,42 @@ pub struct ProbeReply {
 pub struct LinePacket {
     /// Its direction.
     pub direction: Direction,
-    /// Its flow, where known (probes and traffic entries); ACKs have the flow
-    /// of the data they acknowledge.
+    /// Its flow, where known (probes and traffic entries). ACKs belong to the flow whose data
+    /// they acknowledge.
     pub flow: Option<u16>,
-    /// When it came to the line's queue.
+    /// When it arrived at the line's queue.
     pub arrived_ns: u64,
-    /// What became of it.
+    /// Whether it was sent, dropped or left in the queue.
     pub fate: Fate,
     /// IP packet length.
     pub ip_bytes: u16,
-    /// Line bytes with framing.
+    /// Length on the line in bytes, with framing.
     pub wire_bytes: u32,
-    /// Packets that waited or were in transmission when it came.
+    /// Number of packets that waited or were in transmission when it arrived.
     pub ahead_packets: u32,
-    /// Their IP bytes.
+    /// IP bytes of those packets.
     pub ahead_bytes: u32,
-    /// TCP header facts.
+    /// Fields of its TCP header.
     pub tcp: Option<TcpSegment>,
 }
 
-/// What became of a packet at the line.
+/// The fate of a packet at the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
-    /// Sent: when transmission began and ended.
+    /// It was sent.
     Sent {
-        /// First bit.
+        /// When the transmission of its first bit began.
         start_ns: u64,
-        /// Last bit, before the fixed delay.
+        /// When the transmission of its last bit ended, before the fixed delay.
         end_ns: u64,
     },
-    /// Dropped because the queue was full.
+    /// It was dropped because the queue was full.
     Dropped,
-    /// Still there when the run ended.
+    /// It was still in the queue when the run ended.
     Left,
 }
 
-/// TCP header facts for time-sequence plots.
+/// TCP header fields for time-sequence plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSegment {
     /// Sequence number.
@@ -172,36 +171,36 @@ pub struct TcpSegment {
     pub ack: u32,
     /// Payload bytes.
     pub payload: u16,
-    /// The 14th header byte.
+    /// The flags, byte 14 of the header.
     pub flags: u8,
     /// Advertised window, unscaled.
     pub window: u16,
-    /// First and last edge of the first SACK block.
+    /// Left and right edge of the first SACK block.
     pub sack: Option<(u32, u32)>,
 }
 
-/// How long a stamped packet waited in the gateway, from its leaving the host
-/// (upstream) or the line (downstream) to its leaving the gateway.
+/// How long a stamped packet waited in the gateway. The wait begins when it leaves the host
+/// (upstream) or the line (downstream), and ends when it leaves the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sojourn {
     /// Its direction.
     pub direction: Direction,
     /// Index in [`Recording::classes`].
     pub class: u16,
-    /// When it left.
+    /// When it left the gateway.
     pub at_ns: u64,
     /// How long it waited.
     pub wait_ns: u64,
 }
 
-/// Payload bytes read by a receiver since the previous record of that flow.
+/// Payload that a receiver has read since the previous record of the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivered {
     /// The flow.
     pub flow: u16,
-    /// When.
+    /// When it was read.
     pub at_ns: u64,
-    /// Bytes, or for UDP the payload of the datagram.
+    /// Bytes of payload; for UDP, of the datagram.
     pub bytes: u32,
     /// Sequence number of a datagram; `None` for TCP.
     pub datagram: Option<u32>,
@@ -214,13 +213,13 @@ pub struct Delivered {
 pub struct Connection {
     /// The flow.
     pub flow: u16,
-    /// When it was to be started.
+    /// When it was scheduled to start.
     pub due_ns: u64,
-    /// When it was started.
+    /// When it started.
     pub start_ns: u64,
     /// When it was established.
     pub connected_ns: Option<u64>,
-    /// When the last byte came.
+    /// When the last byte arrived.
     pub finished_ns: Option<u64>,
     /// Payload bytes requested.
     pub bytes: u64,
@@ -231,7 +230,7 @@ pub struct Connection {
 pub struct TcpSample {
     /// The flow.
     pub flow: u16,
-    /// When.
+    /// When the sample was taken.
     pub at_ns: u64,
     /// Congestion window in bytes.
     pub cwnd_bytes: u64,
@@ -243,12 +242,12 @@ pub struct TcpSample {
     pub retransmits: u32,
 }
 
-/// Counters of a qdisc or class.
+/// A sample of the counters of a qdisc or class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSample {
     /// Index in [`Recording::places`].
     pub place: u16,
-    /// When.
+    /// When the sample was taken.
     pub at_ns: u64,
     /// Bytes sent so far.
     pub bytes: u64,
@@ -264,45 +263,45 @@ pub struct QueueSample {
     pub backlog_packets: u32,
 }
 
-/// A number of a discipline's state.
+/// A sample of a discipline's average queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberSample {
     /// Index in [`Recording::places`].
     pub place: u16,
-    /// When.
+    /// When the sample was taken.
     pub at_ns: u64,
-    /// The number.
+    /// The average, in bytes.
     pub value: u64,
 }
 
-/// How long the machine's processors have had nothing to do.
+/// A sample of the idle time of the machine's processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleSample {
-    /// When.
+    /// When the sample was taken.
     pub at_ns: u64,
-    /// How long since the machine's start, in the mean of its processors.
+    /// Idle time since boot, the mean over the processors.
     pub idle_ns: u64,
 }
 
-/// A connection as connection tracking knows it.
+/// A connection in connection tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracked {
     /// The transport protocol.
     pub protocol: u8,
-    /// The port that it was opened to; 0 where the protocol has none.
+    /// The destination port of the first packet; 0 if the protocol has no ports.
     pub port: u16,
-    /// Whether an answer was seen.
+    /// Whether a reply was seen.
     pub answered: bool,
-    /// Its mark, in which a rule with `keep` leaves its decision.
+    /// Its connection mark, in which a rule with `keep` stores its decision.
     pub mark: u32,
 }
 
-/// A command or an applied policy.
+/// The output of a command or an applied policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transcript {
-    /// Where it ran, and the command line or the policy's name.
+    /// The node and the command line, or the policy's name.
     pub what: String,
-    /// Its output, or the plan.
+    /// Its output, or the plan of the policy.
     pub output: String,
     /// Its exit status; 0 for a policy.
     pub status: i32,
@@ -334,25 +333,25 @@ impl Capture {
     /// and TCP with all options (60), and for the lab's stamp in a datagram.
     pub const SNAP_BYTES: u16 = 128;
 
-    /// Bytes kept of all packets together at most. The guest holds them twice
-    /// when it encodes its recording.
+    /// The largest number of bytes kept of all packets together. The guest holds them twice
+    /// while it encodes its recording.
     pub const MOST_BYTES: usize = 32 << 20;
 
-    /// A capture that keeps packets from now on.
+    /// Returns an empty capture that keeps packets.
     #[must_use]
     pub fn started() -> Self {
         Self {
             snap_bytes: Self::SNAP_BYTES,
-            // Taken as a whole, so that growing never copies; untouched pages
-            // take no memory.
+            // Reserve all of it now, so that growing never copies. Untouched pages take no
+            // memory.
             lengths: Vec::with_capacity(Self::MOST_BYTES / 64),
             bytes: Vec::with_capacity(Self::MOST_BYTES),
         }
     }
 
-    /// Keeps the beginning of the frame of the line's packet `number`; nothing
-    /// where no capture was started, or once one packet found no room, so that
-    /// what is kept has no gaps.
+    /// Keeps the beginning of the frame of the line's packet `number`. It does nothing if no
+    /// capture was requested. Once a packet has found no room, it keeps no later ones either, so
+    /// that the capture has no gaps.
     pub fn keep(&mut self, number: usize, frame: &[u8]) {
         let kept = &frame[..frame.len().min(self.snap_bytes.into())];
         let room = self.bytes.len() + kept.len() <= Self::MOST_BYTES;
@@ -362,8 +361,8 @@ impl Capture {
         }
     }
 
-    /// The kept bytes of each packet, in the order of [`Recording::line`]; of
-    /// a damaged capture, of as many as have all their bytes.
+    /// Returns the kept bytes of each packet, in the order of [`Recording::line`]. If the
+    /// capture is damaged, packets whose bytes are incomplete are left out.
     pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         self.lengths.iter().map_while(move |&length| {
@@ -375,8 +374,7 @@ impl Capture {
 }
 
 impl TcpSegment {
-    /// Whether it acknowledges and does nothing else: no data, no SYN, FIN or
-    /// RST (RFC 9293 section 3.1).
+    /// Returns whether it is a pure ACK: no data, no SYN, FIN or RST (RFC 9293 section 3.1).
     #[must_use]
     pub const fn is_pure_ack(&self) -> bool {
         self.payload == 0 && self.flags & 0x17 == 0x10
@@ -384,7 +382,8 @@ impl TcpSegment {
 }
 
 impl Recording {
-    /// Packets at the line whose contents a capture has no room for; 0 where none was requested.
+    /// Returns the number of packets at the line that a capture had no room for; 0 if none was
+    /// requested.
     #[must_use]
     pub fn not_captured(&self) -> usize {
         if self.capture.snap_bytes == 0 {
@@ -393,12 +392,12 @@ impl Recording {
         self.line.len().saturating_sub(self.capture.lengths.len())
     }
 
-    /// The recording as bytes.
+    /// Encodes the recording.
     pub fn encode(&self) -> Result<Vec<u8>, RecordingError> {
         Ok(postcard::to_stdvec(&(VERSION, self))?)
     }
 
-    /// Reads a recording.
+    /// Decodes a recording.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordingError> {
         let (found, rest): (u16, &[u8]) = postcard::take_from_bytes(bytes)?;
         if found != VERSION {
@@ -437,7 +436,7 @@ mod tests {
         capture.bytes.resize(Capture::MOST_BYTES - 100, 0);
         capture.keep(0, &[1; 60]);
         capture.keep(1, &[2; 60]);
-        // It would have room for this one.
+        // The capture would have room for this packet.
         capture.keep(2, &[3; 20]);
         assert_eq!(capture.lengths, [60]);
         assert_eq!(capture.bytes.len(), Capture::MOST_BYTES - 40);

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Models of lines whose rates vary: from a seed to the steps of a line.
+//! Models of lines whose rates vary. They compute the changes of a line from a seed.
 //!
-//! They are no traces of real lines. Each has what was published to make such a line hard to
-//! follow: rates that swing or jump, outages, another path. The numbers are chosen, and not
-//! taken from the papers that are named.
+//! The models are not traces of real lines. Each has the features that papers name as hard to
+//! follow: rates that swing or jump, outages, changes of the path. The numbers are chosen here
+//! and not taken from these papers.
 
 use crate::{LineStep, Random, Variation};
 use weirgate_units::{Rate, Span};
 
-/// What a model is made of. Times are in seconds, rates in parts of the highest.
+/// The parameters of a model. Times are in seconds, rates are fractions of the highest rate.
 struct Model {
-    /// Rates hold for so long.
+    /// The interval between changes of the rate.
     step: f64,
-    /// Levels between which the line jumps: the range that each is drawn from, and how long
-    /// one holds, in the mean.
+    /// Levels between which the rate jumps: the range from which each is drawn, and its mean
+    /// duration.
     levels: &'static [(f64, f64, f64)],
-    /// Whether a level holds for exactly that time, not only in the mean.
+    /// Whether every level has exactly this duration instead of a random one.
     clocked: bool,
-    /// How far rates swing about the level: the standard deviation of their logarithm, and
-    /// the time in which they forget where they were.
+    /// How far rates swing around the level: the standard deviation of their logarithm, and its
+    /// correlation time.
     swing: (f64, f64),
-    /// How long nothing comes when the level changes, from and to; and otherwise.
+    /// The shortest and longest outage when the level changes.
     changing: (f64, f64),
     outage: (f64, f64),
-    /// The time between outages, in the mean.
+    /// The mean time between outages.
     between: f64,
-    /// The most that the path gets longer with another level, each way.
+    /// The largest one-way delay that a new level can add.
     later: f64,
 }
 
-/// Rates never sink below this part of the highest, but in outages.
+/// The lowest rate outside outages, as a fraction of the highest.
 const LEAST: f64 = 0.03;
 
 impl Variation {
@@ -47,7 +47,7 @@ impl Variation {
                 between: 20.0,
                 later: 0.0,
             },
-            // In sight of the station or not, for seconds each (Narayanan and others, "A
+            // With or without line of sight, for seconds each (Narayanan and others, "A
             // Variegated Look at 5G in the Wild", SIGCOMM 2021).
             Self::FiveG => Model {
                 step: 0.05,
@@ -59,9 +59,9 @@ impl Variation {
                 between: f64::INFINITY,
                 later: 0.0,
             },
-            // Satellites are assigned anew every 15 s: another rate, another path, and a short
-            // loss of connection (Mohan and others, "A Multifaceted Look at Starlink
-            // Performance", WWW 2024).
+            // Satellites are reassigned every 15 s, with another rate, another path, and a short
+            // outage (Mohan and others, "A Multifaceted Look at Starlink Performance", WWW
+            // 2024).
             Self::Starlink => Model {
                 step: 0.1,
                 levels: &[(0.35, 1.0, 15.0)],
@@ -72,7 +72,8 @@ impl Variation {
                 between: 10.0,
                 later: 0.006,
             },
-            // What neighbours leave at a busy hour; the modem's grants are `bursts`.
+            // The capacity that neighbours leave at a busy hour. The modem's grants are
+            // `bursts`.
             Self::Cable => Model {
                 step: 0.25,
                 levels: &[(0.5, 1.0, 6.0)],
@@ -87,7 +88,7 @@ impl Variation {
     }
 }
 
-/// The steps of a line whose highest rates, up and down, are these.
+/// Returns the changes of a line with these highest rates (up and down).
 pub fn steps(variation: Variation, highest: [Rate; 2], seed: u64, until: Span) -> Vec<LineStep> {
     let model = variation.model();
     let mut draws = Draws {
@@ -125,14 +126,14 @@ pub fn steps(variation: Variation, highest: [Rate; 2], seed: u64, until: Span) -
             push(&mut all, from, rates, level.later);
         }
     }
-    // The last rate is not 0, so that every packet ends.
+    // The last rate is not 0, so that every transmission ends.
     if silent_until >= seconds {
         push(&mut all, seconds.max(silent_until), highest, level.later);
     }
     all
 }
 
-/// The level now.
+/// The current level.
 struct Level {
     index: usize,
     part: f64,
@@ -150,7 +151,7 @@ impl Level {
         };
         level.follow(model, 0.0, draws);
         if model.clocked {
-            // The line's clock is not the run's.
+            // Start at a random phase: the line's clock is independent of the run's.
             level.until *= draws.random.unit();
         }
         level
@@ -179,21 +180,21 @@ impl Draws {
         least + (most - least) * self.random.unit()
     }
 
-    /// Normally distributed, of variance 1 (Box and Muller 1958).
+    /// Returns a normally distributed number of variance 1 (Box and Muller 1958).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.random.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.random.unit()).cos()
     }
 }
 
-/// A part of a rate, in whole kbit/s.
+/// Returns a fraction of a rate, in whole kbit/s.
 fn scaled(rate: Rate, part: f64) -> Rate {
     let kbit = (rate.as_bits_per_second() as f64 * part / 1e3).round();
     Rate::kbit((kbit as u64).max(1))
 }
 
 fn push(all: &mut Vec<LineStep>, at: f64, [up, down]: [Rate; 2], later: f64) {
-    // A step needs a time after 0; until then the line has its highest rates.
+    // A change needs a time after 0; before it, the line has its highest rates.
     let at = Span::from_nanos(((at * 1e9) as u64).max(1));
     if all.last().is_some_and(|last| last.at >= at) {
         all.pop();
@@ -239,8 +240,8 @@ mod tests {
         }
     }
 
-    /// The mean rate over many seeds, as a part of the highest, and the part of the time in
-    /// which nothing comes.
+    /// Returns the mean rate over many seeds as a fraction of the highest, and the fraction of
+    /// time in outages.
     fn shares(variation: Variation) -> (f64, f64) {
         let (mut sum, mut silent, mut time) = (0.0, 0.0, 0.0);
         for seed in 1..=40 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of formulas; most call crate `linklayer`.
+//! The functions of formulas. Most call crate `linklayer`.
 
 use weirgate_linklayer::{LinkLayer, ack, naive};
 use weirgate_units::Rate;
 
-/// Every function: its name, its arguments, and what it gives.
+/// Every function: its name, its arguments, and its result.
 pub const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("wire-bytes", "LAYER, IP-BYTES", "line bytes of a packet"),
     ("overhead", "LAYER", "bytes added to each IP packet"),
@@ -48,7 +48,7 @@ pub const FUNCTIONS: &[(&str, &str, &str)] = &[
     ("power", "A, B", "A to the power of B"),
 ];
 
-/// A function, by its place in [`FUNCTIONS`].
+/// A function, by its index in [`FUNCTIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function(usize);
 
@@ -70,12 +70,13 @@ impl Function {
         self.arguments().starts_with("LAYER")
     }
 
-    /// How many numbers it takes.
+    /// Returns the number of its numeric arguments.
     pub(super) fn numbers(self) -> usize {
         self.arguments().split(", ").count() - usize::from(self.takes_layer())
     }
 
-    /// The value; NaN where there is none. The parser has counted arguments.
+    /// Returns the value, or NaN if there is none. The parser has checked the number of
+    /// arguments.
     pub(super) fn value(self, layer: Option<&LinkLayer>, numbers: &[f64]) -> f64 {
         let number = |index: usize| numbers.get(index).copied().unwrap_or(f64::NAN);
         let (a, b) = (number(0), number(1));
@@ -139,19 +140,19 @@ fn some(value: Option<u64>) -> f64 {
     value.map_or(f64::NAN, |value| value as f64)
 }
 
-/// A whole number of bytes or packets, where `number` is one.
+/// Converts a whole number of bytes or packets; returns `None` for other numbers.
 fn whole(number: f64) -> Option<u32> {
     let fits = number >= 0.0 && number <= f64::from(u32::MAX) && number.fract() == 0.0;
     fits.then_some(number as u32)
 }
 
-/// Whole kbit/s, where `number` is that and below 1 Tbit/s.
+/// Converts whole kbit/s of at most 1 Tbit/s; returns `None` for other numbers.
 fn kbit(number: f64) -> Option<u64> {
     let fits = (0.0..=1e9).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
 }
 
-/// A rate in kbit/s with a fraction.
+/// Converts a rate in kbit/s that may have a fraction.
 fn rate(kbit: f64) -> Option<Rate> {
     let fits = (0.0..=1e9).contains(&kbit);
     fits.then(|| Rate::bits_per_second((kbit * 1e3).round() as u64))
@@ -161,7 +162,7 @@ fn rate(kbit: f64) -> Option<Rate> {
 mod tests {
     use super::*;
 
-    /// No function of the table is forgotten in `value`.
+    /// `value` implements every function of the table.
     #[test]
     fn every_function_has_a_value() {
         let layer = LinkLayer::named("adsl:pppoa-vc").unwrap();

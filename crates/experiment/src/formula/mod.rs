@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Formulas: figures that are calculated instead of measured.
 //!
-//! `63712 * 8 / upload1.rtt.interactive.mean_ms` says what a window lets
-//! through at a measured round trip; `wire-bytes(adsl:bridged-vc-fcs, 40)` asks
-//! crate `linklayer`. Numbers, metric names, `+ - * /`, parentheses and
-//! functions; a metric name ends at a space or a parenthesis, so write spaces
-//! around operators. `METRIC@ARM` is a figure of another arm of the experiment.
-//! This module owns the language and what it evaluates to;
-//! which metrics exist is the caller's to check.
+//! `63712 * 8 / upload1.rtt.interactive.mean_ms` is the throughput that a window allows at a
+//! measured round-trip time. `wire-bytes(adsl:bridged-vc-fcs, 40)` calls crate `linklayer`. A
+//! formula has numbers, metric names, `+ - * /`, parentheses and functions. A metric name ends
+//! at a space or a parenthesis, so operators need spaces around them. `METRIC@ARM` is a metric
+//! of another arm of the experiment. This module parses and evaluates formulas; the caller
+//! checks which metrics exist.
 
 mod function;
 mod parse;
@@ -22,7 +21,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use weirgate_linklayer::LinkLayer;
 
-/// A formula, with the text that it was written as.
+/// A formula, with its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Formula {
     text: String,
@@ -33,7 +32,7 @@ pub struct Formula {
 #[derive(Debug, Clone, PartialEq)]
 enum Expression {
     Number(f64),
-    /// Of an arm, where it is not the formula's own.
+    /// A metric, and the arm if it is another than the formula's own.
     Metric(Metric, Option<String>),
     Negative(Box<Self>),
     Binary(Operator, Box<Self>, Box<Self>),
@@ -54,7 +53,7 @@ enum Operator {
 pub struct FormulaError {
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// How to correct it.
     pub hint: String,
 }
 
@@ -64,14 +63,14 @@ pub enum NoValue {
     /// Occurs when a metric was not measured.
     #[error("`{0}` was not measured")]
     Absent(String),
-    /// Occurs when the result is not a finite number: a division by 0, a
-    /// packet that no link has.
+    /// Occurs when the result is not a finite number, for example a division by 0 or a packet
+    /// size that is not valid for the link.
     #[error("`{0}` has no finite value")]
     NotFinite(String),
 }
 
 impl Formula {
-    /// The metrics of its own arm that the formula speaks of.
+    /// Returns the metrics of its own arm that the formula uses.
     pub fn metrics(&self) -> Vec<&Metric> {
         let mut found = Vec::new();
         self.root.walk(&mut |metric, arm| {
@@ -82,7 +81,7 @@ impl Formula {
         found
     }
 
-    /// The other arms whose figures it speaks of, with those.
+    /// Returns the metrics of other arms that it uses, each with its arm.
     pub fn of_others(&self) -> Vec<(&Metric, &str)> {
         let mut found = Vec::new();
         self.root.walk(&mut |metric, arm| {
@@ -91,8 +90,8 @@ impl Formula {
         found
     }
 
-    /// Its own arm's metrics with those of other arms that it speaks of, under
-    /// the names that it has for them.
+    /// Returns its own arm's metrics and those of other arms that it uses, under the names by
+    /// which the formula refers to them.
     pub fn figures_of<'m>(
         &self,
         own: &BTreeMap<String, f64>,
@@ -108,7 +107,7 @@ impl Formula {
         all
     }
 
-    /// The value, where `metrics` has what the formula speaks of.
+    /// Returns the value, computed from `metrics`.
     pub fn value(&self, metrics: &BTreeMap<String, f64>) -> Result<f64, NoValue> {
         let value = self.root.value(metrics)?;
         if value.is_finite() {

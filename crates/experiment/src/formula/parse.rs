@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads formulas: a hand-written descent of bounded depth.
+//! Parses formulas by recursive descent with limited depth.
 
 use super::function::{FUNCTIONS, Function};
 use super::{Expression, FormulaError, Operator};
@@ -8,9 +8,9 @@ use std::str::FromStr;
 use weirgate_document::nearest;
 use weirgate_linklayer::LinkLayer;
 
-/// Longer texts are refused.
+/// The largest number of characters in a formula.
 const LONGEST: usize = 500;
-/// Parentheses and signs within each other.
+/// The largest nesting depth of parentheses and signs.
 const DEEPEST: u32 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,7 +95,7 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at).copied()
     }
 
-    /// Steps over the mark if it comes next.
+    /// Consumes the mark if it comes next; returns whether it did.
     fn take(&mut self, mark: char) -> bool {
         let there = self.peek() == Some(Token::Mark(mark));
         self.at += usize::from(there);

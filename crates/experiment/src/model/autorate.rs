@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A loop that changes rates as cake-autorate does: a rival of `[track]`.
+//! A control loop that changes rates as cake-autorate does, to compare `[track]` with.
 
 use super::{Command, Node};
 use std::collections::BTreeMap;
@@ -8,29 +8,29 @@ use weirgate_units::Rate;
 /// The settings of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Autorate {
-    /// Who answers the gateway's echoes.
+    /// The node that answers the gateway's echo requests.
     pub ask: Node,
-    /// The direction from the gateway, where its rate is changed.
+    /// The direction from the gateway, if its rate is changed.
     pub up: Option<AutorateSide>,
-    /// The direction to the gateway.
+    /// The direction to the gateway, if its rate is changed.
     pub down: Option<AutorateSide>,
 }
 
-/// One direction of it.
+/// The rates of one direction and the command that sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutorateSide {
-    /// Never below, in bits as the shaper counts them.
+    /// The lowest rate, in bits as the shaper counts them.
     pub least: Rate,
-    /// Where it begins, and returns to at low load.
+    /// The initial rate, to which it returns at low load.
     pub base: Rate,
-    /// Never above.
+    /// The highest rate.
     pub most: Rate,
     /// The command that sets a rate; `{kbit}` stands for the rate.
     pub command: Command,
 }
 
 impl Autorate {
-    /// The commands of the directions that it has.
+    /// Returns the commands of the configured directions.
     pub fn commands(&self) -> impl Iterator<Item = &Command> {
         let sides = [&self.up, &self.down].into_iter().flatten();
         sides.map(|side| &side.command)
@@ -38,7 +38,7 @@ impl Autorate {
 }
 
 impl AutorateSide {
-    /// The argument list that puts a rate in force, in kbit/s.
+    /// Returns the argument list that sets the rate in kbit/s.
     #[must_use]
     pub fn resolve(&self, kbit: u64) -> Vec<String> {
         let parameters = BTreeMap::from([("kbit".to_owned(), kbit.to_string())]);

@@ -1,66 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an experiment expects of a figure.
+//! What an experiment expects of a metric.
 
 use crate::{Formula, NoValue};
 use std::collections::BTreeMap;
 
-/// An expected figure.
+/// An expected figure: the value of a metric in one arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// The arm it speaks of.
+    /// The arm it applies to.
     pub arm: String,
     /// The metric's full name.
     pub metric: String,
-    /// What is promised. Where there is a formula, the number in here is 0 and
-    /// [`Expectation::promise_for`] puts in the formula's.
+    /// The condition. If there is a formula, the number here is 0, and
+    /// [`Expectation::promise_for`] replaces it with the formula's value.
     pub promise: Promise,
-    /// What the promised number is calculated from, with figures of the same
-    /// arm, where it is not a literal.
+    /// The formula of the number, from metrics of the same arm; absent where the number is a
+    /// literal.
     pub formula: Option<Formula>,
     /// Where the figure comes from.
     pub source: String,
-    /// The source's own figure, where the promised one is calculated or a bound.
+    /// The figure that the source states, where the number is calculated or a bound.
     pub thesis: Option<f64>,
-    /// The figure that explains why the promise is broken, if it is.
+    /// The metric that explains a missed expectation.
     pub mechanism: Option<Mechanism>,
-    /// Why the promise is broken, if it is; may be empty.
+    /// Why the expectation is missed; empty if it is met.
     pub reason: String,
 }
 
-/// A figure that explains another one. Its experiment expects something of it too.
+/// A metric that explains another one. The experiment must have an expectation for it too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mechanism {
-    /// The arm that it is measured in.
+    /// The arm in which it is measured.
     pub arm: String,
     /// The metric's full name.
     pub metric: String,
 }
 
-/// What is promised of a figure.
+/// The condition that a figure must meet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Promise {
-    /// Within a part of the value: 0.02 is 2 %.
+    /// Within a relative tolerance: 0.02 is 2 %.
     Near {
         /// The value.
         value: f64,
-        /// The allowed deviation as a part of it.
+        /// The allowed deviation as a fraction of the value.
         tolerance: f64,
     },
-    /// Within an absolute distance.
+    /// Within an absolute tolerance.
     Within {
         /// The value.
         value: f64,
         /// The allowed deviation in the metric's unit.
         tolerance: f64,
     },
-    /// At least.
+    /// At least this value.
     AtLeast(f64),
-    /// At most.
+    /// At most this value.
     AtMost(f64),
 }
 
 impl Promise {
-    /// The same promise of another number.
+    /// Returns the same condition with another number.
     #[must_use]
     pub fn of(self, value: f64) -> Self {
         match self {
@@ -73,7 +73,7 @@ impl Promise {
 }
 
 impl Expectation {
-    /// An expectation with a literal number, and no field about a broken promise.
+    /// Returns an expectation with a literal number, and without an explanation.
     pub fn new(
         arm: impl Into<String>,
         metric: impl Into<String>,
@@ -92,7 +92,7 @@ impl Expectation {
         }
     }
 
-    /// The promise with its number, from the metrics of its arm.
+    /// Returns the condition with its number, which a formula computes from the arm's metrics.
     pub fn promise_for(&self, metrics: &BTreeMap<String, f64>) -> Result<Promise, NoValue> {
         match &self.formula {
             None => Ok(self.promise),

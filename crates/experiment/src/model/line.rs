@@ -5,63 +5,64 @@ use crate::vary::steps;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size, Span};
 
-/// The access line as its emulator sees it.
+/// The access line, as its emulator implements it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// From the gateway.
+    /// The direction from the gateway.
     pub up: LineSide,
-    /// To the gateway.
+    /// The direction to the gateway.
     pub down: LineSide,
-    /// How bytes become line time.
+    /// How packets are framed on the line.
     pub framing: Framing,
     /// Bytes added to each IP packet before framing.
     pub overhead: i32,
-    /// Smallest size after `overhead`, before framing.
+    /// Minimum size in bytes after `overhead`, before framing.
     pub mpu: u32,
-    /// Rates that take the place of the ones before, in order of time.
+    /// Changes of the rates, in order of time.
     pub then: Vec<LineStep>,
-    /// What kind of line its rates vary as; `then` is empty where they do, until a run
-    /// [draws](Line::drawn) it.
+    /// The model by which its rates vary. `then` is empty in this case, until [`Line::drawn`]
+    /// fills it for a run.
     pub varies: Option<Variation>,
     /// Whether only one direction transmits at a time, as on a radio channel.
     pub half_duplex: bool,
 }
 
-/// A change of the line from a time on, as when a modem retrains.
+/// A change of the line at a given time, as when a modem retrains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineStep {
-    /// When, in virtual time since the start of traffic.
+    /// When it takes effect, in virtual time since the start of traffic.
     pub at: Span,
-    /// Upstream from then on; as before where nothing is configured. At a rate of 0 nothing
-    /// is transmitted.
+    /// The upstream rate from then on; unchanged where absent. At a rate of 0 nothing is
+    /// transmitted.
     pub up: Option<Rate>,
-    /// Downstream from then on.
+    /// The downstream rate from then on; unchanged where absent.
     pub down: Option<Rate>,
-    /// How much longer than the direction's `delay` a packet takes each way from then on.
+    /// One-way delay from then on, in addition to each direction's `delay`; unchanged where
+    /// absent.
     pub later: Option<Span>,
 }
 
-/// What a direction of a line has from a time on.
+/// The state of one direction of a line from a given time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineStretch {
-    /// Transmissions that begin later have this.
+    /// It applies to transmissions that begin after this time.
     pub after: Span,
-    /// Bits on the wire; at 0 none begins.
+    /// The rate in bits on the wire; at 0 no transmission begins.
     pub rate: Rate,
-    /// How much longer than the direction's delay a packet takes.
+    /// One-way delay in addition to the direction's `delay`.
     pub later: Span,
 }
 
-/// A kind of line whose rates vary all the time. The rates of the file are the highest.
+/// A model of a line whose rates vary all the time. The rates of the file are the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variation {
-    /// A cell of LTE, shared with others.
+    /// An LTE cell, shared with other users.
     Lte,
-    /// 5G at high frequencies: fast in sight of the station, slow behind a corner.
+    /// 5G at high frequencies: fast in line of sight of the base station, slow without it.
     FiveG,
-    /// Satellites in low orbits, which take over from each other every 15 s.
+    /// Satellites in low orbits, with a handover every 15 s.
     Starlink,
-    /// A segment of cable at a busy hour.
+    /// A cable segment at a busy hour.
     Cable,
 }
 
@@ -72,69 +73,69 @@ pub struct LineSide {
     pub rate: Rate,
     /// Fixed one-way delay after transmission.
     pub delay: Span,
-    /// The queue before the line (the modem's, the exchange's).
+    /// The size of the queue before the line: the modem's or the exchange's.
     pub buffer: Buffer,
-    /// Where a packet is dropped when the queue is full.
+    /// Which packet is dropped when the queue is full.
     pub drop: DropEnd,
-    /// What happens to packets after transmission.
+    /// Impairments of packets after transmission.
     pub impairments: Impairments,
 }
 
-/// What happens to a direction's packets after transmission.
+/// Impairments of one direction's packets after transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Impairments {
-    /// How many of a million packets are lost.
+    /// Lost packets per million.
     pub loss: u32,
-    /// The most that a packet is delayed in addition, uniformly distributed. Packets keep
-    /// their order.
+    /// The largest random delay added to a packet, uniformly distributed. Packets keep their
+    /// order.
     pub jitter: Span,
-    /// Packets that arrive later than those behind them.
+    /// Packets that are delayed so that later ones overtake them.
     pub reordering: Reordering,
-    /// What was transmitted within each such time arrives together at its end, as from an
-    /// aggregate of Wi-Fi (IEEE 802.11, 9.7) or a grant of DOCSIS; 0 for as it is transmitted.
+    /// The length of intervals: packets transmitted in one interval arrive together at its end,
+    /// as from a Wi-Fi aggregate (IEEE 802.11, 9.7) or a DOCSIS grant. 0 disables this.
     pub bursts: Span,
 }
 
-/// Packets that arrive later than those behind them (RFC 4737).
+/// Packets that are delayed so that later ones overtake them (RFC 4737).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reordering {
-    /// How many of a million.
+    /// Delayed packets per million.
     pub part: u32,
-    /// How much later.
+    /// Their additional delay.
     pub by: Span,
 }
 
 /// The limit of a queue; the packet in transmission does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
-    /// In IP bytes.
+    /// A limit in IP bytes.
     Bytes(Size),
-    /// In packets.
+    /// A limit in packets.
     Packets(u32),
 }
 
 /// Which packet a full queue drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropEnd {
-    /// The one that arrives.
+    /// The arriving packet.
     Tail,
-    /// The oldest waiting.
+    /// The oldest packet in the queue.
     Front,
 }
 
-/// How the line packs bytes.
+/// The framing of packets on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// As they are.
+    /// No framing.
     None,
-    /// ATM cells, 48 bytes of payload in 53.
+    /// ATM cells, with 48 bytes of payload in 53.
     Atm,
-    /// PTM, 64 bytes in 65.
+    /// PTM code words, with 64 bytes of payload in 65.
     Ptm,
 }
 
 impl Impairments {
-    /// Packets arrive as they were transmitted.
+    /// No impairments.
     pub const NONE: Self = Self {
         loss: 0,
         jitter: Span::ZERO,
@@ -144,7 +145,7 @@ impl Impairments {
 }
 
 impl Reordering {
-    /// None is late.
+    /// No packet is delayed.
     pub const NONE: Self = Self {
         part: 0,
         by: Span::ZERO,
@@ -152,8 +153,8 @@ impl Reordering {
 }
 
 impl Line {
-    /// The line as a run of this seed has it: one that varies gets the steps of its rates
-    /// until that time. Every arm of a seed has the same ones.
+    /// Returns the line of a run with this seed. If its rates vary, `then` has their steps up to
+    /// the time `until`. Every arm of a seed has the same steps.
     #[must_use]
     pub fn drawn(&self, seed: u64, until: Span) -> Self {
         let mut line = self.clone();
@@ -163,7 +164,7 @@ impl Line {
         line
     }
 
-    /// What a direction has over time, in order; the first from the start on.
+    /// Returns the states of a direction in order; the first applies from the start.
     #[must_use]
     pub fn stretches(&self, direction: Direction) -> Vec<LineStretch> {
         let side = match direction {

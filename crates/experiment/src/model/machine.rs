@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine of an experiment.
+//! The virtual machine of an experiment.
 
 /// A kernel that Debian builds and the laboratory can fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KernelName {
-    /// The newest cloud kernel of Debian's backports: the laboratory's own.
+    /// The newest cloud kernel of Debian's backports, the laboratory's default.
     Cloud,
-    /// The kernel for any machine, of the same suite. It has what a cloud has no use for:
-    /// PPP, radio, ATM.
+    /// The generic kernel of the same suite. It has drivers that the cloud kernel lacks: PPP,
+    /// radio, ATM.
     Generic,
     /// The kernel of Debian 13 (trixie).
     Linux612,
@@ -16,7 +16,7 @@ pub enum KernelName {
 }
 
 impl KernelName {
-    /// Every one with its word in experiment files and on command lines.
+    /// Every kernel with its word in experiment files and on command lines.
     pub const ALL: [(&'static str, Self); 4] = [
         ("cloud", Self::Cloud),
         ("generic", Self::Generic),
@@ -24,14 +24,14 @@ impl KernelName {
         ("6.1", Self::Linux61),
     ];
 
-    /// The kernel of this word.
+    /// Returns the kernel that this word names.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         let mut all = Self::ALL.iter();
         all.find(|one| one.0 == word).map(|one| one.1)
     }
 
-    /// Its word.
+    /// Returns its word.
     #[must_use]
     pub fn word(self) -> &'static str {
         let mut all = Self::ALL.iter();
@@ -39,10 +39,10 @@ impl KernelName {
     }
 }
 
-/// What the machine of every arm is made of.
+/// The settings of the machine that runs each arm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The experiment's kernel; the laboratory's default where none is named.
+    /// The kernel; the laboratory's default where absent.
     pub kernel: Option<KernelName>,
 }
 

@@ -27,7 +27,7 @@ use weirgate_units::{Rate, Span};
 /// A whole experiment. Times are since the start of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// Short name, also the file's: `adsl-3.2`.
+    /// Short name, also of the file: `adsl-3.2`.
     pub name: String,
     /// One line for lists.
     pub title: String,
@@ -35,22 +35,22 @@ pub struct Experiment {
     pub source: String,
     /// What it shows, in a paragraph.
     pub about: String,
-    /// Further figures of the theses that this experiment also reproduces:
-    /// `adsl-3.3` where they are other views of the same run.
+    /// Other figures of the theses that this experiment also reproduces, such as `adsl-3.3`:
+    /// other views of the same run.
     pub covers: Vec<String>,
-    /// The seed used unless another is given.
+    /// The seed, unless the command line names another.
     pub seed: u64,
-    /// How many runs of each arm there are, with seeds from that one on.
+    /// The number of runs of each arm. Their seeds are consecutive, from `seed` on.
     pub seeds: u16,
-    /// What the machine of every arm is made of.
+    /// The settings of the machine that runs each arm.
     pub machine: Machine,
-    /// What is built.
+    /// The network.
     pub topology: Topology,
-    /// Named stretches of time, in order, not overlapping.
+    /// The phases in order; they do not overlap.
     pub phases: Vec<Phase>,
-    /// How long each phase settles before it is measured (5 s by default).
+    /// The time after the start of each phase that is not measured (5 s by default).
     pub settle: Span,
-    /// Who sends what.
+    /// The senders.
     pub traffic: Vec<Traffic>,
     /// Round-trip probes.
     pub probes: Vec<Probe>,
@@ -58,11 +58,11 @@ pub struct Experiment {
     pub sampling: Sampling,
     /// The variants that are compared.
     pub arms: Vec<Arm>,
-    /// What the figures are expected to be.
+    /// The expected figures.
     pub expectations: Vec<Expectation>,
-    /// The figures of a calculation; empty in an experiment that is run. A
-    /// calculation has [`Topology::NONE`], no traffic, no phases and one arm,
-    /// `calculation`, which needs no machine: [`Experiment::calculate`].
+    /// The figures of a calculation; empty in an experiment that is run. A calculation has
+    /// [`Topology::NONE`], no traffic and no phases. Its only arm, `calculation`, needs no
+    /// machine: see [`Experiment::calculate`].
     pub figures: Vec<Figure>,
 }
 
@@ -71,13 +71,13 @@ pub struct Experiment {
 pub struct Figure {
     /// Its name in metrics: `calculated.NAME.value`.
     pub name: String,
-    /// What it is.
+    /// How it is calculated.
     pub formula: Formula,
-    /// What it says, one line; may be empty.
+    /// What it means, in one line; may be empty.
     pub about: String,
 }
 
-/// A stretch of time.
+/// A named part of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     /// Its name, a prefix of metric names.
@@ -88,7 +88,7 @@ pub struct Phase {
     pub end: Span,
 }
 
-/// `access-line`: hosts - gateway - line (modem and exchange) - provider - servers.
+/// The network: hosts - gateway - line (modem and exchange) - provider - servers.
 ///
 /// Namespaces are called `host1`.., `gateway`, `provider`, `server1`... The
 /// gateway's devices are `lan` (towards the hosts) and `wan` (the line).
@@ -104,108 +104,107 @@ pub struct Topology {
     pub line: Line,
 }
 
-/// What is sampled.
+/// What is sampled during a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
-    /// Interval of qdisc and class counters on the gateway.
+    /// Interval between samples of qdisc and class counters on the gateway.
     pub queues: Span,
-    /// Interval of TCP state of every sender.
+    /// Interval between samples of each sender's TCP state.
     pub tcp: Span,
-    /// Records how long TCP segments from the hosts wait in the gateway: those
-    /// that only acknowledge as class `ack`, others as their entry's class.
+    /// Whether to record how long TCP segments from the hosts wait in the gateway. Pure ACKs
+    /// count as class `ack`, others as their entry's class.
     pub segments: bool,
-    /// Keeps the beginning of every packet at the line ([`Capture`](crate::Capture)).
+    /// Whether to keep the beginning of every packet at the line ([`Capture`](crate::Capture)).
     pub capture: bool,
 }
 
-/// One variant.
+/// One variant of the experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     /// Its name: `modem-only`, `weirgate`, ...
     pub name: String,
-    /// What it is, one line.
+    /// What the arm is, in one line.
     pub about: String,
-    /// The policy applied on the gateway, by path relative to the file.
+    /// The path of the policy applied on the gateway, relative to the file.
     pub policy: Option<String>,
-    /// The discipline of the kit at the gateway's device to the line.
+    /// The discipline of the kit on the gateway's device to the line.
     pub kit: Option<Kit>,
-    /// A loop that changes rates while traffic runs, without a policy.
+    /// A control loop that changes rates while traffic runs, without a policy.
     pub autorate: Option<Autorate>,
     /// Commands run before traffic starts, in order.
     pub commands: Vec<Command>,
-    /// Programs those need in the guest.
+    /// Programs that the commands need in the guest.
     pub programs: Vec<String>,
-    /// Module parameters set before use: (`sch_htb.htb_hysteresis`, `1`).
+    /// Module parameters to set before use: (`sch_htb.htb_hysteresis`, `1`).
     pub module_parameters: Vec<(String, String)>,
-    /// Extra kernel command line: `highres=off`.
+    /// Extra options of the kernel command line: `highres=off`.
     pub kernel_options: Vec<String>,
-    /// Who emulates the line.
+    /// What emulates the line.
     pub emulator: Emulator,
-    /// Changes of traffic by name: settings replaced for this arm's run.
+    /// Names of traffic and probes that this arm leaves out.
     pub without: Vec<String>,
-    /// Parameters tried, of which the best is reported.
+    /// The values tried for a parameter; the best run is reported.
     pub sweep: Option<Sweep>,
-    /// Policies that take the place of the one before while traffic runs, in
-    /// order of time.
+    /// Policies that replace the previous one while traffic runs, in order of time.
     pub then: Vec<Change>,
-    /// The policy's rates are those that the line has, so much later; `None` where they are
-    /// its own.
+    /// The delay with which the policy's rates follow the line's rates. `None`: the policy's own
+    /// rates are used.
     pub oracle: Option<Span>,
 }
 
 impl Arm {
-    /// Every policy that it applies, in order: the first one, and those that
-    /// follow while traffic runs.
+    /// Returns every policy that it applies, in order: the first one, and those applied while
+    /// traffic runs.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
         let later = self.then.iter().map(|change| &change.policy);
         self.policy.iter().chain(later).map(String::as_str)
     }
 }
 
-/// A change of the policy while an arm runs.
+/// A change of the policy while traffic runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// When it begins, in virtual time since the start of traffic.
     pub at: Span,
-    /// The policy applied then, by path relative to the file.
+    /// The path of the policy applied then, relative to the file.
     pub policy: String,
 }
 
 /// A command line, run without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Where it runs.
+    /// The node where it runs.
     pub node: Node,
-    /// Program and arguments; `{name}` is replaced by a sweep parameter,
-    /// `{name.2}` by its second word.
+    /// Program and arguments. `{name}` stands for the value of a sweep parameter, `{name.2}` for
+    /// its second word.
     pub argv: Vec<String>,
 }
 
-/// Who emulates the line.
+/// What emulates the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emulator {
-    /// The lab's own line: a program in the kernel where it has qdiscs of BPF
-    /// programs and precise timers, and else the one in user space.
+    /// The lab's own line. It is a BPF program in kernels that support BPF qdiscs and precise
+    /// timers, and a process in user space in others.
     Own,
-    /// The lab's own line between two TAP devices.
+    /// The lab's own line in user space, between two TAP devices.
     UserSpace,
-    /// The kernel's netem, where it can express the line.
+    /// The kernel's netem, if it can express the line.
     Netem,
 }
 
-/// Values tried for one parameter.
+/// The values tried for one parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     /// The parameter's name in commands.
     pub parameter: String,
-    /// Its values; one of several words sets several things at once.
+    /// Its values. A value of several words sets several things at once.
     pub values: Vec<String>,
     /// The metric whose lowest value is best.
     pub best: String,
 }
 
 impl Default for Sampling {
-    /// Ten samples a second, no capture.
+    /// Samples ten times a second, without capture.
     fn default() -> Self {
         Self {
             queues: Span::from_millis(100),
@@ -217,7 +216,7 @@ impl Default for Sampling {
 }
 
 impl Topology {
-    /// The topology of a calculation: nothing is built.
+    /// The topology of a calculation, for which no network is built.
     pub const NONE: Self = {
         let side = LineSide {
             rate: Rate::kbit(0),
@@ -244,14 +243,13 @@ impl Topology {
 }
 
 impl Experiment {
-    /// True if nothing is run: the figures are calculated.
+    /// Returns whether the figures are calculated and nothing is run.
     #[must_use]
     pub fn is_calculation(&self) -> bool {
         !self.figures.is_empty()
     }
 
-    /// The metrics of a calculation's only arm; none for an experiment that
-    /// is run.
+    /// Returns the metrics of a calculation's only arm; empty for an experiment that is run.
     pub fn calculate(&self) -> Result<BTreeMap<String, f64>, NoValue> {
         let mut metrics = BTreeMap::new();
         for figure in &self.figures {
@@ -262,7 +260,7 @@ impl Experiment {
         Ok(metrics)
     }
 
-    /// The end of the last phase.
+    /// Returns the end of the last phase.
     #[must_use]
     pub fn duration(&self) -> Span {
         self.phases
@@ -272,7 +270,7 @@ impl Experiment {
             .unwrap_or_default()
     }
 
-    /// The arm of that name.
+    /// Returns the arm with that name.
     #[must_use]
     pub fn arm(&self, name: &str) -> Option<&Arm> {
         self.arms.iter().find(|arm| arm.name == name)
@@ -280,7 +278,7 @@ impl Experiment {
 }
 
 impl Command {
-    /// The argument list with sweep parameters filled in: `{name}` is a value,
+    /// Returns the argument list with sweep parameters filled in: `{name}` is the value,
     /// `{name.2}` its second word.
     #[must_use]
     pub fn resolve(&self, parameters: &BTreeMap<String, String>) -> Vec<String> {

@@ -4,12 +4,12 @@
 /// A place in the topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
-    /// `host<n>`, from 1.
+    /// `host<n>`, counted from 1.
     Host(u16),
     /// The gateway, where policies are applied.
     Gateway,
-    /// The provider's end of the line.
+    /// The provider's end of the access line.
     Provider,
-    /// `server<n>`, from 1.
+    /// `server<n>`, counted from 1.
     Server(u16),
 }

@@ -4,7 +4,7 @@
 use super::node::Node;
 use weirgate_units::{Dscp, Size, Span};
 
-/// One sender or group of equal senders.
+/// One sender, or a group of equal senders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// Its name, the flow name in metrics.
@@ -15,28 +15,28 @@ pub struct Traffic {
     pub from: Node,
     /// Where data goes to.
     pub to: Node,
-    /// Stretches of time in which it runs, in order.
+    /// The times between which it runs, in order.
     pub runs: Vec<(Span, Span)>,
-    /// How many equal ones run at once.
+    /// The number of senders that run at once.
     pub count: u16,
-    /// Over how many hosts they are spread: this one and those that follow.
+    /// The number of hosts over which they are spread: the named host and those that follow it.
     pub hosts: u16,
-    /// Time between the starts of those.
+    /// The time between the starts of two senders.
     pub stagger: Span,
-    /// The port at the server end; the lab chooses one where absent.
+    /// The port at the server; the lab chooses one where absent.
     pub port: Option<u16>,
-    /// The code point of its packets.
+    /// The DSCP of its packets.
     pub dscp: Dscp,
-    /// Uses IPv6.
+    /// Whether it uses IPv6.
     pub ipv6: bool,
-    /// The policy class that its packets should get, the name in `sojourn.CLASS`.
+    /// The policy class that its packets should get; the name in `sojourn.CLASS`.
     pub class: Option<String>,
-    /// The entries that it is compared with, the name in `jain.GROUP`.
+    /// The group of entries that it is compared with; the name in `jain.GROUP`.
     pub group: Option<String>,
 }
 
 impl Traffic {
-    /// The entry of one member alone: on its own host, where they are spread.
+    /// Returns the entry for one sender alone, on its own host if senders are spread over hosts.
     #[must_use]
     pub fn member(&self, instance: u16) -> Self {
         let step = instance % self.hosts.max(1);
@@ -65,21 +65,21 @@ pub enum TrafficKind {
         interval: Span,
         /// IP packet length in bytes, at least 28 (IPv4) or 48 (IPv6).
         packet: u16,
-        /// Stops after so many.
+        /// The number of packets after which it stops; without a limit where absent.
         packets: Option<u64>,
     },
-    /// A request and its response over one connection, again and again.
+    /// Requests and responses over one connection, one after the other.
     Requests {
-        /// Bytes of a request.
+        /// Length of a request in bytes.
         request: Size,
-        /// Bytes of a response.
+        /// Length of a response in bytes.
         response: Size,
-        /// Pause between response and next request.
+        /// Pause between a response and the next request.
         think: Span,
         /// TCP settings.
         tcp: TcpSettings,
     },
-    /// Short TCP flows: Poisson starts, Pareto lengths (requirement D11).
+    /// Short TCP flows with Poisson starts and Pareto lengths (requirement D11).
     ShortFlows {
         /// Mean time between starts.
         mean_gap: Span,
@@ -87,19 +87,19 @@ pub enum TrafficKind {
         mean_length: Size,
         /// Pareto shape, above 1.
         shape: f64,
-        /// Before the end of each run, in which none is started any more.
+        /// The time before the end of each run in which no flow starts.
         drain: Span,
-        /// Sizes in bytes by which flows are distinguished, ascending.
+        /// Bounds in bytes that divide the flows by size, ascending.
         sizes: Vec<Size>,
         /// TCP settings.
         tcp: TcpSettings,
     },
-    /// SYNs that nobody answers.
+    /// SYNs to a port where nothing listens.
     Syns {
-        /// Time between them.
+        /// Time between SYNs.
         interval: Span,
     },
-    /// A voice-like stream: one datagram each `interval`, both ways, stamped.
+    /// A stream like voice: one datagram in each direction every `interval`, with a time stamp.
     Voice {
         /// Time between datagrams.
         interval: Span,
@@ -111,7 +111,7 @@ pub enum TrafficKind {
 /// Settings of a TCP connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TcpSettings {
-    /// How much is sent; until the run ends where absent.
+    /// How much is sent; until the end of the run where absent.
     pub amount: Option<Amount>,
     /// Congestion control; the kernel's default where absent.
     pub congestion: Option<String>,
@@ -126,9 +126,9 @@ pub struct TcpSettings {
 /// Settings of a QUIC connection (RFC 9000).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuicSettings {
-    /// How much is sent; until the run ends where absent.
+    /// How much is sent; until the end of the run where absent.
     pub amount: Option<Amount>,
-    /// The number of streams that carry it in parallel, at least 1.
+    /// The number of streams that carry the data in parallel, at least 1.
     pub streams: u16,
     /// Congestion control of both ends.
     pub congestion: QuicCongestion,
@@ -138,7 +138,7 @@ pub struct QuicSettings {
     pub spin: bool,
 }
 
-/// Congestion control of a QUIC sender, as quinn-proto has it.
+/// Congestion control of a QUIC sender: the controllers that quinn-proto has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QuicCongestion {
     /// CUBIC (RFC 8312).
@@ -151,14 +151,14 @@ pub enum QuicCongestion {
 }
 
 impl QuicCongestion {
-    /// Each with its word in experiment files, the default first.
+    /// Every controller with its word in experiment files, the default first.
     pub const WORDS: [(&str, Self); 3] = [
         ("cubic", Self::Cubic),
         ("new-reno", Self::NewReno),
         ("bbr", Self::Bbr),
     ];
 
-    /// Its word in experiment files.
+    /// Returns its word in experiment files.
     #[must_use]
     pub fn word(self) -> &'static str {
         let own = Self::WORDS.iter().find(|(_, one)| *one == self);
@@ -166,10 +166,10 @@ impl QuicCongestion {
     }
 }
 
-/// How much a transfer sends.
+/// The amount that a transfer sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes of payload.
+    /// A number of bytes of payload.
     Bytes(Size),
 }
 
@@ -178,21 +178,21 @@ pub enum Amount {
 pub struct Probe {
     /// Its name in metrics.
     pub name: String,
-    /// How it probes.
+    /// Its protocol.
     pub kind: ProbeKind,
-    /// Who asks.
+    /// The node that sends requests.
     pub from: Node,
-    /// Who answers.
+    /// The node that replies.
     pub to: Node,
     /// Time between probes.
     pub interval: Span,
     /// IP packet length in bytes.
     pub packet: u16,
-    /// When it runs.
+    /// The times between which it runs.
     pub runs: Vec<(Span, Span)>,
-    /// Its code point.
+    /// The DSCP of its packets.
     pub dscp: Dscp,
-    /// Uses IPv6.
+    /// Whether it uses IPv6.
     pub ipv6: bool,
     /// The policy class that its packets should get.
     pub class: Option<String>,
@@ -200,14 +200,14 @@ pub struct Probe {
     pub within_ms: Vec<u32>,
 }
 
-/// What carries a probe.
+/// The protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// ICMP or ICMPv6 echo, answered by the kernel.
+    /// ICMP or ICMPv6 echo, to which the kernel replies.
     Icmp,
-    /// A datagram to the port, answered by the lab's agent.
+    /// UDP datagrams, to which the lab's agent replies.
     Udp {
-        /// The answering port.
+        /// The UDP port of the agent.
         port: u16,
     },
 }

@@ -9,7 +9,7 @@ use crate::{Arm, Autorate, Command, Emulator, Metric, Sweep};
 use weirgate_document::{Reader, Value, nearest};
 use weirgate_units::Span;
 
-/// The most values of a sweep; each is a run of its own.
+/// The largest number of values in a sweep; each one is a separate run.
 const MOST_VALUES: usize = 32;
 
 pub(super) const ARM: Field<Own> = Field::new("arm", Own("tables"), "The variants to compare")
@@ -195,8 +195,8 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     })
 }
 
-/// A relative path to a file, without a way out of the experiments' folder
-/// (but one folder up is allowed: `../policies/home.toml`).
+/// Checks that a path is relative and stays in the experiments' folder, or in the folder above
+/// it: `../policies/home.toml`.
 pub(super) fn file(table: &Reader<'_, '_>, path: Value<String>) -> Option<String> {
     let text = &path.value;
     let inner = text.strip_prefix("../").unwrap_or(text);
@@ -307,7 +307,7 @@ fn module_parameters(table: &mut Reader<'_, '_>) -> Vec<(String, String)> {
     list
 }
 
-/// Words that the lab itself puts on the kernel's command line.
+/// Options of the kernel command line that the lab sets itself.
 const OWN_OPTIONS: [&str; 6] = ["console", "panic", "init", "rdinit", "root", "nokaslr"];
 
 fn kernel_options(table: &mut Reader<'_, '_>) -> Vec<String> {

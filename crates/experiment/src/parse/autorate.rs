@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The field `autorate` of an arm: a loop that changes rates while traffic runs.
+//! The field `autorate` of an arm: a control loop that changes rates while traffic runs.
 
 use super::command::{command, parameters};
 use super::registry::{Field, Own, Table, Text, Within, rate};
@@ -9,7 +9,7 @@ use crate::{Autorate, AutorateSide, Node};
 use weirgate_document::Reader;
 use weirgate_units::Rate;
 
-/// What stands for the new rate in a command.
+/// The parameter that stands for the new rate in a command.
 const PARAMETER: &str = "kbit";
 const SLOWEST: Rate = Rate::kbit(1);
 const FASTEST: Rate = Rate::kbit(100_000_000);

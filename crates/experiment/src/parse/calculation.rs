@@ -9,7 +9,7 @@ use crate::{Arm, Emulator, Figure};
 use std::collections::BTreeSet;
 use weirgate_document::Reader;
 
-/// The only arm of a calculation.
+/// The name of a calculation's only arm.
 const ARM: &str = "calculation";
 
 pub(super) const FIGURE: Field<Own> = Field::new(
@@ -38,7 +38,7 @@ pub(super) const TABLE: Table = Table::new(
     &[&NAME, &FORMULA, &ABOUT],
 );
 
-/// The figures, each of which may use those before it; empty in other files.
+/// Reads the figures. Each may use those before it. Other files have none.
 pub(super) fn figures(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Figure> {
     let mut names = BTreeSet::new();
     let tables = root.tables(FIGURE.name);
@@ -81,7 +81,7 @@ fn figure(
     })
 }
 
-/// The arm that stands for the calculation.
+/// Returns the arm that stands for the calculation.
 pub(super) fn arm() -> Arm {
     Arm {
         name: ARM.to_owned(),

@@ -8,7 +8,7 @@ use crate::Change;
 use weirgate_document::Reader;
 use weirgate_units::Span;
 
-/// The most changes of one arm.
+/// The largest number of changes in one arm.
 const MOST_CHANGES: usize = 32;
 
 pub(super) const THEN: Field<Own> = Field::new(
@@ -36,8 +36,8 @@ pub(super) const TABLE: Table = Table::new(
     &[&AT, &POLICY],
 );
 
-/// The changes of an arm, in order of time, and how many are written: metrics
-/// may speak of one with a mistake, which is reported once.
+/// Reads the changes of an arm in order of time. Also returns how many are written, so that a
+/// metric may refer to one with a mistake, which is reported only once.
 pub(super) fn changes(table: &mut Reader<'_, '_>, scope: &Scope) -> (Vec<Change>, usize) {
     let tables = table.tables(THEN.name);
     let written = tables.len();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The codes of problems that experiment files can have. Documentation and
-//! tests read this table; a code never changes its meaning.
+//! The codes of problems in experiment files. Documentation and tests read this table. A code
+//! never changes its meaning.
 
 /// Every code of this crate and what it means.
 pub const CODES: &[(&str, &str)] = &[

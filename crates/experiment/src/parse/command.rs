@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Command lines: where they run, their words, and the names in braces.
+//! Command lines: the node where they run, their words, and the parameters in braces.
 
 use super::codes;
 use super::scope::Scope;
 use crate::{Command, Sweep};
 use weirgate_document::{Reader, Value};
 
-/// The most arguments of one command.
+/// The largest number of arguments of one command.
 const MOST_ARGUMENTS: usize = 256;
 
-/// `NODE: PROGRAM ARGUMENT...`
+/// Parses `NODE: PROGRAM ARGUMENT...`.
 pub(super) fn command(
     table: &Reader<'_, '_>,
     scope: &Scope,
@@ -41,8 +41,8 @@ pub(super) fn command(
     }
 }
 
-/// Splits at white space; single and double quotes keep it. There is no shell:
-/// nothing else has a meaning.
+/// Splits at white space; single and double quotes keep it. No shell is involved, so other
+/// characters have no special meaning.
 fn split(text: &str) -> Result<Vec<String>, String> {
     let mut arguments = Vec::new();
     let mut current: Option<String> = None;
@@ -70,8 +70,8 @@ fn split(text: &str) -> Result<Vec<String>, String> {
     Ok(arguments)
 }
 
-/// Reports parameters in braces that no sweep gives; true if the sweep's own
-/// is used.
+/// Reports parameters in braces that no sweep has. Returns whether the sweep's own parameter is
+/// used.
 pub(super) fn check_parameters(
     table: &Reader<'_, '_>,
     line: &Value<String>,
@@ -96,8 +96,8 @@ pub(super) fn check_parameters(
     used
 }
 
-/// Whether a sweep has a value for what stands in braces: its parameter, or a
-/// word that every value has.
+/// Returns whether a sweep has a value for the text in braces: its parameter, or a word that
+/// every value has.
 fn gives(sweep: &Sweep, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(&sweep.parameter) else {
         return false;
@@ -112,8 +112,8 @@ fn gives(sweep: &Sweep, name: &str) -> bool {
     sweep.values.iter().all(has)
 }
 
-/// The names in braces in a text. Braces around words, as nft has them, are
-/// no name's.
+/// Returns the names in braces in a text. Braces around words, as in nft syntax, are not
+/// parameters.
 pub(super) fn parameters(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;

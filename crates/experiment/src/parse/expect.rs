@@ -136,8 +136,8 @@ fn expectation(
     Some(arms.into_iter().map(one).collect())
 }
 
-/// The metric that explains a broken promise, the arm where it is another one,
-/// and where that is written.
+/// Reads the metric that explains a missed expectation: its name, its arm if that is another
+/// one, and the position of the text.
 fn explained(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
@@ -180,7 +180,7 @@ fn arms(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<String>> {
     (!known.is_empty()).then_some(known)
 }
 
-/// What is promised, and the formula where the number is calculated.
+/// Reads the condition, and the formula if the number is calculated.
 fn promise(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
@@ -228,7 +228,7 @@ fn promise(
     }
 }
 
-/// A number, or a formula in quotes.
+/// Reads a number, or a formula in quotes.
 fn number(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
@@ -256,7 +256,7 @@ fn number(
     Some((0.0, Some(formula)))
 }
 
-/// A formula whose metrics the file has.
+/// Parses a formula and checks that the file has its metrics.
 pub(super) fn formula(
     table: &Reader<'_, '_>,
     scope: &Scope,
@@ -280,7 +280,7 @@ pub(super) fn formula(
     }
 }
 
-/// A promise of 0 with the tolerance of the table: `"2%"`, `"0.5"` or `0.5`.
+/// Reads the tolerance: `"2%"`, `"0.5"` or `0.5`. The value in the result is 0.
 fn tolerance(table: &mut Reader<'_, '_>) -> Option<Promise> {
     if table.kind(TOLERANCE.name) != Some(Kind::Text) {
         let tolerance = table.number(TOLERANCE.name)?;
@@ -319,7 +319,7 @@ fn tolerance(table: &mut Reader<'_, '_>) -> Option<Promise> {
     }
 }
 
-/// A metric name whose phase and subject the file has.
+/// Parses a metric name and checks that the file has its phase and subject.
 pub(super) fn metric(
     table: &Reader<'_, '_>,
     scope: &Scope,
@@ -338,8 +338,8 @@ pub(super) fn metric(
     exists(table, scope, text, &metric).then_some(metric)
 }
 
-/// True if all of these arms can have these metrics; reports the first that
-/// cannot: the kernel's netem logs no packets.
+/// Returns whether all of these arms can have these metrics, and reports the first that cannot:
+/// the kernel's netem logs no packets.
 pub(super) fn measured<'m>(
     table: &Reader<'_, '_>,
     scope: &Scope,
@@ -366,8 +366,8 @@ pub(super) fn measured<'m>(
     false
 }
 
-/// True if all of these arms have the changes that metrics speak of; reports
-/// the first that has not.
+/// Returns whether all of these arms have the changes that the metrics name, and reports the
+/// first that has not.
 fn changed(
     table: &Reader<'_, '_>,
     scope: &Scope,
@@ -399,7 +399,7 @@ fn changed(
     true
 }
 
-/// True if the file has what a metric speaks of; reports it otherwise.
+/// Returns whether the file has the phase and subject of a metric, and reports them if not.
 fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &Metric) -> bool {
     if let Some(phase) = &metric.phase
         && scope.phase_named(phase).is_none()
@@ -421,7 +421,8 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
     };
     let compared = || scope.flows.union(&scope.groups).cloned().collect();
     let (what, known) = match metric.quantity.subject() {
-        // What leaves the exchange passes the gateway's gate only after the line.
+        // Downstream packets pass the gateway's gate only after the line, so only `up` is
+        // measured.
         _ if metric.quantity == Quantity::Unshaped => ("link", &["up".to_owned()].into()),
         _ if metric.quantity == Quantity::Jain => ("group or traffic entry", &compared()),
         Subject::Probe => ("probe", &scope.probes),
@@ -446,7 +447,7 @@ fn exists(table: &Reader<'_, '_>, scope: &Scope, text: &Value<String>, metric: &
     false
 }
 
-/// The subject as the file names it: a class may have its direction behind it.
+/// Returns the subject as named in the file: a metric may append the direction to a class.
 fn named(metric: &Metric) -> &str {
     let subject = metric.subject.as_str();
     let class = subject
@@ -457,8 +458,8 @@ fn named(metric: &Metric) -> &str {
         .unwrap_or(subject)
 }
 
-/// Queues on the gateway come from commands and policies; only the form of
-/// their names is known here.
+/// Checks the form of a place's name. Commands and policies create the queues on the gateway, so
+/// their names are not known here.
 fn place_exists(table: &Reader<'_, '_>, text: &Value<String>, metric: &Metric) -> bool {
     let subject = metric.subject.as_str();
     let device = subject.split_once('-').map_or(subject, |parts| parts.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fields that several sections share: names, words.
+//! Types of fields that several sections share: names and words.
 
 use super::codes;
 use super::registry::{Field, Own};
@@ -14,15 +14,15 @@ pub(super) const LONGEST: Span = Span::from_secs(4 * 3600);
 /// The longest name of a phase, flow, probe, arm or class.
 const LONGEST_NAME: usize = 32;
 
-/// Where to point for what concerns a whole table: its head, not its body.
+/// Returns the position of a table's head, to report problems of the whole table.
 pub(super) fn head(reader: &Reader<'_, '_>) -> SourceSpan {
     reader.span()
 }
 
-/// Where to point for what concerns the whole file.
+/// The position to report problems of the whole file.
 pub(super) const TOP: SourceSpan = 0..0;
 
-/// One of a few words; the first is used where the field is absent.
+/// Reads one of a few words. The first one is the default.
 pub(super) fn word<T: Copy>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -46,7 +46,7 @@ pub(super) fn word<T: Copy>(
     found.map(|word| word.1)
 }
 
-/// The required, well-formed and so far unused name of a table.
+/// Reads the required name of a table, which must be well-formed and not used before.
 pub(super) fn name(
     reader: &mut Reader<'_, '_>,
     of: &Field<Own>,
@@ -71,7 +71,7 @@ pub(super) fn name(
     Some(name)
 }
 
-/// True if a name can stand in a metric; reports it otherwise.
+/// Returns whether a name can be part of a metric name, and reports it if not.
 pub(super) fn well_formed(reader: &Reader<'_, '_>, what: &str, name: &Value<String>) -> bool {
     let text = &name.value;
     let plain = text
@@ -102,7 +102,7 @@ pub(super) fn well_formed(reader: &Reader<'_, '_>, what: &str, name: &Value<Stri
     false
 }
 
-/// Checks an experiment's name, which is also a file's.
+/// Checks the name of an experiment, which is also the name of its file.
 pub(super) fn experiment_name(reader: &Reader<'_, '_>, name: &Value<String>) {
     let text = &name.value;
     let plain = text

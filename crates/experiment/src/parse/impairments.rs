@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to the packets of a direction after transmission.
+//! Parses the impairments of packets after transmission.
 
 use super::codes;
 use super::registry::{Field, Own, Table, Within, time};
@@ -7,7 +7,7 @@ use crate::{Impairments, Reordering};
 use weirgate_document::Reader;
 use weirgate_units::Span;
 
-/// The longest of each time: the kernel's line computes with 32 bits of nanoseconds.
+/// The upper limit of each time: the kernel's line computes with 32 bits of nanoseconds.
 const LONGEST: Span = Span::from_secs(4);
 const MILLION: f64 = 1e6;
 
@@ -56,7 +56,7 @@ pub(super) const REORDERING: Table = Table::new(
     &[&PART, &BY],
 );
 
-/// Those that a direction has; none where one of them is wrong.
+/// Reads the impairments of a direction. Returns `None` if one of them is invalid.
 pub(super) fn read(side: &mut Reader<'_, '_>) -> Option<Impairments> {
     let loss = part(side, LOSS.name);
     let jitter = JITTER.or(side, Span::ZERO);
@@ -87,7 +87,7 @@ fn reordering(table: &mut Reader<'_, '_>) -> Option<Reordering> {
     })
 }
 
-/// A part of all packets in percent, as so many of a million.
+/// Reads a percentage of all packets, and returns it in packets per million.
 fn part(table: &mut Reader<'_, '_>, key: &'static str) -> Option<u32> {
     if !table.has(key) {
         return Some(0);

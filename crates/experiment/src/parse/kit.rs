@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The field `kit` of an arm: a discipline of the kit on the gateway's device.
 //!
-//! Which disciplines there are, and which parameters they have, crate `aqm`
-//! knows; the form is checked here.
+//! Only the form is checked here. Crate `aqm` knows which disciplines there are, and their
+//! parameters.
 
 use super::codes;
 use super::registry::{Field, Own, Table, Text, Texts, Within, rate};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From an experiment file's text to a checked [`Experiment`].
+//! Parses and checks the text of an experiment file.
 //!
-//! Sections are read in the order topology, phases, traffic, probes, arms,
-//! expectations, each checked against what [`Scope`] knows of the earlier
-//! ones. All problems of a file are found in one run. Reading the files that
-//! an experiment names is the caller's business.
+//! Sections are read in the order topology, phases, traffic, probes, arms, expectations. Each is
+//! checked against the names that [`Scope`] has of earlier ones. One pass finds all problems of
+//! a file. The caller reads the files that an experiment names.
 
 mod arm;
 mod autorate;
@@ -32,10 +31,10 @@ use traffic::{kind, probe};
 use weirgate_document::{Problem, Problems, Reader};
 use weirgate_units::Span;
 
-/// The only version of the format so far.
+/// The only version of the format.
 const VERSION: i64 = 1;
 
-/// The most runs of an arm with seeds of their own.
+/// The largest number of runs of an arm, each with its own seed.
 pub(crate) const MOST_SEEDS: i64 = 1000;
 
 const FORMAT: Field<Own> =
@@ -87,7 +86,7 @@ const SAMPLING: Field<Own> = Field::new(
     "What is read and recorded during the run",
 );
 
-/// The file itself.
+/// The top level of the file.
 const FILE: Table = Table::new(
     "the file",
     "The head of the file, and its tables",
@@ -188,13 +187,13 @@ pub const TABLES: &[Table] = &[
     calculation::TABLE,
 ];
 
-/// Reads an experiment file. The experiment is there if no problem is an
-/// error; warnings may accompany it.
+/// Parses an experiment file. Returns the experiment if no problem is an error; there may be
+/// warnings.
 #[must_use]
 pub fn parse(source: &str) -> (Option<Experiment>, Vec<Problem>) {
     let problems = Problems::default();
     let experiment = weirgate_document::parse_with_parameters(source, &problems, |mut root| {
-        // Their values stand where they are named.
+        // Accept every key: parameters are substituted where other fields name them.
         root.table(PARAMETERS.name).map(|mut table| table.keys());
         read(&mut root)
     });
@@ -235,7 +234,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Experiment> {
     })
 }
 
-/// All that follows the file's head.
+/// Reads everything after the file's head.
 fn body(root: &mut Reader<'_, '_>, settle: Span) -> Option<Experiment> {
     let mut empty = Experiment {
         name: String::new(),

@@ -6,7 +6,7 @@ use crate::{Amount, QuicCongestion, QuicSettings};
 use weirgate_document::Reader;
 use weirgate_units::Size;
 
-/// The most streams of a connection: what quinn-proto lets its peer open.
+/// The largest number of streams: quinn-proto's limit for streams that the peer opens.
 const MOST_STREAMS: i64 = 100;
 
 const AMOUNT: Field<Within<Size>> = Field::new(

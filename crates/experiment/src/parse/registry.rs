@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types of fields that experiments have beside those of `weirgate_document`.
+//! Types of fields in experiments, in addition to those of `weirgate_document`.
 
 use super::{codes, field};
 use weirgate_document::Reader;
@@ -20,7 +20,7 @@ pub(super) const fn size(least: Size, most: Size) -> Within<Size> {
     Within::new("size", codes::LIMIT, least, most).bare()
 }
 
-/// One of these words; the first is used where the field is absent.
+/// One of these words. The first one is the default.
 #[derive(Clone, Copy)]
 pub(super) struct Word<T: 'static>(pub(super) &'static [(&'static str, T)]);
 

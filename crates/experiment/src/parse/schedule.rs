@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Phases, and the stretches of time in which traffic and probes run.
+//! Phases, and the times between which traffic and probes run.
 
 use super::field::LONGEST;
 use super::registry::{Field, Own, Table, Texts, Within, time};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use weirgate_document::{Reader, Value, nearest};
 use weirgate_units::Span;
 
-/// The most phases that one file may have.
+/// The largest number of phases in one file.
 const MOST_PHASES: usize = 64;
 
 pub(super) const PHASE: Field<Own> =
@@ -36,7 +36,7 @@ pub(super) const TABLE: Table = Table::new(
     &[&NAME, &START, &END],
 );
 
-/// When traffic or a probe runs.
+/// The phases during which traffic or a probe runs.
 pub(super) const DURING: Field<Texts> = Field::new(
     "during",
     Texts("phases"),
@@ -113,7 +113,7 @@ fn phase(
     })
 }
 
-/// Each phase must be longer than the time that it settles.
+/// Checks that each phase is longer than the time that it settles.
 pub(super) fn settled(root: &Reader<'_, '_>, scope: &Scope, settle: Span) {
     for (phase, place) in scope.phases() {
         if phase.end - phase.start <= settle {
@@ -128,8 +128,8 @@ pub(super) fn settled(root: &Reader<'_, '_>, scope: &Scope, settle: Span) {
     }
 }
 
-/// The runs of a table: `during` some phases, or from `start` to `stop`, or
-/// the whole experiment. Phases that touch make one run.
+/// Reads the runs of a table: `during` some phases, or from `start` to `stop`, or the whole
+/// experiment. Adjacent phases make one run.
 pub(super) fn runs(table: &mut Reader<'_, '_>, scope: &Scope) -> Option<Vec<(Span, Span)>> {
     let during = DURING.get(table);
     let bounded = FROM_TIME.is_in(table) || UNTIL.is_in(table);

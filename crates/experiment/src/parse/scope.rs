@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that later sections of a file may refer to, collected while it is read.
+//! Names that later sections of a file may refer to, collected while the file is read.
 
 use super::registry::{Field, Own};
 use super::{codes, field};
@@ -14,15 +14,14 @@ use weirgate_units::Span;
 pub(super) struct Scope {
     hosts: u16,
     servers: u16,
-    /// False where the topology could not be read: nothing is known to be
-    /// absent then.
+    /// False if the topology could not be read. In this case no node is reported as absent.
     built: bool,
     line: Option<Line>,
     phases: Vec<(Phase, SourceSpan)>,
-    /// Names of traffic and probes, which share one space.
+    /// Names of traffic entries and probes, which must differ from each other.
     pub(super) names: BTreeSet<String>,
     pub(super) flows: BTreeSet<String>,
-    /// Flows of entries by size.
+    /// Parts of traffic entries by flow size.
     pub(super) parts: BTreeSet<String>,
     pub(super) probes: BTreeSet<String>,
     pub(super) classes: BTreeSet<String>,
@@ -31,18 +30,18 @@ pub(super) struct Scope {
     pub(super) arms: BTreeSet<String>,
     /// Arms whose line is the kernel's netem.
     pub(super) netem: BTreeSet<String>,
-    /// How often the policy changes in each arm.
+    /// Number of policy changes in each arm.
     pub(super) changes: BTreeMap<String, usize>,
     pub(super) figures: BTreeSet<String>,
-    /// Ports taken at nodes, by whom.
+    /// Ports in use at nodes, with the entry that uses them.
     ports: BTreeMap<(Node, Transport, u16), String>,
-    /// Packets that traffic of a fixed rate sends.
+    /// Number of packets that traffic of a fixed rate sends.
     packets: u64,
-    /// Whether some traffic fills the line.
+    /// Whether any traffic fills the line.
     fills_line: bool,
 }
 
-/// Ports of TCP and UDP are independent.
+/// The transport of a port: TCP and UDP ports are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Transport {
     Tcp,
@@ -50,7 +49,7 @@ pub(super) enum Transport {
 }
 
 impl Scope {
-    /// How many hosts the topology has.
+    /// Returns the number of hosts in the topology.
     pub(super) fn hosts(&self) -> u16 {
         self.hosts
     }
@@ -83,7 +82,7 @@ impl Scope {
         ends.max().unwrap_or_default()
     }
 
-    /// A required node that the topology has.
+    /// Reads a required node, which the topology must have.
     pub(super) fn node(&self, table: &mut Reader<'_, '_>, of: &Field<Own>) -> Option<Node> {
         if !of.is_there(table) {
             return None;
@@ -92,7 +91,7 @@ impl Scope {
         self.node_of(table, &text)
     }
 
-    /// The node that a text names, if the topology has it.
+    /// Returns the node that a text names, if the topology has it.
     pub(super) fn node_of(&self, table: &Reader<'_, '_>, text: &Value<String>) -> Option<Node> {
         let problems = table.problems();
         let node = match Node::from_str(&text.value) {
@@ -128,7 +127,7 @@ impl Scope {
         )
     }
 
-    /// Takes `count` ports from `port` on at a node for `owner`.
+    /// Reserves `count` consecutive ports at a node for `owner`, beginning at `port`.
     pub(super) fn take_port(
         &mut self,
         table: &Reader<'_, '_>,
@@ -149,7 +148,7 @@ impl Scope {
         }
     }
 
-    /// Adds what one traffic entry sends.
+    /// Adds the packets of one traffic entry.
     pub(super) fn add_load(&mut self, table: &Reader<'_, '_>, traffic: &Traffic) {
         self.fills_line |= traffic.fills_lines();
         self.add_packets(table, traffic.packets());
@@ -158,7 +157,7 @@ impl Scope {
     pub(super) fn add_packets(&mut self, table: &Reader<'_, '_>, packets: u64) {
         let before = self.packets;
         self.packets = before.saturating_add(packets);
-        // Reported once, at the entry that goes over.
+        // Report it only once, at the entry that exceeds the limit.
         if before <= MOST_PACKETS && self.packets > MOST_PACKETS {
             let message = format!("from here on the run sends more than {MOST_PACKETS} packets");
             let hint = "shorten the time, or make intervals longer";
@@ -168,13 +167,13 @@ impl Scope {
         }
     }
 
-    /// A line that could carry more than can be recorded needs shorter runs.
+    /// Reports a line that can carry more packets than a run may record.
     pub(super) fn check_load(&self, root: &Reader<'_, '_>) {
         let Some(line) = self.line.as_ref().filter(|_| self.fills_line) else {
             return;
         };
         let elastic = line.elastic_packets(self.duration());
-        // Where the others alone are too many, that was reported.
+        // If the other traffic alone exceeds the limit, that is already reported.
         if self.packets <= MOST_PACKETS && elastic.saturating_add(self.packets) > MOST_PACKETS {
             let message = format!(
                 "in {} this line carries up to {elastic} packets of TCP with their \

@@ -9,10 +9,10 @@ use std::str::FromStr;
 use weirgate_document::Reader;
 use weirgate_units::{Rate, Size, Span};
 
-/// Namespaces cost memory in the guest, and time to make.
+/// The largest number of hosts: each namespace costs memory in the guest, and time to create.
 const MOST_HOSTS: i64 = 250;
 const MOST_SERVERS: i64 = 64;
-/// Steps of a line's rates; a drift is many small ones.
+/// The largest number of rate changes. A drift consists of many small ones.
 const MOST_STEPS: usize = 256;
 const LATEST: Span = Span::from_secs(86_400);
 const SLOWEST: Rate = Rate::kbit(1);
@@ -222,8 +222,8 @@ fn read_line(table: &mut Reader<'_, '_>) -> Option<Line> {
     })
 }
 
-/// The kernel's netem is a line of constant rates, whose packets arrive as they are
-/// transmitted.
+/// Reports features of the line that the kernel's netem does not have: rates that change, half
+/// duplex, and impairments.
 pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topology: &Topology) {
     let Some(arm) = scope.netem.first() else {
         return;
@@ -249,7 +249,7 @@ pub(super) fn is_possible_for_netem(root: &Reader<'_, '_>, scope: &Scope, topolo
     problems.error(codes::ARM, field::head(root), message, hint);
 }
 
-/// The kind of line that its rates vary as.
+/// Reads the model by which the rates vary.
 fn variation(line: &mut Reader<'_, '_>, then: &[LineStep]) -> Option<Variation> {
     if !VARIES.is_in(line) {
         return None;
@@ -267,7 +267,7 @@ fn variation(line: &mut Reader<'_, '_>, then: &[LineStep]) -> Option<Variation> 
     VARIES.get(line)
 }
 
-/// The steps of the line's rates, in order of time.
+/// Reads the changes of the line's rates, in order of time.
 fn steps(line: &mut Reader<'_, '_>) -> Vec<LineStep> {
     let tables = line.tables(THEN.name);
     if tables.len() > MOST_STEPS {
@@ -354,7 +354,7 @@ fn buffer(table: &mut Reader<'_, '_>) -> Option<Buffer> {
     None
 }
 
-/// A queue must hold a full packet, and not more than a guest's memory can.
+/// Returns whether a queue holds at least a full packet, and fits into the guest's memory.
 fn in_range(buffer: Buffer) -> bool {
     match buffer {
         Buffer::Bytes(size) => (2_000..=64_000_000).contains(&size.as_bytes()),

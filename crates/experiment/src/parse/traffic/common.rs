@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What traffic and probes have in common.
+//! Fields that traffic and probes share.
 
 use crate::Node;
 use crate::parse::registry::{Field, Integer, Own, Switch, Text};
@@ -8,12 +8,12 @@ use crate::parse::{codes, field, schedule};
 use weirgate_document::Reader;
 use weirgate_units::{Dscp, Span};
 
-/// Largest IP packet on the lab's devices (their MTU).
+/// Largest IP packet: the MTU of the lab's devices.
 const LARGEST_PACKET: i64 = 1_500;
-/// Shortest time between packets of one sender: 100 000 packets/s.
+/// Shortest interval between packets of one sender: 100 000 packets/s.
 pub(super) const SHORTEST_INTERVAL: Span = Span::from_micros(10);
-/// Bytes of a stamp that datagrams carry: sequence number and time. An ICMP
-/// echo has its own sequence number.
+/// Length of the stamp in datagrams in bytes: sequence number and time. An ICMP echo has its own
+/// sequence number.
 pub(super) const STAMP: i64 = 12;
 
 pub(super) const NODE_HINT: &str = "name a place: host1, gateway, provider, server1";
@@ -43,7 +43,7 @@ pub(super) const PACKET: Field<Own> = Field::new(
     "The length of the IP packet, headers included",
 )
 .required("write the IP packet's length, such as `packet = 40`");
-/// True for nodes on the gateway's side of the line.
+/// Returns whether a node is on the gateway's side of the line.
 pub(super) fn inside(node: Node) -> bool {
     matches!(node, Node::Host(_) | Node::Gateway)
 }
@@ -58,7 +58,7 @@ pub(super) fn crosses_line(table: &Reader<'_, '_>, from: Node, to: Node) {
     }
 }
 
-/// What traffic and probes have in common.
+/// The fields that traffic and probes share.
 pub(super) struct Common {
     pub(super) from: Option<Node>,
     pub(super) to: Option<Node>,
@@ -93,7 +93,7 @@ pub(super) fn common(
     }
 }
 
-/// An IP packet length that leaves room for `inner` bytes after the IP header.
+/// Reads an IP packet length that leaves room for `inner` bytes after the IP header.
 pub(super) fn packet(table: &mut Reader<'_, '_>, ipv6: bool, inner: i64) -> Option<u16> {
     let packet = table.integer(PACKET.name, 0..=65_535)?;
     let header = if ipv6 { 40 } else { 20 };

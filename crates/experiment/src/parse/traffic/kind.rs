@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kinds of traffic, each with fields of its own.
+//! The kinds of traffic and their fields.
 
 use super::common::{PACKET, SHORTEST_INTERVAL, SPAN_HINT, STAMP, packet};
 use crate::parse::field::LONGEST;
@@ -240,13 +240,13 @@ pub(super) fn kind(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<TrafficKind
     }
 }
 
-/// The length of a datagram's packet.
+/// Reads the packet length of a datagram.
 fn required_packet(table: &mut Reader<'_, '_>, ipv6: bool) -> Option<u16> {
     let there = PACKET.is_there(table);
     there.then(|| packet(table, ipv6, 8 + STAMP)).flatten()
 }
 
-/// A Pareto shape; at 1 and below there is no mean.
+/// Reads a Pareto shape. A distribution with a shape of at most 1 has no mean.
 fn shape(table: &mut Reader<'_, '_>) -> Option<f64> {
     if !SHAPE.is_there(table) {
         return None;
@@ -263,7 +263,7 @@ fn shape(table: &mut Reader<'_, '_>) -> Option<f64> {
     None
 }
 
-/// Bounds by which flows are distinguished, ascending and each once.
+/// Reads the bounds that divide flows by size. They must be strictly ascending.
 fn sizes(table: &mut Reader<'_, '_>) -> Vec<Size> {
     let mut found: Vec<Size> = Vec::new();
     for size in table.parsed_list::<Size>(SIZES.name).unwrap_or_default() {
@@ -301,7 +301,7 @@ fn tcp(table: &mut Reader<'_, '_>, bulk: bool) -> Option<TcpSettings> {
             .value
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        // TCP_CA_NAME_MAX (include/net/tcp.h) is 16 with the final zero.
+        // The kernel's TCP_CA_NAME_MAX (include/net/tcp.h) is 16 with the terminating zero.
         if plain && !congestion.value.is_empty() && congestion.value.len() < 16 {
             settings.congestion = Some(congestion.value);
         } else {

@@ -15,7 +15,7 @@ use kind::{KIND, kind};
 use weirgate_document::Reader;
 use weirgate_units::Span;
 
-/// The most sockets of one entry.
+/// The largest number of sockets of one entry.
 const MOST_MEMBERS: i64 = 1_000;
 pub(super) const TRAFFIC: Field<Own> = Field::new(
     "traffic",
@@ -86,7 +86,7 @@ pub(super) fn traffic(root: &mut Reader<'_, '_>, scope: &mut Scope) -> Vec<Traff
             Some(entry)
         })
         .collect();
-    // Both are subjects of `jain`.
+    // Groups and traffic entries are both subjects of `jain`, so their names must differ.
     if let Some(name) = scope.groups.intersection(&scope.flows).next() {
         let message = format!("`{name}` is a traffic entry and a group");
         let hint = "give the group a name of its own";
@@ -144,7 +144,7 @@ fn one_traffic(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Traffic>
     Some(entry)
 }
 
-/// Over how many hosts the members are spread, from the one that is named.
+/// Reads the number of hosts over which the senders are spread, from the named host on.
 fn spread(
     table: &mut Reader<'_, '_>,
     scope: &Scope,
@@ -170,8 +170,8 @@ fn spread(
     Some(hosts.value as u16)
 }
 
-/// The node whose port is known beforehand: where datagrams go, and for TCP
-/// and QUIC the side that does not connect.
+/// Returns the node whose port is known in advance: the destination of datagrams, and for TCP
+/// and QUIC the node that listens.
 fn far_end(traffic: &Traffic) -> Node {
     let datagrams = matches!(
         traffic.kind,
@@ -183,7 +183,7 @@ fn far_end(traffic: &Traffic) -> Node {
     }
 }
 
-/// The last member of a group must start before its run ends.
+/// Checks that the last sender of a group starts before its run ends.
 fn starts_in_time(table: &Reader<'_, '_>, entry: &Traffic) {
     let last = u64::from(entry.count - 1).saturating_mul(entry.stagger.as_nanos());
     let drain = match entry.kind {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A part of a whole, or a rate.
+//! An amount: a share of a whole, or a rate.
 
 use std::str::FromStr;
 use weirgate_units::{ParseError, Rate, Share};
 
-/// An amount that is written as a share of a whole or as a rate.
+/// An amount, written as a share of a whole or as a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// A share of the whole.
@@ -14,7 +14,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The amount, where the whole is `whole`.
+    /// Returns the amount as a rate, as a share of `whole` if it is one.
     #[must_use]
     pub fn of(self, whole: Rate) -> Rate {
         match self {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The codes of this crate's problems with their meanings, from which the reference is written.
+//! The problem codes of this crate and their meanings. The reference is generated from them.
 
 /// A code with its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// The code, a letter and three digits; it never changes its meaning.
+    /// The code, a letter and three digits. It never changes its meaning.
     pub code: &'static str,
     /// Its meaning in one sentence.
     pub meaning: &'static str,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Site policy: reads a TOML text into a checked model, and reports all problems at once.
 //!
-//! A policy describes a link, the classes that share it and the rules that put
-//! packets into classes. [`parse`] turns the text into a [`Policy`] or reports everything that is
-//! wrong with it; [`parse_with`] also reads included files. [`Policy::share_out`] does the
-//! arithmetic of shares. [`template`] writes the policy that `weirgate try` uses.
+//! A policy describes a link, the classes that share it and the rules that put packets into
+//! classes. [`parse`] turns the text into a [`Policy`] or reports all of its errors;
+//! [`parse_with`] also reads included files. [`Policy::share_out`] computes the rates of
+//! classes. [`template`] writes the policy that `weirgate try` uses.
 //!
-//! This crate knows rates, shares and packets' headers. It does not know
-//! qdiscs beyond their names and settings, nor what a kernel offers: that is
-//! crate `compile`. Start reading at [`Policy`].
+//! This crate knows rates, shares and packet headers. It knows only the names and settings of
+//! qdiscs, and nothing of the running kernel's features: those belong to crate `compile`. Start
+//! reading at [`Policy`].
 //!
 //! ```
 //! let text = r#"
@@ -78,21 +78,19 @@ pub use weirgate_units::Direction;
 use file::include;
 use weirgate_document::{Problem, Problems, Severity};
 
-/// A policy that was read.
+/// The result of parsing a policy.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The policy, where nothing in it is an error.
+    /// The policy, if there are no errors.
     pub policy: Option<Policy>,
-    /// Every problem, in the order of its place: the policy first, then the
-    /// included files.
+    /// Every problem, in the order of positions: the policy first, then the included files.
     pub problems: Vec<Problem>,
-    /// The files, which show a problem at its place.
+    /// The files, which are needed to print a problem with its position.
     pub sources: Sources,
 }
 
-/// Reads a policy that includes no files but the shipped ones. Every problem is
-/// returned, in the order of its place; the policy only where none of them is
-/// an error.
+/// Parses a policy that includes no files but those of the library. Returns every problem in the
+/// order of positions, and the policy if none of them is an error.
 ///
 /// The problems' codes are those of [`CODES`] and of crate `document`.
 #[must_use]
@@ -106,9 +104,9 @@ pub fn parse(source: &str) -> (Option<Policy>, Vec<Problem>) {
     (policy, problems)
 }
 
-/// Reads a policy and the files that it includes. `load` gives the text of a
-/// file by its path relative to the policy's folder, or says why it cannot;
-/// `name` is how problems call the policy.
+/// Parses a policy and the files that it includes. `load` returns the text of a file by its path
+/// relative to the policy's folder, or the reason why it cannot. `name` is the policy's name in
+/// problems.
 #[must_use]
 pub fn parse_with(
     name: &str,
@@ -151,7 +149,7 @@ pub fn parse_with(
     low_latency::settle(&mut policy, &problems);
     check::check(&policy, &problems);
     let mut problems = problems.into_sorted();
-    // What a syntax error swallowed is not missing.
+    // After a syntax error, fields may seem missing that the parser did not reach.
     if problems.iter().any(|problem| problem.code == "D001") {
         problems.retain(|problem| problem.code != "D002");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[marks]`: the bits of marks that weirgate uses, their purposes, and the check that they do not
-//! overlap.
+//! `[marks]`: the bits of marks that weirgate uses, their purposes, and the check that they do
+//! not overlap.
 
 use crate::codes;
 use crate::condition::control_group::ControlGroups;
@@ -12,28 +12,26 @@ use crate::policy::Policy;
 use weirgate_document::{Problems, Reader, SourceSpan, Value};
 use weirgate_signatures::BITS;
 
-/// The bits for stored decisions without `[marks]`: 255 rules.
+/// The default bits for stored decisions: 255 rules.
 const DECISIONS: u32 = 0x00ff_0000;
-/// The lowest of the bits for what payloads betray, without `[marks]`.
+/// The default lowest bit for detected payloads.
 const PAYLOAD_LOWEST: u8 = 24;
-/// The bits for control groups without `[marks]`: 15 of them.
+/// The default bits for control groups: 15 groups.
 const CONTROL_GROUPS: u32 = 0xf000_0000;
-/// The most bits that number something for which each packet is tried on a rule.
+/// The largest number of bits for numbers that each packet is compared with one by one.
 const MOST_BITS: u32 = 8;
 
-/// The bits of marks that are weirgate's.
+/// The bits of marks that weirgate uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
-    /// Those of a connection's mark that store decisions; contiguous.
+    /// The contiguous bits of the connection mark that store decisions.
     pub decisions: u32,
-    /// The lowest of those of a packet's mark that say what was found in its
-    /// flow's payload.
+    /// The lowest of the packet mark's bits for the protocol detected in the flow's payload.
     pub payload_lowest: u8,
-    /// Those of a packet's mark that say which control group sent it;
-    /// contiguous.
+    /// The contiguous bits of the packet mark for the sender's control group.
     pub control_groups: u32,
-    /// Those of a connection's mark that store which inside host it is of, where
-    /// shares and limits behind address translation need them; contiguous.
+    /// The contiguous bits of the connection mark for the inside host, if shares and limits
+    /// behind NAT need them.
     pub inside: Option<Value<u32>>,
 }
 
@@ -49,15 +47,14 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// The bits of a packet's mark that say what was found in its flow's
-    /// payload.
+    /// Returns the packet mark's bits for the protocol detected in the flow's payload.
     #[must_use]
     pub const fn payload(&self) -> u32 {
         ((1 << BITS) - 1) << self.payload_lowest
     }
 }
 
-/// `[marks]`.
+/// The table `[marks]`.
 pub(crate) const TABLE: Table = Table {
     name: "marks",
     about: "The bits of marks that weirgate uses",
@@ -115,7 +112,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Marks {
     marks
 }
 
-/// Whether bits stand together, of which there are some.
+/// Returns whether a mask has bits, and they are contiguous.
 const fn are_together(mask: u32) -> bool {
     mask != 0 && {
         let run = mask >> mask.trailing_zeros();
@@ -123,7 +120,7 @@ const fn are_together(mask: u32) -> bool {
     }
 }
 
-/// A mask whose bits stand together.
+/// Parses a mask of contiguous bits.
 fn run(text: &str) -> Result<u32, Misread> {
     let mask = number(text)?;
     if !are_together(mask) {
@@ -135,7 +132,7 @@ fn run(text: &str) -> Result<u32, Misread> {
     Ok(mask)
 }
 
-/// A mask for few numbers.
+/// Parses a mask of few contiguous bits.
 fn numbers(text: &str) -> Result<u32, Misread> {
     let mask = number(text)?;
     if !are_together(mask) || mask.count_ones() > MOST_BITS {
@@ -147,7 +144,7 @@ fn numbers(text: &str) -> Result<u32, Misread> {
     Ok(mask)
 }
 
-/// The bits for what payloads betray, by the lowest of them.
+/// Parses the bits for detected payloads, and returns the lowest of them.
 fn payload(text: &str) -> Result<u8, Misread> {
     let mask = number(text)?;
     let lowest = mask.trailing_zeros();
@@ -160,7 +157,7 @@ fn payload(text: &str) -> Result<u8, Misread> {
     Ok(lowest as u8)
 }
 
-/// How many numbers but 0 bits have room for.
+/// Returns how many numbers other than 0 fit into the bits.
 const fn room(bits: u32) -> usize {
     match bits.checked_shr(bits.trailing_zeros()) {
         Some(room) => room as usize,
@@ -168,22 +165,22 @@ const fn room(bits: u32) -> usize {
     }
 }
 
-/// What some bits of marks are for.
+/// One use of bits of marks.
 struct Use {
-    /// The bits; 0 where nothing of the policy needs them.
+    /// The bits; 0 if the policy does not need them.
     bits: u32,
-    /// What stands in them.
+    /// What the bits store.
     what: &'static str,
-    /// Where the policy asks for it; `None` where it need not stand apart from
-    /// what is above it, nor from what rules look at.
+    /// The position in the policy that requires the bits. If `None`, they are not compared with
+    /// the uses before them or with rules' `mark`.
     asked: Option<SourceSpan>,
-    /// What a mark says with them.
+    /// The information that the bits hold, for messages.
     says: &'static str,
-    /// How others are chosen.
+    /// The hint for choosing other bits.
     right: &'static str,
 }
 
-/// Every use of bits of marks.
+/// Returns every use of bits of marks.
 fn uses(policy: &Policy) -> [Use; 4] {
     let Marks {
         decisions,
@@ -224,7 +221,7 @@ fn uses(policy: &Policy) -> [Use; 4] {
     ]
 }
 
-/// Reports bits that have two uses, and those that have room for too little.
+/// Reports bits with two uses, and bits that are too few.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     apart(policy, problems);
     let (groups, bits) = (
@@ -257,8 +254,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Every use stands apart from the ones before it, and from marks of others
-/// that rules look at.
+/// Reports uses that overlap with earlier ones, or with marks that rules test.
 fn apart(policy: &Policy, problems: &Problems) {
     let uses = uses(policy);
     for (at, one) in uses.iter().enumerate() {

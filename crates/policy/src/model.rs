@@ -11,7 +11,7 @@ use weirgate_schedule::Schedule;
 use weirgate_units::Direction;
 use weirgate_units::{Dscp, Rate};
 
-/// The directions something is for; at least one.
+/// One or both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
     /// Upstream only.
@@ -25,7 +25,7 @@ pub enum Directions {
 words!(Directions: "up" => Self::Up, "down" => Self::Down, "both" => Self::Both);
 
 impl Directions {
-    /// Whether this direction is among them.
+    /// Returns whether this direction is included.
     #[must_use]
     pub const fn contains(self, direction: Direction) -> bool {
         matches!(
@@ -34,7 +34,7 @@ impl Directions {
         )
     }
 
-    /// Whether they have a direction in common.
+    /// Returns whether both have a direction in common.
     #[must_use]
     pub fn overlap(self, other: Self) -> bool {
         Direction::BOTH
@@ -43,12 +43,12 @@ impl Directions {
     }
 }
 
-/// A rate that tc can express: whole bytes per second.
+/// Rounds a rate down to one that tc can express, in whole bytes per second.
 pub(crate) fn whole_bytes(rate: Rate) -> Rate {
     Rate::bits_per_second(rate.as_bits_per_second() / 8 * 8)
 }
 
-/// What a rate leaves of another, no less than nothing.
+/// Subtracts a rate from another one; the result is at least 0.
 pub(crate) fn less(rate: Rate, part: Rate) -> Rate {
     Rate::bits_per_second(
         rate.as_bits_per_second()
@@ -56,7 +56,7 @@ pub(crate) fn less(rate: Rate, part: Rate) -> Rate {
     )
 }
 
-/// A rate as people read it: `102.192 kbit/s`.
+/// Formats a rate for people: `102.192 kbit/s`.
 #[must_use]
 pub fn in_kbit(rate: Rate) -> String {
     let bits = rate.as_bits_per_second();
@@ -67,60 +67,59 @@ pub fn in_kbit(rate: Rate) -> String {
     }
 }
 
-/// Conditions by which a packet is of a service that a rule names.
+/// One of the conditions of a service that a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceMatch {
-    /// The service.
+    /// The service's name.
     pub service: String,
-    /// What a packet of it fulfils.
+    /// The conditions.
     pub when: Conditions,
 }
 
-/// A rule of the scheme. A packet fulfils it that fulfils `when`, one of
-/// `services` where there are any, not a single condition of `never`, and
-/// `meter`.
+/// A rule. It matches a packet that fulfils `when`, one of `services` if there are any, no
+/// condition of `never`, and `meter`.
 ///
-/// Rules are tried in order. One that is `last` ends the scheme for its
-/// packets; after another, later rules may put the packet elsewhere.
+/// Rules are tried in order. If a rule with `last` matches a packet, no later rule is tried.
+/// After another rule, later rules may change the packet's class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// The line of its table, from 1, in its file.
+    /// The line number of its table in its file, from 1.
     pub line: u32,
-    /// Where its table begins.
+    /// The position of its table.
     pub span: SourceSpan,
-    /// The name of the rule's counter, if it has one of its own.
+    /// The name of the rule's counter, if it has one.
     pub name: Option<Value<String>>,
-    /// The class; `None` where it only writes a code point.
+    /// The class; `None` if it only writes a code point.
     pub class: Option<Value<String>>,
     /// Its directions.
     pub directions: Directions,
     /// Its conditions.
     pub when: Conditions,
-    /// Conditions of which none may hold.
+    /// Conditions, none of which may hold.
     pub never: Option<Conditions>,
-    /// The ways to be of any of the services that it names.
+    /// The conditions of the services that it names. One of them must match.
     pub services: Vec<ServiceMatch>,
-    /// A rate or a number of connections.
+    /// A limit on a rate or a number of connections.
     pub meter: Option<Value<Meter>>,
-    /// The times at which it is there; `None` is always.
+    /// The times at which the rule is active; `None` means always.
     pub during: Option<Schedule>,
-    /// No later rule sees its packets.
+    /// Whether no later rule is tried for its packets.
     pub last: bool,
-    /// Whether the rule, once it matched a packet, matches the whole connection.
+    /// The position of `keep`: once the rule has matched a packet, it matches the whole
+    /// connection.
     pub keep: Option<SourceSpan>,
-    /// The code point that it writes.
+    /// The code point that it writes into packets.
     pub set_dscp: Option<Value<Dscp>>,
-    /// The largest TCP segment, in bytes of payload, that its SYNs and SYN-ACKs
-    /// may ask for.
+    /// The largest MSS, in bytes of payload, that its SYNs and SYN-ACKs may announce.
     pub mss: Option<Value<u16>>,
-    /// The rule set it belongs to, as an index into [`Policy::rulesets`].
+    /// Its rule set, as an index into [`Policy::rulesets`].
     pub ruleset: Option<usize>,
 }
 
-/// A set of rules that is switched on and off as one.
+/// A set of rules that is switched on and off together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruleset {
-    /// The line of its table, from 1, in its file.
+    /// The line number of its table in its file, from 1.
     pub line: u32,
     /// Its name.
     pub name: Value<String>,
@@ -129,25 +128,24 @@ pub struct Ruleset {
 }
 
 impl Rule {
-    /// Its own conditions, then those of its services; `never` is not among
-    /// them.
+    /// Returns its own conditions, then those of its services, but not `never`.
     pub fn asked(&self) -> impl Iterator<Item = &Conditions> + Clone {
         let services = self.services.iter().map(|way| &way.when);
         std::iter::once(&self.when).chain(services)
     }
 
-    /// The conditions of a kind that it or one of its services has.
+    /// Returns the conditions of a kind, its own and those of its services.
     pub fn find<T: Kind>(&self) -> impl Iterator<Item = &T> {
         self.asked().filter_map(Conditions::find)
     }
 
-    /// Whether it keeps a decision that the upstream makes.
+    /// Returns whether it keeps a decision that is made upstream.
     #[must_use]
     pub fn decides_upstream(&self) -> bool {
         self.keep.is_some() && self.directions.contains(Direction::Up)
     }
 
-    /// Whether it needs, services aside, what only connection tracking or a mark says.
+    /// Returns whether its own conditions need connection tracking or a mark.
     #[must_use]
     pub fn asks_tracking_itself(&self) -> bool {
         let counted = self.meter.as_ref().is_some_and(|meter| {
@@ -156,15 +154,16 @@ impl Rule {
         self.when.ask_tracking() || counted || self.keep.is_some()
     }
 
-    /// Whether it or one of its services needs what only connection tracking or a mark
-    /// says.
+    /// Returns whether its conditions, or those of its services, need connection tracking or a
+    /// mark.
     #[must_use]
     pub fn asks_tracking(&self) -> bool {
         let mut services = self.services.iter();
         self.asks_tracking_itself() || services.any(|way| way.when.ask_tracking())
     }
 
-    /// The first inside address of its own that is hardly on the link without NAT.
+    /// Returns the first private inside address in its own conditions, which NAT hides on the
+    /// link.
     #[must_use]
     pub fn private_local(&self) -> Option<&Value<Prefix>> {
         let LocalAddresses(list) = self.when.find()?;

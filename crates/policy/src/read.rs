@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads fields that several tables share.
+//! Functions that read fields of several tables.
 
 use crate::codes;
 use weirgate_document::{Reader, Value, did_you_mean, nearest};
 use weirgate_state::DeviceName;
 
-/// A value that stands nowhere in the text: a default, or a substitute for one
-/// that could not be read. It takes the place of what it belongs to.
+/// Returns a value that is not in the text: a default, or a replacement for an invalid value.
+/// Its position is that of the table.
 pub(crate) fn implied<T>(value: T, reader: &Reader<'_, '_>) -> Value<T> {
     Value {
         value,
@@ -15,7 +15,7 @@ pub(crate) fn implied<T>(value: T, reader: &Reader<'_, '_>) -> Value<T> {
     }
 }
 
-/// An optional text read by `understand`, whose error is a message and a hint.
+/// Reads an optional text and parses it with `understand`, whose error is a message and a hint.
 pub(crate) fn understood<T>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -26,7 +26,7 @@ pub(crate) fn understood<T>(
     understood_text(reader, text, code, understand)
 }
 
-/// The same for a list of texts.
+/// Reads a list of such texts.
 pub(crate) fn understood_list<T>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -64,15 +64,14 @@ fn understood_text<T>(
     }
 }
 
-/// An error of another crate, `what is wrong; what would be right`, as a message
-/// and a hint.
+/// Splits an error text of another crate at `; ` into a message and a hint.
 pub(crate) fn in_two(error: &impl ToString) -> (String, String) {
     let text = error.to_string();
     let (wrong, right) = text.split_once("; ").unwrap_or((&text, ""));
     (wrong.to_owned(), right.to_owned())
 }
 
-/// An optional word out of a fixed set.
+/// Reads an optional word of a fixed set.
 pub(crate) fn word<T: Copy>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -82,7 +81,8 @@ pub(crate) fn word<T: Copy>(
     Some(found.map(|place| words[place].1))
 }
 
-/// The place of such a word in the set: one function for the words of all types.
+/// Returns the index of the word in the set. It is not generic, so that it is compiled only
+/// once.
 fn place(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
@@ -104,7 +104,7 @@ pub(crate) fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Option
     words.iter().find(|word| word.0 == text).map(|word| word.1)
 }
 
-/// "did you mean" one of the words, or all of them.
+/// Returns a hint: "did you mean" with one of the words, or a list of all.
 pub(crate) fn choose<T>(text: &str, words: &[(&'static str, T)]) -> String {
     choose_name(text, &names(words))
 }
@@ -120,9 +120,9 @@ fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
     words.iter().map(|word| word.0).collect()
 }
 
-/// A device name as Linux allows it.
+/// Parses a device name that Linux accepts.
 pub(crate) fn device(text: &str) -> Result<DeviceName, (String, String)> {
-    // The kernel takes control characters; a terminal must not get them.
+    // The kernel accepts control characters, but a terminal must not receive them.
     let named = DeviceName::new(text).filter(|_| !text.contains(char::is_control));
     named.ok_or_else(|| {
         (

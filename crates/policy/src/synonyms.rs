@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names from tc, iptables, sqm-scripts, RFCs and providers' contracts, with the policy fields of
-//! the same meaning. Former names of fields are in the fields' rows.
+//! Names from tc, iptables, sqm-scripts, RFCs and providers' contracts, with the policy fields
+//! of the same meaning. The fields' rows have their former names.
 
 use weirgate_document::{Synonym, Vocabulary};
 
-/// What hints about unknown fields are made from.
+/// The data for hints about unknown fields.
 pub(crate) static VOCABULARY: Vocabulary = Vocabulary {
     synonyms: SYNONYMS,
     manual: "weirgate-policy(5)",
@@ -18,8 +18,8 @@ const fn of(name: &'static str, fields: &'static [&'static str]) -> Synonym {
     }
 }
 
-/// A side of a packet: which of the two fields is meant depends on the
-/// direction.
+/// Returns the synonym for a source or destination. The direction decides which of the two
+/// fields is meant.
 const fn side(name: &'static str, fields: &'static [&'static str]) -> Synonym {
     Synonym {
         name,
@@ -92,7 +92,7 @@ mod tests {
                 assert!(all.any(|one| one.name == *field), "{synonym:?}");
             }
         }
-        // A former name stands in a row alone, which has the last word.
+        // A former name must not be a synonym too, because its row takes precedence.
         let former = TABLES.iter().flat_map(Table::fields);
         for old in former.flat_map(|field| field.former) {
             assert!(SYNONYMS.iter().all(|one| one.name != *old), "{old}");

@@ -5,7 +5,7 @@ use crate::condition::{self, connection, meter};
 use crate::field::Table;
 use crate::{class, conditioner, file, link, marks, named, queue, receive, rule};
 
-/// Every table of a policy, the file itself first.
+/// Every table of a policy, the top level of the file first.
 pub const TABLES: &[Table] = &[
     file::TABLE,
     link::TABLE,

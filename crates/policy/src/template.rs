@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The default policy, as a commented text: what `weirgate try` shows and what
-//! a new site begins with. `policies/default.toml` is this text for a
-//! 2 Mbit/s, 512 kbit/s ADSL line.
+//! The default policy as a commented text, which `weirgate try` shows and a new site starts
+//! with. `policies/default.toml` is this text for a 2 Mbit/s, 512 kbit/s ADSL line.
 
 use std::fmt::Write;
 use weirgate_linklayer::ack::AckReserve;
@@ -9,32 +8,32 @@ use weirgate_linklayer::{Framing, LinkLayer};
 use weirgate_state::DeviceName;
 use weirgate_units::{Rate, Share};
 
-/// What the default policy must know of a link.
+/// The values of a link that the default policy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// The device towards the outside.
+    /// The device to the outside.
     pub device: DeviceName,
-    /// Devices towards the inside; may be empty.
+    /// Devices to the inside; may be empty.
     pub lan: Vec<DeviceName>,
     /// The line's upstream rate.
     pub up: Rate,
-    /// The line's downstream rate; `None` shapes upstream only.
+    /// The line's downstream rate; `None` shapes only upstream.
     pub down: Option<Rate>,
     /// The link layer.
     pub layer: LinkLayer,
 }
 
-/// The largest part of the upstream that ACKs get. On lines with more than
-/// about 60 times the rate downstream the formula asks for more, and receivers
-/// that merge packets send fewer ACKs than it assumes.
+/// The largest share of the upstream reserved for ACKs. If the downstream is more than about 60
+/// times faster, the formula asks for more. Receivers that merge packets send fewer ACKs than
+/// the formula assumes.
 const MOST_FOR_ACKS: Share = Share::percent(40);
 
-/// Full packets in the queue of the interactive class: what its traffic sends
-/// at once, and no standing queue.
+/// The queue of the interactive class in full packets: enough for a burst, but not for a
+/// standing queue.
 const INTERACTIVE_PACKETS: u64 = 8;
 
 impl Template {
-    /// The policy. It is right whatever the rates, down to 64 kbit/s.
+    /// Returns the policy. It is valid for all rates from 64 kbit/s on.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What conditioners contradict, among themselves and with the rest.
+//! Checks conditioners for contradictions, among themselves and with the rest of the policy.
 
 use crate::class::ack::ACK;
 use crate::codes;
@@ -9,11 +9,11 @@ use crate::policy::Policy;
 use weirgate_document::{Problems, SourceSpan, did_you_mean};
 use weirgate_units::Direction;
 
-/// Conditioners of one device and one direction (`CONDITIONERS` of
+/// The largest number of conditioners for one device and direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
 const MOST: usize = 32;
 
-/// What conditioners contradict, among themselves and with the rest.
+/// Checks conditioners for contradictions, among themselves and with the rest of the policy.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     for (at, one) in policy.conditioners.iter().enumerate() {
         let error = |span: &SourceSpan, wrong: String, right: String| {
@@ -54,15 +54,15 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
                 "condition some of the packets elsewhere".to_owned(),
             );
         }
-        // What could not be read is missing in the model, so that one seems to
-        // be about more than it says.
+        // Conditions that could not be read are missing in the model. A conditioner then seems
+        // to match more than it does, so skip this check.
         if !problems.has_errors() {
             hidden(policy, one, before, problems);
         }
     }
 }
 
-/// Classes that do not exist, or that no packet has there yet or any more.
+/// Reports classes that do not exist, or that packets do not have at this point.
 fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&SourceSpan, String, String)) {
     let direction = one.direction(policy);
     for class in &one.classes {
@@ -103,7 +103,7 @@ fn classes(policy: &Policy, one: &Conditioner, error: &dyn Fn(&SourceSpan, Strin
     }
 }
 
-/// One that an earlier one of the same place leaves no packet.
+/// Reports a conditioner if an earlier one at the same place takes all of its packets.
 fn hidden(policy: &Policy, one: &Conditioner, before: &[Conditioner], problems: &Problems) {
     let all = before.iter().find(|other| {
         other.enters == one.enters

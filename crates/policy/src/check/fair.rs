@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether each class's queue can share the class as its `fair` requires.
+//! Checks that each class's queue can share the class as its `fair` requires.
 
 use crate::class::Class;
 use crate::codes;
@@ -7,8 +7,8 @@ use crate::policy::Policy;
 use crate::queue::Queue;
 use weirgate_document::Problems;
 
-/// Whether queues can do what classes ask for. What the link asks for is a
-/// default, which a queue of the class's own overrides.
+/// Checks `fair` of each class. `fair` of the link is a default, which a class's own queue
+/// overrides.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let asked = |class: &&Class| {
         class

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether `[inbound]` fits the link.
+//! Checks that `[inbound]` fits the link.
 
 use crate::codes;
 use crate::link::inbound::Inbound;
@@ -9,8 +9,7 @@ use weirgate_document::{Problems, Value};
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
-/// What of `[inbound]` the kind of inbound side has no use for, and a rate that
-/// leaves nothing.
+/// Reports fields of `[inbound]` that its kind does not use, and a rate that is too low.
 pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {
     let kind = policy.link.inbound.value;
     if policy.policed_rate().is_some_and(|rate| rate < least) {

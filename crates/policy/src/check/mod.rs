@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong between the parts of a policy: shares that do not add up,
-//! names that lead nowhere, classes without a direction.
+//! Checks that involve several parts of a policy: sums of shares, references to names, classes
+//! without a direction.
 //!
-//! What is wrong within one part is found where it is read.
+//! Problems within one part are found where it is read.
 
 mod conditioners;
 mod fair;
@@ -28,15 +28,15 @@ use std::collections::BTreeMap;
 use weirgate_document::{Problems, Value, did_you_mean};
 use weirgate_units::Direction;
 
-/// Class numbers stay below 0x1000, sixteen apart.
+/// The largest number of classes: class IDs stay below 0x1000, sixteen apart.
 const MOST_CLASSES: usize = 200;
-/// Rules, with services and times multiplied out.
+/// The largest number of rules, with services and times multiplied out.
 const MOST_RULES: usize = 4096;
-/// Elements of all lists together, a group's as often as it is named.
+/// The largest number of elements in all lists. A group counts as often as it is used.
 const MOST_ELEMENTS: usize = 524_288;
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
-    // Classes are compared with each other; a crowd would take long.
+    // Stop at too many classes: comparing them with each other would take long.
     if let Some(one_too_many) = policy.classes.get(MOST_CLASSES) {
         problems.error(
             codes::TOO_MANY,
@@ -46,7 +46,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         );
         return;
     }
-    // A policy without a class has that one problem, and not one for each rule.
+    // If there is no class, report only that, and not one problem for each rule.
     if policy.classes.is_empty() {
         inbound::check(policy, LEAST_GATE, problems);
         track::check(policy, problems);
@@ -72,8 +72,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         }
     }
     rules(policy, problems);
-    // Conditions that could not be read are missing in the model, so that a
-    // rule seems to match more than it says.
+    // Conditions that could not be read are missing in the model. A rule then seems to match
+    // more than it does, so skip these checks.
     if !problems.has_errors() {
         hidden(policy, problems);
         unused(policy, problems);
@@ -145,7 +145,7 @@ fn defaults(policy: &Policy, direction: Direction, problems: &Problems) {
         [_] => {}
         [first, rest @ ..] => {
             for class in rest {
-                // A class of both directions would be reported twice.
+                // Report a class of both directions only once.
                 let before = class.directions.contains(Direction::Up)
                     && first.directions.contains(Direction::Up);
                 if direction == Direction::Down && before {
@@ -168,7 +168,7 @@ fn ack(policy: &Policy, problems: &Problems) {
     };
     let formula = ack.reserve.value == AckRate::Formula;
     let wants_up = ack.directions.contains(Direction::Up);
-    // With an inbound side, that its rate is missing or unread has been reported.
+    // With an inbound side, the missing or invalid rate is already reported.
     let absent = policy.link.down.is_none() && policy.link.inbound.value == Inbound::None;
     if formula && wants_up && absent {
         problems.error(
@@ -286,7 +286,7 @@ fn hidden(policy: &Policy, problems: &Problems) {
             .iter()
             .find(|earlier| covers(earlier, rule))
         {
-            // Rules of other files are named by them.
+            // For a rule of another file, add the name of the file.
             let file = policy.sources.included(&earlier.span);
             let file = file.map_or_else(String::new, |name| format!(" of {name}"));
             problems.warning(
@@ -302,7 +302,7 @@ fn hidden(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// How many rules one makes.
+/// Returns how many kernel rules a rule expands to.
 fn multiplied(rule: &Rule) -> usize {
     let times = rule
         .during
@@ -311,7 +311,7 @@ fn multiplied(rule: &Rule) -> usize {
     rule.services.len().max(1).saturating_mul(times.max(1))
 }
 
-/// How many elements its lists have.
+/// Returns how many elements the rule's lists have.
 fn elements(rule: &Rule) -> usize {
     let all = rule.asked().chain(&rule.never);
     all.map(Conditions::elements).sum()
@@ -393,7 +393,7 @@ fn unused(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Reports a discipline of the kit in a policy that another engine carries.
+/// Reports a discipline of the kit in a policy with another engine.
 fn kit_engine(policy: &Policy, queue: &Value<Queue>, problems: &Problems) {
     let engine = policy.link.engine.as_ref().map(|engine| engine.value);
     let Queue::Kit(own) = &queue.value else {

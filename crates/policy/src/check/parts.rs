@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong between `[[share]]`, `[[cap]]` and classes.
+//! Checks `[[share]]` and `[[cap]]` against the classes.
 
 use crate::class::Class;
 use crate::class::ack::ACK;
@@ -10,12 +10,12 @@ use weirgate_document::{Problems, Value, did_you_mean};
 use weirgate_units::Direction;
 use weirgate_units::Share;
 
-/// Classes and their groups together, in a direction.
+/// The largest number of classes and groups in them in one direction.
 const MOST_PARTS: usize = 400;
-/// What is left for the hosts of no group.
+/// The smallest share that must be left for hosts of no group.
 const LEAST_REST: Share = Share::percent(1);
 
-/// What is wrong between parts and classes.
+/// Checks parts against classes.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     for share in &policy.shares {
         for class in &share.classes {
@@ -36,7 +36,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Classes that a limit divides between hosts, and that are divided or queued otherwise.
+/// Reports classes that a limit divides between hosts, if they have their own queue or are
+/// already divided between groups.
 fn divided(policy: &Policy, cap: &HostCap, problems: &Problems) {
     let own = |class: &&Class| cap.divides(&class.name.value);
     for class in policy.classes.iter().filter(own) {
@@ -86,7 +87,7 @@ fn known(policy: &Policy, name: &Value<String>, problems: &Problems) {
     problems.error(codes::UNKNOWN_CLASS, name.span.clone(), wrong, hint);
 }
 
-/// The groups of a class: each once, and something left for the others.
+/// Checks the groups of a class: each occurs once, and something is left for other hosts.
 fn sums(policy: &Policy, class: &Class, problems: &Problems) {
     let name = class.name.value.as_str();
     let whole = Share::WHOLE.as_millionths() - LEAST_REST.as_millionths();
@@ -114,7 +115,7 @@ fn sums(policy: &Policy, class: &Class, problems: &Problems) {
     }
 }
 
-/// More classes in the kernel than are kept fast.
+/// Reports more classes in the kernel than can be processed fast.
 fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
     let mut hosts = 0;
     for cap in policy
@@ -123,7 +124,7 @@ fn crowds(policy: &Policy, direction: Direction, problems: &Problems) {
         .filter(|cap| cap.rate(direction).is_some())
     {
         let before = hosts;
-        // A host has a queue in each class in which it is limited.
+        // A host has one queue in each class in which it is limited.
         let classes = policy.classes_of(direction);
         let divided = classes.filter(|class| cap.divides(&class.name.value));
         let own = usize::from(cap.is_over_all() && policy.ack_rate(direction).is_some());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `[receive]` contradicts, in itself and with the rest.
+//! Checks `[receive]` for contradictions, in itself and with the rest of the policy.
 
 use crate::amount::Amount;
 use crate::codes;
@@ -12,15 +12,14 @@ use weirgate_document::{Problems, SourceSpan};
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Share, Span};
 
-/// The round trip at which acknowledgements alone no longer hold a sender to its rate:
-/// that to another continent. Most are shorter, and need more.
+/// The round-trip time for which the lowest rate of windows is computed: that of another
+/// continent. Most are shorter, and make that rate higher.
 const FAR: Span = Span::from_millis(100);
 
-/// The longest time that an acknowledgement may be held back: half of the
-/// horizon of fq (tc-fq(8)).
+/// The longest delay of an acknowledgement: half of the horizon of fq (tc-fq(8)).
 const MOST_ACK_DELAY: Span = Span::from_secs(5);
 
-/// What `[receive]` contradicts, in itself and with the rest.
+/// Checks `[receive]` for contradictions, in itself and with the rest of the policy.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let Some(receive) = &policy.receive else {
         return;
@@ -65,7 +64,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
 
 type Say<'a> = &'a dyn Fn(&SourceSpan, String, &str);
 
-/// The smallest that full segments may be, in bytes of payload.
+/// Returns the smallest size of full segments, in bytes of payload.
 fn segment(policy: &Policy, receive: &Receive) -> u32 {
     let full = policy.link.mtu.value.saturating_sub(HEADERS);
     match receive.mss.as_ref().map(|one| one.value) {
@@ -75,15 +74,15 @@ fn segment(policy: &Policy, receive: &Receive) -> u32 {
     }
 }
 
-/// The least rate that windows alone hold a connection to: a segment for each round
+/// Returns the lowest rate to which windows alone can limit a connection: one segment per round
 /// trip of [`FAR`].
 pub(crate) fn least_by_windows(policy: &Policy, receive: &Receive) -> Rate {
     let bits = u64::from(segment(policy, receive)) * 8;
     Rate::bits_per_second(bits * 1_000_000_000 / FAR.as_nanos())
 }
 
-/// Rates below a segment for each round trip, which windows alone do not reach
-/// (Shah 1999, section 6.5).
+/// Reports rates below one segment per round trip, which windows alone cannot enforce (Shah
+/// 1999, section 6.5).
 fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
     if receive.max_ack_delay.is_some() || receive.window.is_some() {
         return;
@@ -115,7 +114,7 @@ fn stop_and_wait(policy: &Policy, receive: &Receive, problems: &Problems) {
     }
 }
 
-/// Fields that speak of something else than what is chosen.
+/// Reports fields that do not apply to the chosen algorithm.
 fn contradictions(receive: &Receive, error: Say<'_>) {
     let ours = receive
         .algorithm
@@ -206,8 +205,8 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     }
 }
 
-/// Rates of nothing, shares of a line whose rate is not configured, rates that what
-/// follows never lets through.
+/// Reports rates of 0, shares of a line without a configured rate, and rates above what the
+/// downstream gate lets through.
 fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
     let rate = receive.rate.iter().map(|rate| (rate.value, &rate.span));
     let classes = receive
@@ -267,7 +266,7 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
     }
 }
 
-/// Classes that do not exist, or are named twice.
+/// Reports classes that do not exist, or are named twice.
 fn names(policy: &Policy, receive: &Receive, error: Say<'_>) {
     let mut seen: Vec<&str> = Vec::new();
     let limited = receive.classes.iter().map(|(name, _)| name);
@@ -293,7 +292,7 @@ fn names(policy: &Policy, receive: &Receive, error: Say<'_>) {
     }
 }
 
-/// The bits that marks have in common.
+/// Reports mark bits that have another use.
 fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
     if udp.bucket {
         return;

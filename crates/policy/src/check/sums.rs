@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a policy's rates add up: margins, shares, reservations, ceilings.
+//! Checks that a policy's rates add up: margins, shares, reservations, ceilings.
 
 use crate::class::{Class, Guarantee};
 use crate::codes;
@@ -10,11 +10,11 @@ use weirgate_document::{Problems, SourceSpan};
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// Below this a class could not send a full packet in ten seconds.
+/// The lowest guarantee: below it, a class could not send a full packet in ten seconds.
 const LEAST_RATE: Rate = Rate::kbit(1);
-/// Below this no gate is set up.
+/// The lowest rate of a gate.
 pub(crate) const LEAST_GATE: Rate = Rate::kbit(8);
-/// The longest burst, at the class's own rate.
+/// The longest burst, as a time at the class's own rate.
 const LONGEST_BURST: Span = Span::from_secs(10);
 
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
@@ -37,7 +37,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// Reports once what is true of both directions.
+/// Reports a problem of both directions only once.
 struct Report<'p> {
     problems: &'p Problems,
     reported: Vec<(&'static str, SourceSpan)>,
@@ -69,8 +69,8 @@ fn margin(policy: &Policy, direction: Direction, line: Rate, gate: Rate, report:
     );
 }
 
-/// Whether shares and reservations fit; each is reported where its sum passes
-/// what there is.
+/// Checks that shares and reservations fit. A problem is reported at the class where the sum
+/// exceeds the limit.
 fn sums(policy: &Policy, direction: Direction, gate: Rate, report: &mut Report<'_>) -> bool {
     let whole = u64::from(Share::WHOLE.as_millionths());
     let stream = direction.stream();
@@ -112,7 +112,7 @@ fn sums(policy: &Policy, direction: Direction, gate: Rate, report: &mut Report<'
             }
         }
     }
-    // An ACK reservation that alone is too large is reported by itself.
+    // If the ACK reservation alone is too large, that is reported elsewhere.
     fits_before && shares <= whole && reserved <= gate
 }
 
@@ -123,7 +123,7 @@ fn share_of(class: &Class) -> u64 {
     }
 }
 
-/// Each class by itself, once the sums are right.
+/// Checks each class, if the sums are correct.
 fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
     let Some(shares) = policy.share_out(direction) else {
         return;
@@ -133,8 +133,8 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
         let stated = policy
             .classes_of(direction)
             .find(|stated| stated.span == class.span);
-        // What `[ack]` reserves follows from the other direction's rate: where
-        // that is unread, it says nothing.
+        // The rate of `[ack]` follows from the other direction's rate. If that could not be
+        // read, there is nothing to check.
         let unread = stated.is_none() && policy.link.up.value == Rate::default();
         let nothing = unread || stated.is_some_and(states_nothing);
         if class.rate < LEAST_RATE && !nothing {
@@ -188,7 +188,7 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
     }
 }
 
-/// A guarantee of 0, which is reported where it is read.
+/// Returns whether the guarantee is 0, which is already reported.
 fn states_nothing(class: &Class) -> bool {
     match class.guarantee.value {
         Guarantee::Share(share) => share == Share::default(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether `[track]` fits the link, and whether the policy is valid at every rate between the
+//! Checks that `[track]` fits the link, and that the policy is valid at every rate between the
 //! floors and the ceilings.
 
 use crate::check;
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use weirgate_document::{Problems, Severity, SourceSpan};
 use weirgate_units::Direction;
 
-/// Of more nobody gains anything.
+/// The largest number of reflectors; more would not improve the result.
 const MOST_REFLECTORS: usize = 16;
 
-/// Whether it fits the link, and the policy the rates.
+/// Checks `[track]` against the link, and the policy against the rates.
 pub(crate) fn check(policy: &Policy, problems: &Problems) {
     let Some(track) = &policy.track else {
         return;
@@ -56,8 +56,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     }
 }
 
-/// What drops where packets arrive, beside what looks for a rate with the fewest
-/// of them: both give up a part of the line, each for the other's sake.
+/// Reports packet drops on ingress in combination with `[track]`, which looks for the rate with
+/// the fewest drops. Together they give up more of the line than each alone.
 fn drops(policy: &Policy, track: &Track, problems: &Problems) {
     match policy.link.inbound.value {
         Inbound::Police => problems.error(
@@ -131,7 +131,7 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         wrong(span, what, right);
         return;
     }
-    // A guarantee that is written as a rate may be more than the floor leaves.
+    // A guarantee that is written as a rate may exceed what the floor leaves.
     let ceiling_span = ceiling.as_ref().map_or(&floor.span, |value| &value.span);
     let ends = [
         ("floor", bounds.floor, &floor.span),
@@ -146,7 +146,7 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         check::check(&there, &found);
         let mut found = found.into_sorted().into_iter();
         let first = found.find(|one| one.severity == Severity::Error);
-        // What is wrong at the line's own rate is reported there.
+        // Errors at the line's own rate are reported elsewhere.
         let own = Problems::default();
         check::check(&policy.at_rates(None, None), &own);
         if let Some(first) = first.filter(|_| !own.has_errors()) {

@@ -17,46 +17,45 @@ pub(crate) const ACK: &str = "ack";
 /// The rate to reserve for acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckRate {
-    /// By formula from the rate of the opposite direction (Brouer 8.1,
-    /// requirements A12).
+    /// Computed by a formula from the rate of the opposite direction (Brouer 8.1, requirements
+    /// A12).
     Formula,
-    /// As stated, in wire bits.
+    /// A configured rate in wire bits.
     Rate(Rate),
 }
 
-/// The reservation for pure acknowledgements: a class named `ack` and a rule
-/// before all others that puts pure ACKs into it.
+/// The reservation for pure ACKs. It consists of a class named `ack`, and a rule before all
+/// others that puts pure ACKs into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ack {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
-    /// The rate.
+    /// The reserved rate.
     pub reserve: Value<AckRate>,
-    /// Data packets per ACK, in tenths; for the formula.
+    /// Data packets per ACK in tenths, used by the formula.
     pub factor_tenths: u32,
-    /// IP bytes of an ACK; for the formula.
+    /// IP bytes of an ACK, used by the formula.
     pub size: u32,
-    /// Priority among the classes, 0 first, 7 last.
+    /// Its priority, from 0 (highest) to 7.
     pub priority: u8,
-    /// Greatest rate, of the gate's.
+    /// Its ceiling. A share is of the gate's rate.
     pub ceiling: Value<Amount>,
-    /// The queue; `None` leaves the choice to crate `compile`.
+    /// The queue; `None` lets crate `compile` choose.
     pub queue: Option<Value<Queue>>,
-    /// Wire bytes that may be sent at once beyond the rate; `None` is one full
-    /// packet.
+    /// Wire bytes that it may send at once above the rate; `None` means one full packet.
     pub burst: Option<Value<Size>>,
     /// The directions.
     pub directions: Directions,
 }
 
 impl Ack {
-    /// IP bytes of an acknowledgement where nothing is configured: IPv4 with time stamps.
+    /// The default length of an ACK in IP bytes: IPv4 with timestamps.
     pub const SIZE: u32 = 52;
 }
 
-/// The table.
+/// The table `[ack]`.
 pub(crate) const TABLE: Table = Table {
     name: "ack",
     about: "A reservation for TCP acknowledgements without data",
@@ -105,7 +104,7 @@ const ROWS: &[AckRow] = &[
         .default("\"both\""),
 ];
 
-/// Reads the table; `None` where it reserves nothing.
+/// Reads the table; returns `None` if it reserves nothing.
 pub(crate) fn read(mut table: Reader<'_, '_>) -> Option<Ack> {
     let mut ack = Ack {
         line: table.line(),

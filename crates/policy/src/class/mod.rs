@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[[class]]`: a part of the link. What concerns several classes at once is
-//! checked in `check`.
+//! `[[class]]`: a part of the link. Module `check` has the checks that involve several classes.
 
 pub(crate) mod ack;
 pub(crate) mod fair;
@@ -17,16 +16,16 @@ use crate::read::implied;
 use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// The priority of a class that states none.
+/// The default priority.
 const MIDDLE: u8 = 4;
 
 /// The shortest and longest `delay`.
 const DELAYS: (Span, Span) = (Span::from_micros(100), Span::from_secs(1));
 
-/// What a class is guaranteed.
+/// The guarantee of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guarantee {
-    /// A part of what reservations by rate leave of the gate.
+    /// A share of what the gate has left after reservations by rate.
     Share(Share),
     /// A rate in wire bits.
     Rate(Rate),
@@ -35,36 +34,36 @@ pub enum Guarantee {
 /// A class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// The line of its table, from 1.
+    /// The line number of its table, from 1.
     pub line: u32,
-    /// Where its table begins.
+    /// The position of its table.
     pub span: SourceSpan,
     /// Its name.
     pub name: Value<String>,
-    /// What it is guaranteed.
+    /// Its guarantee.
     pub guarantee: Value<Guarantee>,
-    /// Its greatest rate, of the gate's.
+    /// Its ceiling. A share is of the gate's rate.
     pub ceiling: Value<Amount>,
-    /// Its priority: 0 first, 7 last.
+    /// Its priority, from 0 (highest) to 7.
     pub priority: u8,
-    /// Its queue; `None` leaves the choice to crate `compile`.
+    /// Its queue; `None` lets crate `compile` choose.
     pub queue: Option<Value<Queue>>,
-    /// Between whom it is shared; `None` leaves it to the link.
+    /// Between whom it is shared; `None` uses `fair` of the link.
     pub fair: Option<Value<Fair>>,
-    /// Wire bytes that may be sent at once beyond the guaranteed rate; `None`
-    /// leaves the choice to [`Policy::share_out`].
+    /// Wire bytes that it may send at once above the guaranteed rate; `None` lets
+    /// [`Policy::share_out`] choose.
     pub burst: Option<Value<Size>>,
-    /// The class of ITU-T Y.1541, 0 to 5, whose delay it should have.
+    /// The ITU-T Y.1541 class, 0 to 5, whose delay objective it should meet.
     pub objective: Option<Value<u8>>,
-    /// How long one packet of another class may be in its way upstream.
+    /// The longest time that one packet of another class may block the upstream.
     pub delay: Option<Value<Span>>,
     /// Its directions.
     pub directions: Directions,
-    /// Takes what no rule matches; where it says so.
+    /// The position of `default = true`: it takes packets that no rule matches.
     pub default: Option<SourceSpan>,
 }
 
-/// The table.
+/// The table `[[class]]`.
 pub(crate) const TABLE: Table = Table {
     name: "class",
     about: "A part of the link",
@@ -160,7 +159,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Class {
         default: None,
     };
     field::read(&mut table, ROWS, &(), &mut class);
-    // A misspelt `default` is one error, not two.
+    // If `default` is misspelt, report only the misspelling.
     if table.meant("default") {
         class.default = Some(table.span());
     }
@@ -219,7 +218,7 @@ pub(crate) fn zero(table: &Reader<'_, '_>, rate: &Value<Rate>) {
     }
 }
 
-/// `ceiling` of a class or of `[ack]`.
+/// Reads `ceiling` of a class or of `[ack]`.
 fn ceiling(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Amount>> {
     let ceiling: Value<Amount> = cell.parsed()?;
     let nothing = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of classes: `[[share]]` gives the hosts of a group a part of classes,
-//! `[[cap]]` limits each host of a group, in a class or in all together.
+//! Parts of classes: `[[share]]` guarantees a share of classes to the hosts of a group.
+//! `[[cap]]` limits each host of a group, in one class or in all together.
 
 use crate::amount::Amount;
 use crate::class::ack::ACK;
@@ -15,62 +15,62 @@ use weirgate_units::Arrange as _;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Share};
 
-/// Hosts that caps may hold together, in a direction.
+/// The largest number of hosts with limits in one direction.
 pub const MOST_CAPPED: usize = 1_024;
 
-/// A part of classes for the hosts of a group.
+/// A share of classes for the hosts of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupShare {
-    /// The line of its table, from 1.
+    /// The line number of its table, from 1.
     pub line: u32,
-    /// Where its table begins.
+    /// The position of its table.
     pub span: SourceSpan,
     /// The group's name.
     pub group: Value<String>,
     /// The group's addresses.
     pub addresses: Vec<Prefix>,
-    /// The group's part of each class's guarantee.
+    /// The group's share of each class's guarantee.
     pub share: Value<Share>,
-    /// The most that it gets in a class, of the gate's rate.
+    /// The group's ceiling in a class. A share is of the gate's rate.
     pub ceiling: Option<Value<Amount>>,
-    /// The classes; all but `ack` where none is named.
+    /// The classes; empty for all but `ack`.
     pub classes: Vec<Value<String>>,
 }
 
 /// A limit for each host of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCap {
-    /// The line of its table, from 1.
+    /// The line number of its table, from 1.
     pub line: u32,
-    /// Where its table begins.
+    /// The position of its table.
     pub span: SourceSpan,
     /// The group's name.
     pub group: Value<String>,
-    /// Its hosts: IPv4 addresses one by one, IPv6 addresses and prefixes of 64
-    /// bits or more, each one host.
+    /// Its hosts: each IPv4 address is one host, and each IPv6 address or prefix of at least 64
+    /// bits is one host.
     pub hosts: Vec<Prefix>,
-    /// The class in which it holds; `None` is all classes together.
+    /// The class in which it applies; `None` means all classes together.
     pub class: Option<Value<String>>,
-    /// The most that a host gets upstream, in wire bits.
+    /// The upstream limit of a host, in wire bits.
     pub up: Option<Value<Rate>>,
-    /// The most that a host gets downstream, in wire bits.
+    /// The downstream limit of a host, in wire bits.
     pub down: Option<Value<Rate>>,
 }
 
 impl HostCap {
-    /// Whether it holds over all classes together.
+    /// Returns whether it applies to all classes together.
     #[must_use]
     pub fn is_over_all(&self) -> bool {
         self.class.is_none()
     }
 
-    /// Whether it divides the class of this name between hosts.
+    /// Returns whether it divides the class with this name between hosts.
     #[must_use]
     pub fn divides(&self, class: &str) -> bool {
         self.class.as_ref().is_none_or(|own| own.value == class)
     }
 
-    /// The limit in a direction, if it has one.
+    /// Returns the limit in a direction, if it has one.
     #[must_use]
     pub fn rate(&self, direction: Direction) -> Option<Rate> {
         let stated = match direction {
@@ -82,7 +82,7 @@ impl HostCap {
 }
 
 impl GroupShare {
-    /// Whether it divides the class of this name.
+    /// Returns whether it divides the class with this name.
     #[must_use]
     pub fn divides(&self, class: &str) -> bool {
         let named = || self.classes.iter().any(|name| name.value == class);
@@ -90,14 +90,14 @@ impl GroupShare {
     }
 }
 
-/// `[[share]]`.
+/// The table `[[share]]`.
 pub(crate) const SHARE: Table = Table {
     name: "share",
     about: "A part of classes for a group of hosts",
     rows: &[&SHARE_ROWS],
 };
 
-/// `[[cap]]`.
+/// The table `[[cap]]`.
 pub(crate) const CAP: Table = Table {
     name: "cap",
     about: "A limit for each host of a group",
@@ -107,7 +107,7 @@ pub(crate) const CAP: Table = Table {
 /// A group's name and its addresses.
 type Members = (Value<String>, Vec<Prefix>);
 
-/// The fields of `[[share]]` as they are written.
+/// The fields of `[[share]]` as written.
 #[derive(Default)]
 struct WrittenShare {
     group: Option<Members>,
@@ -116,7 +116,7 @@ struct WrittenShare {
     classes: Vec<Value<String>>,
 }
 
-/// The fields of `[[cap]]` as they are written.
+/// The fields of `[[cap]]` as written.
 #[derive(Default)]
 struct WrittenCap {
     group: Option<Members>,
@@ -128,7 +128,7 @@ struct WrittenCap {
 type ShareRow = Row<WrittenShare, Groups>;
 type CapRow = Row<WrittenCap, Groups>;
 
-/// The hint where `group` is missing.
+/// The hint for a missing `group`.
 const NAME_GROUP: &str = "name a group of addresses, such as `group = \"sales\"`";
 
 const SHARE_ROWS: &[ShareRow] = &[
@@ -172,7 +172,7 @@ const CAP_ROWS: &[CapRow] = &[
     ),
 ];
 
-/// `group` and the addresses of the group it names.
+/// Reads `group` and returns the addresses of the group that it names.
 fn members(cell: &mut Cell<'_, '_, '_, Groups>) -> Option<Members> {
     let name = cell.text()?;
     let found = group::members(cell.context, &name, "addresses", cell.problems(), |group| {
@@ -278,7 +278,7 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
     })
 }
 
-/// Adds a prefix's hosts; false where there are too many.
+/// Adds the hosts of a prefix. Returns false if there are too many.
 fn enumerated(prefix: Prefix, hosts: &mut Vec<Prefix>) -> bool {
     let own = if prefix.is_v4() { 32 } else { 64 };
     if prefix.length >= own {

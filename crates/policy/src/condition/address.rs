@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `local-address` and `remote-address`: addresses and prefixes of the inside
-//! and of the outside host, or a group of DNS names in place of a list.
+//! `local-address` and `remote-address`: addresses and prefixes of the inside and of the outside
+//! host, or a group of DNS names instead of a list.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
@@ -9,19 +9,19 @@ use crate::named::group::{self, Groups};
 use crate::named::member::{Prefix, prefix};
 use weirgate_document::{SourceSpan, Value};
 
-/// Addresses of the inside host, any of them.
+/// The accepted addresses of the inside host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalAddresses(pub Vec<Value<Prefix>>);
 
-/// Addresses of the outside host, any of them.
+/// The accepted addresses of the outside host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteAddresses(pub Vec<Value<Prefix>>);
 
-/// The group of DNS names of which the inside host is.
+/// The group of DNS names to which the inside host must belong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalNames(pub Value<String>);
 
-/// The group of DNS names of which the outside host is.
+/// The group of DNS names to which the outside host must belong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteNames(pub Value<String>);
 
@@ -45,12 +45,12 @@ pub(crate) const REMOTE: ConditionRow = ConditionRow::new(
     },
 );
 
-/// The addresses of a list, or the group of names that it is.
+/// Reads a list of addresses, or a group of DNS names.
 pub(crate) fn addresses(
     cell: &mut Cell<'_, '_, '_, Groups>,
 ) -> (Vec<Value<Prefix>>, Option<Value<String>>) {
     let (problems, groups) = (cell.problems(), cell.context);
-    // Host bits have a code of their own, so the list is read in two steps.
+    // Host bits have their own problem code, so elements are parsed in a second step.
     let texts = cell.list(codes::ADDRESS, |text| Ok(text.to_owned()));
     let mut list = Vec::new();
     let named = |text: &&Value<String>| {
@@ -101,13 +101,13 @@ fn sides(when: &Conditions) -> [&[Value<Prefix>]; 2] {
     [local.unwrap_or_default(), remote.unwrap_or_default()]
 }
 
-/// Whether an address of either side is stated.
+/// Returns whether either side has addresses.
 pub(super) fn is_stated(when: &Conditions) -> bool {
     sides(when).iter().any(|list| !list.is_empty())
 }
 
-/// Whether the addresses of a side are all of IPv4, and whether those of a side
-/// are all of IPv6.
+/// Returns whether the addresses of one side are all IPv4, and whether those of one side are all
+/// IPv6.
 pub(super) fn versions(when: &Conditions) -> (bool, bool) {
     let only = |v4: bool| {
         sides(when)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `dscp` and `tos`: the code point of the IP header. `urgency` and
-//! `importance` (`drt`) are code points too.
+//! `dscp` and `tos`: the code point of the IP header. `urgency` and `importance` (`drt`) test
+//! code points too.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, first, within};
@@ -9,15 +9,15 @@ use crate::read::{choose, one_of};
 use weirgate_document::{SourceSpan, Value};
 use weirgate_units::Dscp;
 
-/// Any of these code points.
+/// The accepted code points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodePoints(pub Vec<Value<Dscp>>);
 
-/// A value of the old type-of-service octet (RFC 1349), as a code point.
+/// A value of the former type-of-service octet (RFC 1349), as a code point.
 #[derive(Debug, Clone, Copy)]
 struct Tos(u8);
 
-// The fourth, minimize-cost, was the bit that is now ECN's.
+// The fourth value, minimize-cost, used a bit that ECN has now.
 words!(Tos: "minimize-delay" => Self(4), "maximize-throughput" => Self(2), "maximize-reliability" => Self(1));
 
 pub(crate) const DSCP: ConditionRow = ConditionRow::new(
@@ -27,7 +27,7 @@ pub(crate) const DSCP: ConditionRow = ConditionRow::new(
     |cell, when| {
         let list = cell.parsed_list();
         if list.is_empty() {
-            // An empty list is reported, lest it become "no condition".
+            // Report an empty list; otherwise it would mean "no condition".
             cell.list(codes::TOS, |_| Ok(()));
         }
         add(when, list);
@@ -41,7 +41,7 @@ pub(crate) const TOS: ConditionRow = ConditionRow::new(
     |cell, when| add(when, cell.list(codes::TOS, tos)),
 );
 
-/// Adds code points to those of the other fields.
+/// Adds code points to those that other fields have added.
 pub(super) fn add(when: &mut Conditions, list: Vec<Value<Dscp>>) {
     let mut all = when.take().map_or_else(Vec::new, |CodePoints(all)| all);
     all.extend(list);

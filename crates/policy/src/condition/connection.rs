@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `connection`: what connection tracking knows of a packet's connection.
+//! `connection`: the state of a packet's connection in connection tracking.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts};
@@ -12,14 +12,14 @@ use weirgate_units::Size;
 /// A state of connection tracking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// The first packets, before an answer.
+    /// Packets before the first reply.
     New,
-    /// Packets of a connection that has been answered.
+    /// Packets of a connection that has had a reply.
     Established,
-    /// The first packets of a connection that another announced, such as FTP's
-    /// data, and ICMP errors.
+    /// The first packets of a connection that another one announced, such as FTP data, and ICMP
+    /// errors.
     Related,
-    /// What fits no connection.
+    /// Packets that belong to no connection.
     Invalid,
 }
 
@@ -33,15 +33,15 @@ words!(ConnectionState:
 /// Conditions on the packet's connection, all of which must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connection {
-    /// Its states, any of them.
+    /// The accepted states.
     pub states: Vec<Value<ConnectionState>>,
-    /// Its helper, such as `ftp`.
+    /// Its conntrack helper, such as `ftp`.
     pub helper: Option<Value<String>>,
-    /// More bytes so far, in both directions.
+    /// A number of bytes that it must have exceeded, both directions together.
     pub bytes_over: Option<Value<Size>>,
-    /// More packets so far, in both directions.
+    /// A number of packets that it must have exceeded, both directions together.
     pub packets_over: Option<Value<u64>>,
-    /// Its mean IP packet size so far, in bytes, in both directions.
+    /// The range of its mean IP packet size in bytes, both directions together.
     pub mean_size: Option<Value<Lengths>>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
     },
 );
 
-/// `[rule.connection]`.
+/// The table `[rule.connection]`.
 pub(crate) const TABLE: Table = Table {
     name: "connection",
     about: "What connection tracking knows",

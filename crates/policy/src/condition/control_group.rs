@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cgroup`: control groups (version 2) by their paths, which the bits of a
-//! packet's mark number.
+//! `cgroup`: control groups (version 2) by their paths. Bits of a packet's mark hold their
+//! numbers.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};
@@ -9,12 +9,12 @@ use crate::model::Rule;
 use std::fmt;
 use weirgate_document::{SourceSpan, Value};
 
-/// The deepest path. The kernel counts to 255 (`nft_socket_init`).
+/// The largest depth of a path. The kernel's limit is 255 (`nft_socket_init`).
 const DEEPEST: usize = 32;
-/// Bytes of a part (`NAME_MAX`) and of the whole.
+/// The largest length in bytes of a path component (`NAME_MAX`) and of a path.
 const LONGEST: (usize, usize) = (255, 1024);
 
-/// The path of a control group, from below the root of the hierarchy.
+/// The path of a control group, relative to the root of the hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ControlGroup(String);
 
@@ -44,20 +44,20 @@ impl ControlGroup {
         Ok(Self(text.to_owned()))
     }
 
-    /// The path, without a `/` before it.
+    /// Returns the path, without a `/` before it.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0
     }
 
-    /// How many levels below the root it is, from 1 to 32.
+    /// Returns the number of levels below the root, from 1 to 32.
     #[must_use]
     pub fn level(&self) -> u8 {
-        // At most 32 parts were read.
+        // The cast cannot overflow: a path has at most 32 components.
         self.0.split('/').count() as u8
     }
 
-    /// Whether it is the other group, or below it.
+    /// Returns whether it is the other group or one of its descendants.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         let rest = self.0.strip_prefix(&other.0);
@@ -71,7 +71,7 @@ impl fmt::Display for ControlGroup {
     }
 }
 
-/// Any of these control groups, or one below them.
+/// The accepted control groups. Their descendants are accepted too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlGroups(pub Vec<Value<ControlGroup>>);
 
@@ -97,8 +97,7 @@ impl Facts for ControlGroups {
 }
 
 impl ControlGroups {
-    /// The control groups that rules ask for, each once, in the order in which
-    /// they are named.
+    /// Returns the control groups in rules, each once, in the order of their first use.
     #[must_use]
     pub fn named(rules: &[Rule]) -> Vec<&Value<ControlGroup>> {
         let mut found: Vec<&Value<ControlGroup>> = Vec::new();
@@ -112,8 +111,8 @@ impl ControlGroups {
         found
     }
 
-    /// Where a rule first asks for one: the condition, or the rule where a service
-    /// does, whose own place is in another text.
+    /// Returns the position where a rule first tests a control group. If a service has the
+    /// condition, it is the position of the rule, since the service's is in another text.
     pub(crate) fn asked(rules: &[Rule]) -> Option<&SourceSpan> {
         rules.iter().find_map(|rule| {
             rule.find::<Self>().next()?;

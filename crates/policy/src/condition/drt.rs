@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Urgency and importance as separate properties (DRT: Mylonas, sections 2.3 and 3.1): as
-//! conditions of a rule, and as what a conditioner gives packets by the nominal bit rate of their
-//! sender (`conditioner/nominal.rs`). No code points are standardised for DRT; those here are of
-//! the pool for local use (`aqm/drt.c`).
+//! Urgency and importance as separate properties (DRT: Mylonas, sections 2.3 and 3.1). They are
+//! conditions of a rule. A conditioner also assigns them by the nominal bit rate of the sender
+//! (`conditioner/nominal.rs`). DRT has no standard code points; those here are from the pool for
+//! local use (`aqm/drt.c`).
 
 use crate::codes;
 use crate::condition::code_point;
@@ -12,7 +12,7 @@ use crate::read::{choose, one_of, understood_list};
 use weirgate_document::{Reader, Value};
 use weirgate_units::Dscp;
 
-/// How long a packet may wait: DRT's two delay classes.
+/// DRT's two delay classes: how urgent a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
     RealTime,
@@ -21,13 +21,13 @@ pub(crate) enum Urgency {
 
 words!(Urgency: "real-time" => Self::RealTime, "elastic" => Self::Elastic);
 
-/// The most important.
+/// The highest importance.
 pub(crate) const MOST: u8 = 6;
 
 impl Urgency {
     const BOTH: [Self; 2] = [Self::RealTime, Self::Elastic];
 
-    /// The code point of an importance, 1 to 6: `u iii 11`.
+    /// Returns the code point of an importance from 1 to 6: `u iii 11`.
     pub(crate) fn code_point(self, importance: u8) -> Dscp {
         let urgent = u8::from(self == Self::RealTime) << 5;
         Dscp::new(urgent | importance << 2 | 3).unwrap_or_default()
@@ -41,7 +41,7 @@ pub(crate) fn urgency(text: &str) -> Result<Urgency, (String, String)> {
     })
 }
 
-/// One level or a range of them.
+/// Parses one level or a range of levels.
 fn importance(text: &str) -> Result<(u8, u8), (String, String)> {
     let level = |text: &str| {
         let found = text.trim().parse::<u8>().ok();
@@ -70,15 +70,15 @@ pub(crate) const IMPORTANCE: ConditionRow = ConditionRow::new(
     "The DRT importance that the code point encodes: 1 to 6, ranges; with `urgency` both must \
      hold",
     |cell, when| {
-        // `urgency` reads both where both are there.
+        // If `urgency` is present too, its row reads both fields.
         if !cell.table.has("urgency") {
             code_point::add(when, asked(cell.table));
         }
     },
 );
 
-/// The code points that `urgency` and `importance` of a rule ask for; where only
-/// one of them is stated, those of any of the other. Nothing where neither is.
+/// Returns the code points for `urgency` and `importance` of a rule. If only one of them is
+/// present, every value of the other matches. If neither is present, the result is empty.
 fn asked(table: &mut Reader<'_, '_>) -> Vec<Value<Dscp>> {
     let urgencies = understood_list(table, "urgency", codes::TOS, urgency);
     let levels = understood_list(table, "importance", codes::TOS, importance);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All conditions of a rule or service, and the facts that each condition states about itself.
+//! The conditions of a rule or service, and the facts that each condition provides about itself.
 //!
-//! Nothing here names a condition, so that each can be read by itself; the list
-//! of them is in the parent module.
+//! This module does not refer to single conditions, so that each can be read on its own. The
+//! parent module lists them.
 
 use crate::field::Row;
 use crate::named::group::Groups;
@@ -11,92 +11,91 @@ use std::fmt;
 use std::sync::Arc;
 use weirgate_document::{SourceSpan, Value};
 
-/// A condition's row in the registry of fields. Its reader adds the condition to
-/// a [`Conditions`].
+/// A condition's row in the registry of fields. Its reader adds the condition to a
+/// [`Conditions`].
 pub(crate) type ConditionRow = Row<Conditions, Groups>;
 
-/// A type of condition, by which [`Conditions::find`] finds it: one of those that
-/// [`Condition`](crate::Condition) lists.
+/// A type of condition, which [`Conditions::find`] looks up. [`Condition`](crate::Condition)
+/// lists all of them.
 pub trait Kind: Any {
-    /// Where among the conditions it stands.
+    /// Its position in the order of conditions.
     const ORDER: usize;
 }
 
-/// From where on the path of a packet the kernel can tell a condition.
+/// The source of the information that a condition tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// From the packet itself, everywhere.
+    /// The packet itself, which is available everywhere.
     Packet,
-    /// From connection tracking, once the packet has passed it.
+    /// Connection tracking, after the packet has passed it.
     Connection,
-    /// From the packet's mark, once somebody has set it.
+    /// The packet's mark, after it has been set.
     Mark,
-    /// From where an upstream packet came in. The text is what a downstream one
-    /// does not show.
+    /// The device or host that an upstream packet came from. The text names what a downstream
+    /// packet does not reveal.
     Input(&'static str),
-    /// From the socket on this machine that sends a packet; the text alike.
+    /// The local socket that sends a packet. The text is used in the same way.
     Sender(&'static str),
 }
 
-/// What an upper-layer protocol must be for a condition ever to hold.
+/// What a condition requires of the upper-layer protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// TCP.
+    /// The protocol must be TCP.
     Tcp,
-    /// One with ports.
+    /// The protocol must have ports.
     Ports,
 }
 
-/// Where packets are from that fulfil a condition.
+/// The origin that a condition implies for its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A socket on this machine: the code of what contradicts it, and what such a
-    /// packet has that no other has.
+    /// A local socket: the code for contradictions, and what only these packets have.
     Here(&'static str, &'static str),
-    /// A device: how the policy says so.
+    /// Another host, through a device: how the policy expresses it.
     Outside(&'static str),
 }
 
-/// Two conditions that exclude each other: the problem's code, its place, what
-/// is wrong, and what would be right.
+/// Two conditions that exclude each other: the problem's code, its position, the message and the
+/// hint.
 pub(crate) type Finding = (&'static str, SourceSpan, String, &'static str);
 
-/// What a condition says about itself.
+/// The facts that a condition provides.
 pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
-    /// Where it stands first.
+    /// Returns the position of its first value.
     fn span(&self) -> Option<&SourceSpan>;
 
-    /// Whether it holds for every packet that `later` takes. Where that cannot
-    /// be decided, it is false: the rule is then not reported as hidden.
+    /// Returns whether it holds for every packet that matches `later`. If that cannot be decided
+    /// it is false, and the later rule is not reported as hidden.
     fn covers(&self, _later: &Conditions) -> bool {
         false
     }
 
-    /// The protocol that it needs, where it needs one.
+    /// Returns what it requires of the protocol.
     fn carrier(&self) -> Option<Carrier> {
         None
     }
 
-    /// Where the packets are from, where it asks for that.
+    /// Returns the origin that it requires.
     fn origin(&self) -> Option<Origin> {
         None
     }
 
-    /// How many values it lists; counted where they may be thousands.
+    /// Returns the number of its values, for conditions that can have thousands; otherwise 0.
     fn elements(&self) -> usize {
         0
     }
 
-    /// The longest packet for which it holds, in bytes from the IP header on.
+    /// Returns the largest length of packets for which it holds, in bytes from the IP header on.
     fn longest(&self) -> Option<u16> {
         None
     }
 
-    /// What of `when` excludes this condition, or a part of it.
+    /// Reports conditions in `when` that exclude this condition or a part of it.
     fn contradictions(&self, _when: &Conditions, _add: &mut dyn FnMut(Finding)) {}
 }
 
-/// Equality of conditions whose types are not known.
+/// Equality of conditions of unknown types.
 pub(crate) trait Same {
     fn same(&self, other: &dyn Facts) -> bool;
 }
@@ -108,8 +107,8 @@ impl<T: Facts + PartialEq> Same for T {
     }
 }
 
-/// Conditions, all of which must hold; of a list any element. Without a
-/// condition it holds for every packet.
+/// Conditions, all of which must hold. Of a list, one element must match. Without a condition,
+/// every packet matches.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions(Vec<(usize, Arc<dyn Facts>)>);
 
@@ -127,7 +126,7 @@ impl Conditions {
         self.0.iter().map(|one| &*one.1)
     }
 
-    /// The condition of a kind.
+    /// Returns the condition of this kind.
     #[must_use]
     pub fn find<T: Kind>(&self) -> Option<&T> {
         self.facts().find_map(|one| {
@@ -145,7 +144,7 @@ impl Conditions {
         self.0.insert(at, (T::ORDER, Arc::new(one)));
     }
 
-    /// Adds a list, unless nothing of it could be read.
+    /// Adds a list, unless none of its elements could be read.
     pub(crate) fn add_list<T, C: Kind + Facts>(
         &mut self,
         list: Vec<Value<T>>,
@@ -156,7 +155,7 @@ impl Conditions {
         }
     }
 
-    /// Removes the condition of a kind, to be extended.
+    /// Removes and returns the condition of a kind, so that it can be extended.
     pub(crate) fn take<T: Kind + Clone>(&mut self) -> Option<T> {
         let found = self.find::<T>().cloned();
         self.0.retain(|one| one.0 != T::ORDER);
@@ -171,8 +170,8 @@ impl Conditions {
         self.facts().map(Facts::elements).sum()
     }
 
-    /// Conditions on packets that came in, beside one that only what this machine
-    /// sends can fulfil: the last of those says it.
+    /// Reports conditions on packets that came in, next to a condition that only packets of this
+    /// machine can fulfil. The report is at the last of the former.
     pub(crate) fn two_origins(&self, add: &mut dyn FnMut(Finding)) {
         let here = |one: &dyn Facts| match one.origin() {
             Some(Origin::Here(code, has)) => Some((code, has)),
@@ -193,18 +192,18 @@ impl Conditions {
         }
     }
 
-    /// Whether it holds for every packet that `later` takes.
+    /// Returns whether it holds for every packet that matches `later`.
     pub(crate) fn covers(&self, later: &Self) -> bool {
         self.facts().all(|one| one.covers(later))
     }
 }
 
-/// Where a list begins.
+/// Returns the position of a list's first element.
 pub(super) fn first<T>(list: &[Value<T>]) -> Option<&SourceSpan> {
     list.first().map(|one| &one.span)
 }
 
-/// Whether each value of the later list lies within one of the earlier.
+/// Returns whether each value of the later list lies within one of the earlier list.
 pub(super) fn within<T: Copy>(
     earlier: &[Value<T>],
     later: Option<&[Value<T>]>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `icmp-type`: types of ICMP, by names that both versions share.
+//! `icmp-type`: types of ICMP, with names for both versions.
 
 use crate::codes;
 use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding, first};
@@ -8,7 +8,7 @@ use crate::field::{Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{SourceSpan, Value};
 
-/// A type of ICMP and of `ICMPv6`; `None` where a version has no such type.
+/// A type of ICMP and `ICMPv6`; `None` if a version has no equivalent type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpType {
     /// The type of ICMP (RFC 792).
@@ -33,7 +33,7 @@ words!(IcmpType:
     "timestamp-reply" => icmp(Some(14), None),
 );
 
-/// Any of these types.
+/// The accepted types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IcmpTypes(pub Vec<Value<IcmpType>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `interface`: the device that an upstream packet came in through.
+//! `interface`: the device through which an upstream packet came in.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};
@@ -8,7 +8,7 @@ use crate::read::device;
 use weirgate_document::{SourceSpan, Value};
 use weirgate_state::DeviceName;
 
-/// Any of these devices.
+/// The accepted devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interfaces(pub Vec<Value<DeviceName>>);
 

@@ -8,12 +8,12 @@ use crate::condition::number::{Misread, range};
 use crate::field::FieldKind;
 use weirgate_document::{SourceSpan, Value};
 
-/// IP packet lengths from..=to, headers included.
+/// A range of IP packet lengths, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lengths {
-    /// The shortest.
+    /// The smallest length.
     pub from: u16,
-    /// The longest.
+    /// The largest length.
     pub to: u16,
 }
 
@@ -32,7 +32,7 @@ impl Lengths {
     }
 }
 
-/// Any of these lengths.
+/// The accepted lengths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketLengths(pub Vec<Value<Lengths>>);
 

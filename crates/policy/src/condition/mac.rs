@@ -8,7 +8,7 @@ use crate::named::group;
 use crate::named::member::Mac;
 use weirgate_document::{SourceSpan, Value};
 
-/// Any of these cards: the inside host's, or that of the router it is behind.
+/// The accepted MAC addresses. Behind another router, packets have that router's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Macs(pub Vec<Value<Mac>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `mark`: bits of the packet's mark, set by something else.
+//! `mark`: bits of the packet's mark, set by another program.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts};
@@ -8,17 +8,17 @@ use crate::field::{FieldKind, elements};
 use crate::model::Rule;
 use weirgate_document::{SourceSpan, Value};
 
-/// A packet's mark under a mask.
+/// A value of a packet's mark under a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Bits looked at.
+    /// The bits that are compared.
     pub mask: u32,
-    /// Their value.
+    /// The value of these bits.
     pub value: u32,
 }
 
 impl Mark {
-    /// `0x10` or `0x10/0xff`.
+    /// Parses `0x10` or `0x10/0xff`.
     fn read(text: &str) -> Result<Self, Misread> {
         let (value, mask) = match text.split_once('/') {
             Some((value, mask)) => (number(value)?, number(mask)?),
@@ -36,7 +36,7 @@ impl Mark {
 
 elements!(Mark: codes::MARK, Mark::read);
 
-/// These bits.
+/// The mark that a packet must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketMark(pub Value<Mark>);
 
@@ -57,8 +57,8 @@ impl Facts for PacketMark {
     }
 }
 
-/// Where a rule looks at some of these bits: the condition itself, or the rule
-/// where a service does, whose own place is in another text.
+/// Returns the position where a rule tests any of these bits. If a service has the condition, it
+/// is the position of the rule, since the service's is in another text.
 pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&SourceSpan> {
     let mark = |when: &'_ Conditions| {
         let mark = when.find::<PacketMark>();

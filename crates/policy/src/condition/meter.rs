@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates and numbers of connections as conditions.
+//! Limits on rates and numbers of connections as conditions.
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, Word, row, words};
@@ -7,21 +7,21 @@ use crate::read::{choose, one_of};
 use weirgate_document::{Reader, Value};
 use weirgate_units::Size;
 
-/// Keys of a meter without a stated number: an inside network of a /20.
+/// The default number of keys of a meter: an inside network of a /20.
 const SIZE: u32 = 4096;
-/// Most keys of a meter: a quarter of a million, some 50 MB of kernel memory.
+/// The largest number of keys of a meter: 262144, or about 50 MB of kernel memory.
 const MOST_KEYS: i64 = 262_144;
 
-/// A condition that counts.
+/// A condition that counts packets, bytes or connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     /// What is counted.
     pub count: Count,
-    /// By what packets are distinguished.
+    /// The key by which packets are distinguished.
     pub per: Per,
-    /// True to match what is beyond, false to match what is within.
+    /// Whether it matches what exceeds the limit, or what is within it.
     pub over: bool,
-    /// The greatest number of keys; further ones do not match.
+    /// The largest number of keys; packets of further keys do not match.
     pub size: u32,
 }
 
@@ -30,25 +30,25 @@ pub struct Meter {
 pub enum Count {
     /// Packets.
     Packets {
-        /// How many in `per`.
+        /// The number of packets in a period.
         rate: u64,
-        /// 1, 60 or 3600 seconds.
+        /// The period: 1, 60 or 3600 seconds.
         per: u32,
-        /// How many at once.
+        /// The number of packets that may come at once.
         burst: u32,
     },
     /// Bytes of IP packets.
     Bytes {
-        /// How many in a second.
+        /// The number of bytes per second.
         rate: u64,
-        /// How many at once beyond them.
+        /// The bytes that may come at once above the rate.
         burst: u32,
     },
     /// Open connections.
     Connections(u32),
 }
 
-/// By what packets are distinguished.
+/// The key by which packets are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// The inside host.
@@ -57,7 +57,7 @@ pub enum Per {
     Remote,
     /// The connection.
     Connection,
-    /// Nothing: all together.
+    /// No key: all packets are counted together.
     All,
 }
 
@@ -69,9 +69,9 @@ words!(Per:
 );
 
 impl Meter {
-    /// Seconds after which a key without packets is forgotten: when a bucket
-    /// that was empty is full again, and 10 s at least. `None` for connections,
-    /// which are forgotten when they end.
+    /// Returns the seconds after which a key without packets is removed: the time in which an
+    /// empty bucket fills up, and at least 10 s. `None` for connections, whose keys are removed
+    /// when they end.
     #[must_use]
     pub fn timeout(&self) -> Option<u32> {
         let seconds = match self.count {
@@ -85,21 +85,21 @@ impl Meter {
     }
 }
 
-/// `[rule.rate]`.
+/// The table `[rule.rate]`.
 pub(crate) const RATE: Table = Table {
     name: "rate",
     about: "A rate as a condition",
     rows: &[&RATE_ROWS],
 };
 
-/// `[rule.connections]`.
+/// The table `[rule.connections]`.
 pub(crate) const CONNECTIONS: Table = Table {
     name: "connections",
     about: "A number of connections as a condition",
     rows: &[&CONNECTIONS_ROWS],
 };
 
-/// The fields as they are written.
+/// The fields as written.
 #[derive(Default)]
 struct Written {
     over: Option<Vec<Value<String>>>,
@@ -230,7 +230,7 @@ fn count(text: &str) -> Result<Count, (String, String)> {
     }
 }
 
-/// `4/s`, `100/min`, `200kB/s`.
+/// Parses `4/s`, `100/min` or `200kB/s`.
 fn rate(text: &str, burst: Option<u32>) -> Result<Count, (String, String)> {
     let wrong = || {
         (
@@ -251,7 +251,7 @@ fn rate(text: &str, burst: Option<u32>) -> Result<Count, (String, String)> {
     }
     if amount.bytes().all(|byte| byte.is_ascii_digit()) {
         let rate: u64 = amount.parse().map_err(|_| wrong())?;
-        // The kernel counts a packet as whole nanoseconds.
+        // The kernel computes the time for a packet in whole nanoseconds.
         if rate == 0 || rate > 1_000_000_000 {
             return Err(wrong());
         }

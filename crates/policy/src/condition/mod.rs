@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions on packets, one file each: how a condition is written and read, what excludes it, and
-//! which other conditions imply it.
+//! Conditions on packets, one file each: how a condition is written and parsed, what excludes
+//! it, and which other conditions imply it.
 //!
-//! [`Conditions`] holds the conditions of one rule or service as values. Crate
-//! `compile` turns each into matches (`classify/condition/lower/mod.rs`). To add
-//! one, follow `docs/adding/condition.md`; what is missing does not compile.
+//! [`Conditions`] holds the conditions of one rule or service as values. Crate `compile` turns
+//! each into matches (`classify/condition/lower/mod.rs`). To add a condition, follow
+//! `docs/adding/condition.md`; the compiler reports missing steps.
 
 pub(crate) mod address;
 pub(crate) mod code_point;
@@ -52,8 +52,7 @@ use crate::named::group::Groups;
 use std::any::Any;
 use weirgate_document::{Reader, SourceSpan};
 
-/// Conditions that may also stand in `not`, because each is about one field of
-/// a packet.
+/// Conditions that `not` may contain too, because each tests one field of a packet.
 pub(crate) const PLAIN: &[ConditionRow] = &[
     protocol::ROW,
     port::LOCAL,
@@ -74,7 +73,7 @@ pub(crate) const PLAIN: &[ConditionRow] = &[
     mark::ROW,
 ];
 
-/// The others.
+/// All other conditions.
 pub(crate) const MORE: &[ConditionRow] = &[
     tcp::PURE_ACK,
     payload::ROW,
@@ -84,17 +83,17 @@ pub(crate) const MORE: &[ConditionRow] = &[
     connection::ROW,
 ];
 
-/// The rows of every condition, for tables that have them all.
+/// The rows of every condition, for tables that accept all of them.
 pub(crate) const ALL: [&dyn Rows; 2] = [&PLAIN, &MORE];
 
-/// `[rule.not]`.
+/// The table `[rule.not]`.
 pub(crate) const NOT: Table = Table {
     name: "not",
     about: "Conditions of which none may hold",
     rows: &[&PLAIN],
 };
 
-/// `[[service.NAME.match]]`.
+/// The table `[[service.NAME.match]]`.
 pub(crate) const MATCH: Table = Table {
     name: "match",
     about: "One set of conditions that identifies a service",
@@ -103,8 +102,8 @@ pub(crate) const MATCH: Table = Table {
 
 macro_rules! conditions {
     ($($(#[$about:meta])* $name:ident($type:ty) $known:expr),+ $(,)?) => {
-        /// One condition of a rule or a service. They stand in [`Conditions`],
-        /// and matches in the kernel's rules, in the order of the variants.
+        /// One condition of a rule or a service. The order of the variants is that of conditions
+        /// in [`Conditions`], and of matches in the kernel's rules.
         #[derive(Debug, Clone, Copy)]
         pub enum Condition<'a> {
             $($(#[$about])* $name(&'a $type)),+
@@ -125,7 +124,7 @@ macro_rules! conditions {
                 None
             }
 
-            /// From where on the kernel can tell it.
+            /// Returns the source of the information that it tests.
             #[must_use]
             pub const fn known(self) -> Known {
                 match self {
@@ -165,45 +164,45 @@ conditions! {
     LocalPort(LocalPorts) Known::Packet,
     /// Ports of the outside host.
     RemotePort(RemotePorts) Known::Packet,
-    /// Cards that upstream packets came from.
+    /// Source MAC addresses of upstream packets.
     Mac(Macs) Known::Input("a MAC address"),
-    /// Users whose sockets on this machine send.
+    /// Users that own the sending sockets on this machine.
     User(Users) Known::Sender("who sent it"),
-    /// Groups of such sockets.
+    /// Groups that own the sending sockets on this machine.
     UserGroup(UserGroups) Known::Sender("who sent it"),
     /// TCP flags.
     TcpFlags(Flags) Known::Packet,
     /// The packet's mark.
     Mark(PacketMark) Known::Mark,
-    /// The inside host is one of a group of DNS names.
+    /// The group of DNS names to which the inside host belongs.
     LocalName(LocalNames) Known::Packet,
-    /// The outside host is.
+    /// The group of DNS names to which the outside host belongs.
     RemoteName(RemoteNames) Known::Packet,
-    /// An acknowledgement without data.
+    /// Whether it is an acknowledgement without data.
     PureAck(PureAck) Known::Packet,
-    /// The router's own packets, or forwarded ones.
+    /// Whether the router itself sent the packet, or forwards it.
     Sender(SentBy) Known::Input("whose it is"),
-    /// What connection tracking knows.
+    /// The state of the connection in connection tracking.
     Connection(Connection) Known::Connection,
     /// Devices through which upstream packets came in.
     Interface(Interfaces) Known::Input("the device it came in through"),
-    /// Control groups in which such sockets were made.
+    /// Control groups in which the sending sockets were created.
     ControlGroup(ControlGroups) Known::Sender("which control group sent it"),
-    /// What the flow's first payloads betray.
+    /// The protocol detected in the flow's first payloads.
     Payload(Payloads) Known::Packet,
     /// Ports of either host.
     Port(EitherPorts) Known::Packet,
 }
 
 impl<'a> Condition<'a> {
-    /// Its first place in the policy's text.
+    /// Returns its first position in the policy's text.
     #[must_use]
     pub fn span(self) -> Option<&'a SourceSpan> {
         self.facts().span()
     }
 
-    /// The longest packet for which it holds, in bytes from the IP header on;
-    /// `None` where it sets no limit.
+    /// Returns the largest length of packets for which it holds, in bytes from the IP header on;
+    /// `None` if it sets no limit.
     #[must_use]
     pub fn longest(self) -> Option<u16> {
         self.facts().longest()
@@ -211,13 +210,13 @@ impl<'a> Condition<'a> {
 }
 
 impl Conditions {
-    /// The conditions, at most one of each kind, in the order of the kinds.
+    /// Returns the conditions, at most one of each kind, in the order of the kinds.
     pub fn iter(&self) -> impl Iterator<Item = Condition<'_>> + Clone {
-        // Only kinds of the list can be added.
+        // Every condition has a variant, because only the listed kinds can be added.
         self.facts().filter_map(Condition::of)
     }
 
-    /// Whether one needs what only connection tracking or a mark says.
+    /// Returns whether a condition needs connection tracking or a mark.
     #[must_use]
     pub fn ask_tracking(&self) -> bool {
         self.iter()
@@ -225,9 +224,9 @@ impl Conditions {
     }
 }
 
-/// Whether a table has any condition.
+/// Returns whether a table has any condition.
 pub(crate) fn has_any(table: &mut Reader<'_, '_>, when: &Conditions) -> bool {
-    // `pure-ack = false` is none.
+    // `pure-ack = false` is not a condition.
     let written = |row: &ConditionRow| row.name() != "pure-ack" && table.has(row.name());
     let written = PLAIN.iter().chain(MORE).any(written);
     written || when.facts().next().is_some()
@@ -248,7 +247,7 @@ pub(crate) fn read(table: &mut Reader<'_, '_>, groups: &Groups) -> Conditions {
     when
 }
 
-/// Reads `not`: conditions each of which is about one field.
+/// Reads `not`: conditions that each test one field.
 pub(crate) fn read_never(mut table: Reader<'_, '_>, groups: &Groups) -> Conditions {
     let mut when = Conditions::default();
     field::read(&mut table, PLAIN, groups, &mut when);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers and ranges of them, as several conditions write them.
+//! Parses numbers and ranges, which several conditions use.
 
-/// What is wrong with an element, and what would be right.
+/// What is wrong with an element, and how to correct it.
 pub(crate) type Misread = (String, String);
 
-/// `number` or `from-to`, up to 65535.
+/// Parses `number` or `from-to`, up to 65535.
 pub(crate) fn range(text: &str, what: &str, such_as: &str) -> Result<(u16, u16), Misread> {
     let (from, to) = text.split_once('-').unwrap_or((text, text));
     let number = |part: &str| digits(part.trim()).and_then(|number| u16::try_from(number).ok());
@@ -21,13 +21,13 @@ pub(crate) fn range(text: &str, what: &str, such_as: &str) -> Result<(u16, u16),
     Ok((from, to))
 }
 
-/// A whole number written in digits alone; the standard library also takes `+`.
+/// Parses a whole number of digits only; the standard library also accepts `+`.
 pub(crate) fn digits(text: &str) -> Option<u32> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
-/// A number of 32 bits, decimal or hexadecimal.
+/// Parses a 32-bit number, decimal or hexadecimal.
 pub(crate) fn number(text: &str) -> Result<u32, Misread> {
     let text = text.trim();
     let plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());

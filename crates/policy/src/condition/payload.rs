@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `payload`: the protocol that the first payloads of a packet's flow reveal.
+//! `payload`: the protocol, as detected in the first payloads of a packet's flow.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first};
@@ -10,7 +10,7 @@ use crate::read::{choose, one_of};
 use weirgate_document::{SourceSpan, Value};
 use weirgate_signatures::Signature;
 
-/// Any of these signatures.
+/// The accepted protocols.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payloads(pub Vec<Value<Signature>>);
 
@@ -54,14 +54,14 @@ impl Facts for Payloads {
 }
 
 impl Rule {
-    /// The place where the rule, or the first of its services, has a `payload`.
+    /// Returns the first `payload` of the rule or its services.
     #[must_use]
     pub fn payload(&self) -> Option<&Value<Signature>> {
         self.find().find_map(|Payloads(list)| list.first())
     }
 
-    /// The place of that in the policy's own text: the condition, or the rule
-    /// where a service asks.
+    /// Returns the position of the rule's `payload` in the policy's own text. If a service has
+    /// the condition, it is the position of the rule.
     #[must_use]
     pub fn payload_span(&self) -> Option<SourceSpan> {
         self.payload()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `local-port`, `remote-port` and `port`: ports of the inside host, of the
-//! outside host, or of either.
+//! `local-port`, `remote-port` and `port`: ports of the inside host, of the outside host, or of
+//! either.
 
 use crate::codes;
 use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, first, within};
@@ -9,15 +9,15 @@ use crate::named::group::{self, Groups};
 use crate::named::member::Ports;
 use weirgate_document::{SourceSpan, Value};
 
-/// Ports of the inside host, any of them.
+/// The accepted ports of the inside host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPorts(pub Vec<Value<Ports>>);
 
-/// Ports of the outside host, any of them.
+/// The accepted ports of the outside host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemotePorts(pub Vec<Value<Ports>>);
 
-/// Ports of which either host has one.
+/// Ports, one of which either host must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EitherPorts(pub Vec<Value<Ports>>);
 
@@ -42,7 +42,7 @@ pub(crate) const EITHER: ConditionRow = ConditionRow::new(
     |cell, when| when.add_list(ports(cell), EitherPorts),
 );
 
-/// Ports, ranges of them, or groups of them.
+/// Reads ports, ranges, or groups of ports.
 pub(crate) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
     group::elements(
         cell,
@@ -53,7 +53,7 @@ pub(crate) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
     )
 }
 
-/// The three differ only in whose ports they are.
+/// Implements the facts of the three types, which differ only in the side.
 macro_rules! facts {
     ($($type:ident)+) => {$(
         impl Facts for $type {

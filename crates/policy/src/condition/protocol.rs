@@ -11,12 +11,12 @@ use crate::read::{choose, one_of};
 use std::fmt;
 use weirgate_document::{Reader, SourceSpan, Value};
 
-/// An upper-layer protocol: the number in the IPv4 header's protocol field, or
-/// in the last next-header field of IPv6.
+/// An upper-layer protocol: the number in the protocol field of IPv4, or in the last next-header
+/// field of IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Protocol(pub u8);
 
-/// Any of these protocols.
+/// The accepted protocols.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protocols(pub Vec<Value<Protocol>>);
 
@@ -30,7 +30,7 @@ pub(crate) const ROW: ConditionRow = ConditionRow::new(
 
 elements!(Protocol: codes::PROTOCOL, Protocol::read);
 
-/// Names and numbers of IANA's registry, those that links carry.
+/// Names and numbers from IANA's registry, of protocols that are common on links.
 const PROTOCOLS: [(&str, Protocol); 13] = [
     ("icmp", Protocol::ICMP),
     ("igmp", Protocol(2)),
@@ -48,26 +48,26 @@ const PROTOCOLS: [(&str, Protocol); 13] = [
 ];
 
 impl Protocol {
-    /// ICMP of IPv4.
+    /// ICMP for IPv4.
     pub const ICMP: Self = Self(1);
     /// TCP.
     pub const TCP: Self = Self(6);
     /// UDP.
     pub const UDP: Self = Self(17);
-    /// ICMP of IPv6.
+    /// ICMP for IPv6.
     pub const ICMPV6: Self = Self(58);
 
-    /// Whether its header begins with two ports.
+    /// Returns whether its header begins with two ports.
     #[must_use]
     pub fn has_ports(self) -> bool {
         weirgate_state::PROTOCOLS_WITH_PORTS.contains(&self.0)
     }
 
-    /// Reads a name or a number.
+    /// Parses a name or a number.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what would be right.
+    /// Returns what is wrong, and how to correct it.
     pub fn read(text: &str) -> Result<Self, Misread> {
         if let Some(found) = one_of(text, &PROTOCOLS) {
             return Ok(found);
@@ -89,7 +89,7 @@ impl Protocol {
     }
 }
 
-/// The name where there is one, else the number.
+/// Writes the name if there is one, otherwise the number.
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match PROTOCOLS.iter().find(|known| known.1 == *self) {
@@ -100,7 +100,7 @@ impl fmt::Display for Protocol {
 }
 
 impl Protocols {
-    /// Whether each is ICMP, of either version.
+    /// Returns whether all of them are ICMP, of either version.
     pub(crate) fn are_icmp(&self) -> bool {
         let icmp = [Protocol::ICMP, Protocol::ICMPV6];
         self.0.iter().all(|one| icmp.contains(&one.value))
@@ -153,7 +153,7 @@ impl Facts for Protocols {
     }
 }
 
-/// Warns of ICMP of IPv4 alone, where no address says that it is meant.
+/// Warns about ICMP for IPv4 alone, if no address shows that this is intended.
 pub(crate) fn one_version(table: &Reader<'_, '_>, when: &Conditions) {
     let Some(Protocols(list)) = when.find() else {
         return;

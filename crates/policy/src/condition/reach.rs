@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which rules hide others. The first match ends the search, so a rule is never reached if an
-//! earlier one takes all of its packets.
+//! Finds rules that hide others. The first match ends the search, so a rule is never reached if
+//! an earlier one matches all of its packets.
 //!
-//! The comparison is exact element by element; a rule hidden only by several
-//! earlier ones together is not found.
+//! The comparison is exact for each element. A rule that only several earlier rules together
+//! hide is not found.
 
 use crate::model::Rule;
 use weirgate_units::Direction;
 
-/// Whether every packet that `later` matches in a direction that it is for is
-/// also matched by `earlier`.
+/// Returns whether `earlier` matches every packet that `later` matches, in all directions of
+/// `later`.
 pub(crate) fn covers(earlier: &Rule, later: &Rule) -> bool {
     let directions = Direction::BOTH
         .into_iter()
@@ -18,7 +18,7 @@ pub(crate) fn covers(earlier: &Rule, later: &Rule) -> bool {
         && earlier.services.is_empty()
         && earlier.meter.is_none()
         && earlier.during.is_none();
-    // What can be switched off hides nothing outside.
+    // A rule of a rule set can be switched off, so it hides only rules of the same set.
     let there = earlier.ruleset.is_none() || earlier.ruleset == later.ruleset;
     earlier.last && directions && plain && there && earlier.when.covers(&later.when)
 }

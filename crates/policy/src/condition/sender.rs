@@ -5,18 +5,18 @@ use crate::condition::facts::{ConditionRow, Facts, Origin};
 use crate::field::{Word, words};
 use weirgate_document::{SourceSpan, Value};
 
-/// Who sends a packet.
+/// The sender of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// The router.
+    /// The router itself.
     Router,
-    /// Another host; the router forwards it.
+    /// Another host, whose packets the router forwards.
     Forwarded,
 }
 
 words!(Sender: "router" => Self::Router, "forwarded" => Self::Forwarded);
 
-/// This sender.
+/// The sender that a packet must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentBy(pub Value<Sender>);
 

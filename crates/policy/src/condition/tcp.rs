@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `tcp-flags` and `pure-ack`: flags of the TCP header, and acknowledgements
-//! without data.
+//! `tcp-flags` and `pure-ack`: flags of the TCP header, and acknowledgements without data.
 
 use crate::codes;
 use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, Finding};
@@ -10,19 +9,19 @@ use crate::field::FieldKind;
 use crate::read::{choose, one_of};
 use weirgate_document::{SourceSpan, Value};
 
-/// The longest packet without TCP payload: two headers of 60 bytes.
+/// The largest length of a packet without TCP payload: two headers of 60 bytes.
 pub const LONGEST_PURE_ACK: u16 = 120;
 
-/// TCP flags: of those in `mask`, exactly those in `value` are set.
+/// TCP flags: of the flags in `mask`, exactly those in `value` are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpFlags {
-    /// Bits looked at, as in the header's 14th byte.
+    /// The flags that are tested, as in byte 14 of the header.
     pub mask: u8,
-    /// Their required value.
+    /// The required values of these flags.
     pub value: u8,
 }
 
-/// Names and bits (RFC 9293 section 3.1).
+/// The names and bits of flags (RFC 9293 section 3.1).
 const FLAGS: [(&str, u8); 8] = [
     ("fin", 0x01),
     ("syn", 0x02),
@@ -35,13 +34,13 @@ const FLAGS: [(&str, u8); 8] = [
 ];
 
 impl TcpFlags {
-    /// What a pure ACK has: ACK, and none of SYN, FIN, RST.
+    /// The flags of a pure ACK: ACK, and none of SYN, FIN, RST.
     pub const PURE_ACK: Self = Self {
         mask: 0x17,
         value: 0x10,
     };
 
-    /// `syn,ack/syn,ack,fin,rst` is value/mask; `syn` alone looks at no other.
+    /// Parses `syn,ack/syn,ack,fin,rst` as value and mask; `syn` alone tests no other flag.
     fn read(text: &str) -> Result<Self, Misread> {
         let (value, mask) = match text.split_once('/') {
             Some((value, mask)) => (flags(value)?, flags(mask)?),
@@ -58,12 +57,12 @@ impl TcpFlags {
         Ok(Self { mask, value })
     }
 
-    /// Whether every packet that fulfils `other` fulfils this.
+    /// Returns whether every packet that matches `other` also matches this.
     const fn contains(self, other: Self) -> bool {
         self.mask & other.mask == self.mask && other.value & self.mask == self.value
     }
 
-    /// Whether no packet can fulfil both.
+    /// Returns whether no packet can match both.
     const fn excludes(self, other: Self) -> bool {
         let common = self.mask & other.mask;
         self.value & common != other.value & common
@@ -83,12 +82,11 @@ fn flags(text: &str) -> Result<u8, Misread> {
     })
 }
 
-/// These flags.
+/// The flags that a packet must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flags(pub Value<TcpFlags>);
 
-/// An acknowledgement without data: TCP, ACK set, SYN, FIN and RST clear, no
-/// payload.
+/// A pure ACK: TCP with ACK set, SYN, FIN and RST clear, and no payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PureAck(pub SourceSpan);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `uid` and `gid`: the user or group whose socket on this machine sends.
+//! `uid` and `gid`: the user or group that owns the sending socket on this machine.
 
 use crate::codes;
 use crate::condition::facts::{ConditionRow, Facts, Origin, first};
@@ -7,19 +7,19 @@ use crate::condition::number::{Misread, digits};
 use crate::field::FieldKind;
 use weirgate_document::{SourceSpan, Value};
 
-/// Numbers of users or groups from..=to.
+/// A range of users' or groups' numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ids {
-    /// The first.
+    /// The first number.
     pub from: u32,
-    /// The last.
+    /// The last number.
     pub to: u32,
 }
 
 impl Ids {
     pub(crate) fn read(text: &str) -> Result<Self, Misread> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        // The greatest number stands for nobody (`INVALID_UID`).
+        // The largest number is reserved for an invalid ID (`INVALID_UID`).
         let id = |text: &str| {
             let found = digits(text.trim());
             found.filter(|id| *id < u32::MAX)
@@ -40,11 +40,11 @@ impl Ids {
     }
 }
 
-/// Any of these users.
+/// The accepted users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Users(pub Vec<Value<Ids>>);
 
-/// Any of these groups.
+/// The accepted groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserGroups(pub Vec<Value<Ids>>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The conditions of a conditioner on the transport header: `protocol`, `local-port` and
-//! `remote-port`, read as in a rule.
+//! `remote-port`, with the same syntax as in a rule.
 
 use crate::codes;
 use crate::condition::port;
@@ -10,23 +10,23 @@ use crate::named::group::Groups;
 use crate::named::member::Ports;
 use weirgate_document::{Problems, Value};
 
-/// Ranges of ports of each side (`CONDITION_PORTS` of
+/// The largest number of port ranges on each side (`CONDITION_PORTS` of
 /// `bpf/inbound/condition.bpf.c`).
 const MOST_PORTS: usize = 8;
 
-/// What packets carry that a conditioner is about.
+/// Conditions of a conditioner on the transport header.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Carried {
-    /// Protocols; none is all.
+    /// Protocols; empty for all.
     pub protocols: Vec<Value<Protocol>>,
-    /// Ports of the inside host; none is all.
+    /// Ports of the inside host; empty for all.
     pub local_ports: Vec<Value<Ports>>,
-    /// Ports of the outside host; none is all.
+    /// Ports of the outside host; empty for all.
     pub remote_ports: Vec<Value<Ports>>,
 }
 
 impl Carried {
-    /// Reports protocols without ports beside ports.
+    /// Reports protocols without ports if there are conditions on ports.
     pub(super) fn check(&self, problems: &Problems) {
         if self.local_ports.is_empty() && self.remote_ports.is_empty() {
             return;
@@ -41,14 +41,14 @@ impl Carried {
         }
     }
 
-    /// Whether it has no condition.
+    /// Returns whether it has no condition.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.protocols.is_empty() && self.local_ports.is_empty() && self.remote_ports.is_empty()
     }
 }
 
-/// `local-port` or `remote-port`.
+/// Reads `local-port` or `remote-port`.
 pub(super) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
     let ports = port::ports(cell);
     if let Some(one) = ports.get(MOST_PORTS) {

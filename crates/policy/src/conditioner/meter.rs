@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads the meter of a conditioner: rates, bursts, intervals and gains, with
-//! their defaults.
+//! Reads the meter of a conditioner: rates, bursts, intervals and gains, with their defaults.
 
 use super::written::{Kind, MOST_BURST, OWNERS, SMALLEST, Written};
 use crate::codes;
@@ -10,19 +9,19 @@ use weirgate_document::{Reader, Value};
 use weirgate_state::ColourMeter;
 use weirgate_units::{Rate, Size, Span};
 
-/// A burst that is not configured: what the rate brings in that time, and at least two
-/// packets of 1500 bytes.
+/// The default burst: the bytes that arrive at the rate in this time, and at least two packets
+/// of 1500 bytes.
 const BURST: Span = Span::from_millis(100);
 const LEAST_BURST: u64 = 3000;
 
-/// An interval that is not configured, and those that may be.
+/// The default interval, and its bounds.
 const INTERVAL: Span = Span::from_millis(100);
 const INTERVALS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1000));
 
-/// One as a gain (RFC 3290 section 5.1.2).
+/// The fixed-point value of a gain of 1 (RFC 3290 section 5.1.2).
 const ONE: f64 = 4_294_967_296.0;
 
-/// Fields of meters that this one does not have, and those of `nominal-rate`.
+/// Reports fields that this kind of meter does not have, and fields of `nominal-rate`.
 pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: bool) {
     for key in ["urgency", "importance"] {
         if table.has(key) {
@@ -53,7 +52,7 @@ pub(super) fn strangers(table: &mut Reader<'_, '_>, kind: Option<Kind>, unread: 
     }
 }
 
-/// A rate that the meter cannot do without; reported where it is missing.
+/// Reads a rate that the meter requires, and reports it if it is missing.
 fn needed(
     table: &mut Reader<'_, '_>,
     key: &'static str,
@@ -132,7 +131,7 @@ pub(super) fn meter(
     })
 }
 
-/// A burst, or what the rate brings in [`BURST`].
+/// Returns the burst, or the default of [`BURST`] at the rate.
 pub(super) fn or_usual(burst: Option<Size>, rate: Rate) -> Size {
     let usual = rate.bytes_in(BURST).as_bytes();
     burst.unwrap_or(Size::bytes(usual.clamp(LEAST_BURST, MOST_BURST)))
@@ -158,7 +157,7 @@ pub(super) fn size(
     Some(found.value)
 }
 
-/// `mpu`, which only a meter heeds.
+/// Reads `mpu`, which requires a meter.
 pub(super) fn smallest(table: &Reader<'_, '_>, written: &Written, metered: bool) -> Option<Size> {
     let found = written.smallest.as_ref()?;
     let (least, most) = SMALLEST;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[[conditioner]]`: which packets are measured where they enter or leave a
-//! device, by which meter, and what is done with each colour (RFC 2475 section
-//! 2.3.3, RFC 3290).
+//! `[[conditioner]]`: which packets are metered where they enter or leave a device, by which
+//! meter, and what is done with each colour (RFC 2475 section 2.3.3, RFC 3290).
 
 pub(crate) mod carried;
 mod meter;
@@ -21,39 +20,38 @@ use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_state::{ColourAction, ColourMeter, DeviceName};
 use weirgate_units::{Dscp, Size};
 
-/// `[[conditioner]]`.
+/// The table `[[conditioner]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conditioner {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
     /// The name of the conditioner and of its counters.
     pub name: Value<String>,
-    /// Whether packets are conditioned that enter the device, and not those
-    /// that leave it.
+    /// Whether it conditions packets that enter the device, and not those that leave it.
     pub enters: bool,
-    /// The device; the link's where none is named.
+    /// The device; `None` means the link's.
     pub device: Option<Value<DeviceName>>,
-    /// The classes that it is about; none is all.
+    /// The classes of its packets; empty for all.
     pub classes: Vec<Value<String>>,
-    /// Addresses of the inside host; none is all.
+    /// Addresses of the inside host; empty for all.
     pub local: Vec<Value<Prefix>>,
-    /// Addresses of the outside host; none is all.
+    /// Addresses of the outside host; empty for all.
     pub remote: Vec<Value<Prefix>>,
-    /// What its packets carry.
+    /// Conditions on the transport header.
     pub carried: Carried,
-    /// Code points that it is about; none is all.
+    /// Code points of its packets; empty for all.
     pub dscp: Vec<Value<Dscp>>,
-    /// What it measures by; `None` takes every packet as green.
+    /// The meter; without one, every packet is green.
     pub meter: Option<ColourMeter>,
-    /// What a smaller packet is measured as: the minimum policed unit (RFC 2215
-    /// section 3.6).
+    /// The length as which smaller packets count: the minimum policed unit (RFC 2215 section
+    /// 3.6).
     pub smallest: Option<Size>,
-    /// Whether the drop precedences of the assured forwarding classes that
-    /// packets bring count as colours: color-aware mode of RFC 2697 section 2.
+    /// Whether the drop precedence of arriving packets in the assured forwarding classes counts
+    /// as their colour: color-aware mode of RFC 2697 section 2.
     pub color_aware: bool,
-    /// What is done with green, yellow and red packets.
+    /// The actions for green, yellow and red packets.
     pub actions: [ColourAction; 3],
 }
 
@@ -116,7 +114,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Conditi
     })
 }
 
-/// `green`, `yellow` and `red`; without a word, what is beyond everything ends.
+/// Reads `green`, `yellow` and `red`. By default, red packets are dropped.
 fn actions(
     table: &Reader<'_, '_>,
     kind: Option<Kind>,
@@ -167,7 +165,7 @@ fn actions(
 }
 
 impl Conditioner {
-    /// Whether its meter finds packets yellow, or they bring that.
+    /// Returns whether packets can be yellow, by the meter or by their drop precedence.
     #[must_use]
     pub const fn finds_yellow(&self) -> bool {
         match self.meter {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nominal-rate`: the importance of DRT by the nominal bit rate of a sender, in
-//! place of a meter and colours.
+//! `nominal-rate`: sets the importance of DRT by the nominal bit rate of a sender, in place of a
+//! meter and colours.
 
 use super::meter::{or_usual, size};
 use super::written::{Kind, MOST_RATE, OWNERS, Written};
@@ -10,7 +10,7 @@ use weirgate_document::Reader;
 use weirgate_state::{ColourAction, ColourMeter};
 use weirgate_units::Rate;
 
-/// The meter: the rate itself, and twice that as the peak.
+/// Returns the meter: the nominal rate, with twice that as the peak rate.
 pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<ColourMeter> {
     for (key, _) in OWNERS.into_iter().filter(|(key, _)| *key != "burst") {
         if table.has(key) {
@@ -33,9 +33,8 @@ pub(super) fn meter(table: &mut Reader<'_, '_>, written: &Written) -> Option<Col
     })
 }
 
-/// What is done with each colour: what keeps to the nominal rate gets the
-/// importance of the policy, what keeps to twice that two levels less, and the
-/// rest another two less.
+/// Returns the action for each colour. Packets within the nominal rate get the importance in the
+/// policy, those within twice the rate two levels less, and others another two levels less.
 pub(super) fn actions(table: &mut Reader<'_, '_>, written: &Written) -> [ColourAction; 3] {
     if !table.has("urgency") {
         table.missing::<()>(

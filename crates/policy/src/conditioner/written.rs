@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of `[[conditioner]]` as they are written.
+//! The fields of `[[conditioner]]` as written.
 
 use super::carried::{self, Carried};
 use crate::codes;
@@ -13,7 +13,7 @@ use weirgate_document::Value;
 use weirgate_state::{ColourAction, DeviceName};
 use weirgate_units::{Dscp, Rate, Size, Span};
 
-/// Networks of each side of a conditioner (`CONDITION_NETS` of
+/// The largest number of networks on each side of a conditioner (`CONDITION_NETS` of
 /// `bpf/inbound/condition.bpf.c`).
 const MOST_NETS: usize = 8;
 
@@ -22,9 +22,9 @@ const MOST_NETS: usize = 8;
 pub(super) const MOST_BURST: u64 = (1 << 29) - 1;
 pub(super) const MOST_RATE: Rate = Rate::bits_per_second(100_000_000_000);
 
-/// What smaller packets may be measured as: an IP header to the largest packet.
+/// The bounds of `mpu` in bytes: from an IP header to the largest packet.
 pub(super) const SMALLEST: (u64, u64) = (20, 65_535);
-/// The kinds of meters, and which fields each has beside `rate`.
+/// The kinds of meters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Bucket,
@@ -42,7 +42,7 @@ words!(Kind:
     "moving" => Self::Moving,
 );
 
-/// Whether packets that enter a device are conditioned, or those that leave it.
+/// Whether packets are conditioned when they enter or when they leave a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Enter,
@@ -51,7 +51,7 @@ enum Side {
 
 words!(Side: "enter" => Self::Enter, "leave" => Self::Leave);
 
-/// The fields of meters, and whose they are.
+/// The fields of meters, and the kinds that have them.
 pub(super) const OWNERS: [(&str, &[Kind]); 7] = [
     (
         "rate",
@@ -71,14 +71,14 @@ pub(super) const OWNERS: [(&str, &[Kind]); 7] = [
     ("gain", &[Kind::Moving]),
 ];
 
-/// The table.
+/// The table `[[conditioner]]`.
 pub(crate) const TABLE: Table = Table {
     name: "conditioner",
     about: "Which packets are metered, how, and what happens to each colour",
     rows: &[&ROWS],
 };
 
-/// The fields as they are written.
+/// The fields as written.
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) name: Option<Value<String>>,
@@ -233,7 +233,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
 
 fn name(cell: &mut Field<'_, '_, '_>) -> Option<Value<String>> {
     let name = cell.text()?;
-    // The program keeps 31 bytes of it.
+    // The BPF program stores 31 bytes of the name.
     if !usable(&name.value) || name.value.len() > 31 {
         let wrong = format!("`{}` cannot be the name of a conditioner", name.value);
         let right = USABLE.replace("32", "31");

@@ -8,15 +8,14 @@ use std::str::FromStr;
 use weirgate_document::{Kind, Problems, Reader, SourceSpan, Value};
 use weirgate_units::Size;
 
-/// What a reader is given: the table, the field's name, and what the table's
-/// readers need beside. A method returns `None` where the value is
-/// wrong, which it has then reported.
+/// The input of a field's reader: the table, the field's name and the context. A method that
+/// returns `None` has reported an invalid value.
 pub(crate) struct Cell<'r, 'd, 'i, C> {
     /// The table that has the field.
     pub(crate) table: &'r mut Reader<'d, 'i>,
-    /// The field's name, also where a former one is written.
+    /// The field's current name, even if a former one is written.
     pub(crate) key: &'static str,
-    /// What readers of this table need beside the value.
+    /// The context of this table's readers.
     pub(crate) context: &'r C,
     kind: FieldKind,
 }
@@ -36,7 +35,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         }
     }
 
-    /// The collector of problems.
+    /// Returns the collector of problems.
     pub(crate) fn problems(&self) -> &'d Problems {
         self.table.problems()
     }
@@ -52,27 +51,27 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         self.problems().error(code, span, message, hint);
     }
 
-    /// A text.
+    /// Reads a text.
     pub(crate) fn text(&mut self) -> Option<Value<String>> {
         self.table.text(self.key)
     }
 
-    /// A list of texts; a single one counts as a list.
+    /// Reads a list of texts; a single text counts as a list.
     pub(crate) fn texts(&mut self) -> Vec<Value<String>> {
         self.table.text_list(self.key).unwrap_or_default()
     }
 
-    /// A quantity: a rate, share, amount, time or code point.
+    /// Reads a quantity: a rate, share, amount, time or code point.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&mut self) -> Option<Value<T>> {
         self.table.parsed(self.key)
     }
 
-    /// A list of quantities.
+    /// Reads a list of quantities.
     pub(crate) fn parsed_list<T: FromStr<Err: Display>>(&mut self) -> Vec<Value<T>> {
         self.table.parsed_list(self.key).unwrap_or_default()
     }
 
-    /// A text that `understand` reads; its error is a message and a hint.
+    /// Reads a text and parses it with `understand`, whose error is a message and a hint.
     pub(crate) fn understood<T>(
         &mut self,
         code: &'static str,
@@ -81,8 +80,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         understood(self.table, self.key, code, understand)
     }
 
-    /// A list of such texts; an empty list is an error, because it would match
-    /// nothing.
+    /// Reads a list of such texts. An empty list is an error, because it would match nothing.
     pub(crate) fn list<T>(
         &mut self,
         code: &'static str,
@@ -91,12 +89,12 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         understood_list(self.table, self.key, code, understand)
     }
 
-    /// One of a type's words.
+    /// Reads one of a type's words.
     pub(crate) fn word<T: Word>(&mut self) -> Option<Value<T>> {
         word(self.table, self.key, T::WORDS)
     }
 
-    /// A whole number within the range of the field's kind, which `T` can hold.
+    /// Reads a whole number within the range of the field's kind, which `T` can hold.
     pub(crate) fn integer<T: TryFrom<i64>>(&mut self) -> Option<Value<T>> {
         let FieldKind::Integer(from, to) = self.kind else {
             return None;
@@ -106,24 +104,24 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         Some(number.map(|_| value))
     }
 
-    /// A number, whole or with a fraction.
+    /// Reads a number, with or without a fraction.
     pub(crate) fn number(&mut self) -> Option<Value<f64>> {
         self.table.number(self.key)
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(crate) fn boolean(&mut self) -> Option<Value<bool>> {
         self.table.boolean(self.key)
     }
 
-    /// Where the field is `true`.
+    /// Returns the position of the field if it is `true`.
     pub(crate) fn flagged(&mut self) -> Option<SourceSpan> {
         self.boolean()
             .filter(|flag| flag.value)
             .map(|flag| flag.span)
     }
 
-    /// A size: a text with a unit, or a number of bytes.
+    /// Reads a size: a text with a unit, or a number of bytes.
     pub(crate) fn size(&mut self) -> Option<Value<Size>> {
         match self.table.kind(self.key)? {
             Kind::Number => {
@@ -134,12 +132,12 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
         }
     }
 
-    /// One or more tables.
+    /// Reads one or more tables.
     pub(crate) fn tables(&mut self) -> Vec<Reader<'d, 'i>> {
         self.table.tables(self.key)
     }
 
-    /// A table for each name.
+    /// Reads a table of named tables.
     pub(crate) fn named(&mut self) -> Vec<(Value<String>, Reader<'d, 'i>)> {
         let Some(mut table) = self.table() else {
             return Vec::new();
@@ -153,7 +151,7 @@ impl<'r, 'd, 'i, C> Cell<'r, 'd, 'i, C> {
             .collect()
     }
 
-    /// A table.
+    /// Reads a table.
     pub(crate) fn table(&mut self) -> Option<Reader<'d, 'i>> {
         self.table.table(self.key)
     }

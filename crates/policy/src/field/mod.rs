@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The registry of fields: each field of a policy is declared once, as a row.
 //!
-//! A row has the field's name, what may be written, its default, its text, its
-//! former names and its reader. The parser, the errors about unknown fields,
-//! `weirgate schema`, the reference and weirgate-policy(5) follow from the rows.
+//! A row has the field's name, accepted values, default, description, former names and reader.
+//! The parser, the errors about unknown fields, `weirgate schema`, the reference and
+//! weirgate-policy(5) are generated from the rows.
 //!
 //! To add a field to a table, add a member to the table's struct and a row:
 //!
@@ -15,19 +15,18 @@
 //! ];
 //! ```
 //!
-//! [`row!`] takes what may be written, and the reader, from the member's type; it
-//! also takes bounds. [`Row::new`] is for a field that needs a reader of its own.
+//! [`row!`] derives the accepted values and the reader from the member's type; it also takes
+//! bounds. [`Row::new`] is for a field that needs its own reader.
 //!
-//! The reader runs only where the field is present, with the [`Cell`] that holds
-//! its value and the struct under construction, so the struct begins with its
-//! defaults. [`read`] walks the rows; checks that concern several fields follow
-//! it. `needed` makes a field required and gives the hint for where it is
-//! missing; `formerly` lists names that are accepted with a note. A reader
-//! that needs more than its value, such as the groups of a policy, takes it from
-//! [`Cell::context`]: `Row<Conditions, Groups>`.
+//! The reader runs only if the field is present. It gets a [`Cell`] with the value, and the
+//! struct under construction, which starts with its defaults. [`read`] reads all rows; checks of
+//! several fields run after it. `needed` makes a field required, and has the hint for a policy
+//! without it. `formerly` lists names that are accepted with a note. A reader that needs more
+//! than its value, such as the groups of a policy, takes it from [`Cell::context`]:
+//! `Row<Conditions, Groups>`.
 //!
-//! A [`Table`] joins the rows of one or more lists under the table's name, and
-//! `crate::TABLES` lists every table.
+//! A [`Table`] joins the rows of one or more lists under the table's name, and `crate::TABLES`
+//! lists every table.
 
 mod cell;
 mod slot;
@@ -46,26 +45,26 @@ use weirgate_document::Reader;
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What may be written.
+    /// The values that it accepts.
     pub kind: FieldKind,
-    /// What it means, one line.
+    /// Its description, in one line.
     pub about: &'static str,
-    /// What holds where it is absent, as written in a policy or in words.
+    /// The default, as written in a policy or in words.
     pub default: Option<&'static str>,
-    /// For a required field, the hint for a policy that lacks it.
+    /// The hint for a policy that lacks this required field; `None` for an optional field.
     pub required: Option<&'static str>,
-    /// Names that it had before; they are accepted with a note.
+    /// Former names, which are accepted with a note.
     pub former: &'static [&'static str],
 }
 
-/// What may be written in a field.
+/// The values that a field accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A text; an example.
+    /// A text; with an example.
     Text(&'static str),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A whole number from..=to.
+    /// A whole number within inclusive bounds.
     Integer(i64, i64),
     /// Any number.
     Number,
@@ -73,7 +72,7 @@ pub enum FieldKind {
     Boolean,
     /// `true`, `false` or a rate.
     BooleanOrRate,
-    /// A rate such as `512kbit`.
+    /// A rate, such as `512kbit`.
     Rate,
     /// A percentage.
     Share,
@@ -81,29 +80,28 @@ pub enum FieldKind {
     Amount,
     /// A number of bytes, or a text such as `64KiB`.
     Size,
-    /// A text such as `5ms`.
+    /// A time, such as `5ms`.
     Time,
-    /// One value or several: texts or numbers; an example.
+    /// One value or a list of texts or numbers; with an example.
     List(&'static str),
-    /// One of these words, or several of them.
+    /// One or a list of these words.
     Words(&'static [&'static str]),
-    /// A table of this name in [`crate::TABLES`].
+    /// A table with this name in [`crate::TABLES`].
     Table(&'static str),
-    /// A text, or a table of this name; an example of the text.
+    /// A text, or a table with this name; with an example of the text.
     TextOrTable(&'static str, &'static str),
-    /// One or more tables of this name, `[[...]]`.
+    /// One or more tables with this name, `[[...]]`.
     Tables(&'static str),
-    /// A table that holds a table of this name for each name.
+    /// A table of named tables, each described by the table with this name.
     Named(&'static str),
     /// A table from texts to texts.
     Map,
-    /// A text, a number, or `true` and `false`, by what else the table says; an
-    /// example.
+    /// A text, a number or a boolean, depending on other fields of the table; with an example.
     Setting(&'static str),
 }
 
 impl FieldKind {
-    /// The kind that takes what either of two takes.
+    /// Returns the kind that accepts the values of both kinds.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (one, other) if one == other => one,
@@ -114,15 +112,15 @@ impl FieldKind {
     }
 }
 
-/// A field with its reader, which puts the value into `T`. `C` is what readers
-/// of this table need beside the value.
+/// A field with its reader, which stores the value in `T`. `C` is the context of this table's
+/// readers.
 pub(crate) struct Row<T, C = ()> {
     field: Field,
     read: fn(&mut Cell<'_, '_, '_, C>, &mut T),
 }
 
 impl<T, C> Row<T, C> {
-    /// An optional field without a default.
+    /// Returns an optional field without a default.
     pub(crate) const fn new(
         name: &'static str,
         kind: FieldKind,
@@ -140,7 +138,7 @@ impl<T, C> Row<T, C> {
         Self { field, read }
     }
 
-    /// The same for a member whose type says what may be written.
+    /// Returns the same for a member whose type determines the accepted values.
     pub(crate) const fn member<S: OwnKind>(
         name: &'static str,
         _member: fn(&mut T) -> &mut S,
@@ -150,29 +148,29 @@ impl<T, C> Row<T, C> {
         Self::new(name, S::KIND, about, read)
     }
 
-    /// The field.
+    /// Returns the field.
     pub(crate) const fn field(&self) -> Field {
         self.field
     }
 
-    /// The field's name.
+    /// Returns the field's name.
     pub(crate) const fn name(&self) -> &'static str {
         self.field.name
     }
 
-    /// The same field, required; `hint` says what to write where it is missing.
+    /// Makes the field required. `hint` says what to write where it is missing.
     pub(crate) const fn needed(mut self, hint: &'static str) -> Self {
         self.field.required = Some(hint);
         self
     }
 
-    /// The same field with what holds where it is absent.
+    /// Sets the description of the default.
     pub(crate) const fn default(mut self, text: &'static str) -> Self {
         self.field.default = Some(text);
         self
     }
 
-    /// The same field with names that it had before.
+    /// Sets the former names of the field.
     pub(crate) const fn formerly(mut self, names: &'static [&'static str]) -> Self {
         self.field.former = names;
         self
@@ -185,9 +183,9 @@ impl<T, C> fmt::Debug for Row<T, C> {
     }
 }
 
-/// A list of rows, whatever they are read into.
+/// A list of rows for any type of struct.
 pub trait Rows: fmt::Debug {
-    /// The fields, in the order of the list.
+    /// Returns the fields, in the order of the list.
     fn fields(&self) -> Vec<Field>;
 }
 
@@ -209,8 +207,8 @@ impl<const N: usize> Rows for [Field; N] {
     }
 }
 
-/// Rows that count for one kind of a table alone, such as a kind of queue: the
-/// table as a whole requires none of them.
+/// Rows that are required for only one kind of a table, such as one kind of queue. The table as
+/// a whole requires none of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OfKind<R: 'static>(pub(crate) &'static R);
 
@@ -227,16 +225,17 @@ impl<R: Rows> Rows for OfKind<R> {
 /// A table of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// Its name here: `policy` is the file itself.
+    /// Its name; `policy` is the top level of the file.
     pub name: &'static str,
-    /// What it is, one line.
+    /// Its description, in one line.
     pub about: &'static str,
-    /// Its rows, in lists; a name may stand in several, as a queue's settings do.
+    /// Lists of its rows. A name may occur in several lists, as settings of queues do.
     pub rows: &'static [&'static dyn Rows],
 }
 
 impl Table {
-    /// Its fields, each name once; a name with several kinds takes any of them.
+    /// Returns its fields with each name once. A name with several kinds accepts the values of
+    /// all of them.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
@@ -250,8 +249,7 @@ impl Table {
     }
 }
 
-/// Reads the fields of `rows` that the table has into `into`, and reports the
-/// required ones that it lacks.
+/// Reads the fields of `rows` into `into`, and reports required fields that are missing.
 pub(crate) fn read<T, C>(
     table: &mut Reader<'_, '_>,
     rows: &'static [Row<T, C>],
@@ -268,7 +266,7 @@ pub(crate) fn read<T, C>(
         }
     }
     for row in rows {
-        // A name that resembles a required field's is one error, not two.
+        // If a misspelt name resembles the required field, report only the misspelling.
         if let Some(hint) = row.field.required
             && !table.has(row.field.name)
             && !table.meant(row.field.name)
@@ -278,7 +276,7 @@ pub(crate) fn read<T, C>(
     }
 }
 
-/// Puts a value that could be read in the place of the default.
+/// Replaces the default if a value could be read.
 pub(crate) fn set<T>(slot: &mut T, found: Option<T>) {
     if let Some(found) = found {
         *slot = found;

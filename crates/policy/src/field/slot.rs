@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Members of a table's struct, into which fields are read. The type of a member decides how its
-//! field is read and, mostly, what may be written.
+//! Members of a table's struct, into which fields are read. The member's type determines how its
+//! field is read and, for most types, which values it accepts.
 
 use crate::amount::Amount;
 use crate::field::{Cell, FieldKind, Word};
@@ -8,21 +8,21 @@ use std::fmt::Display;
 use weirgate_document::Value;
 use weirgate_units::{Dscp, Rate, Share, Size, Span};
 
-/// A value that a field's text, number or word is read as.
+/// A type that a field's text, number or word is parsed as.
 pub(crate) trait Readable: Sized {
-    /// The value; one that is wrong is reported.
+    /// Parses the value, and reports it if it is invalid.
     fn read<C>(cell: &mut Cell<'_, '_, '_, C>) -> Option<Value<Self>>;
 }
 
-/// A type that alone says what may be written.
+/// A type that determines which values a field accepts.
 pub(crate) trait OwnKind {
-    /// What may be written.
+    /// The values that the field accepts.
     const KIND: FieldKind;
 }
 
-/// A member that a field is read into.
+/// A member of a table's struct, into which a field is read.
 pub(crate) trait Slot {
-    /// Reads the field; a value that is wrong is reported, and changes nothing.
+    /// Reads the field. An invalid value is reported, and leaves the member unchanged.
     fn fill<C>(&mut self, cell: &mut Cell<'_, '_, '_, C>);
 }
 
@@ -91,7 +91,7 @@ impl<T: Readable> Slot for Value<T> {
     }
 }
 
-/// Members without the place of their value.
+/// Implements [`Slot`] for members that do not keep the position of their value.
 macro_rules! plain {
     ($($type:ty)+) => {$(
         impl Slot for $type {
@@ -147,9 +147,9 @@ where
     }
 }
 
-/// `elements!(Mac: codes::MAC, Mac::read)`: a type that is written as a text, alone
-/// or in a list. The function says what is wrong and what would be right, which
-/// is reported under the code.
+/// Implements reading for a type that is written as one text or a list: `elements!(Mac:
+/// codes::MAC, Mac::read)`. The function parses a text. Its error is a message and a hint,
+/// reported under the code.
 macro_rules! elements {
     ($type:ty: $code:expr, $understand:expr) => {
         impl $crate::field::Readable for $type {
@@ -169,7 +169,7 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
-/// Reports a value outside of `bounds`, both of which may be written.
+/// Reports a value outside of the inclusive `bounds`.
 pub(crate) fn within<T: PartialOrd + Display, C>(
     cell: &Cell<'_, '_, '_, C>,
     code: &'static str,
@@ -188,12 +188,12 @@ pub(crate) fn within<T: PartialOrd + Display, C>(
     }
 }
 
-/// A row whose reader follows from the member that it is read into.
+/// Defines a row whose reader follows from the type of the member.
 ///
-/// * `row!(Link: "fair" => fair, "...")`: what may be written follows as well.
-/// * `row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu, "...")` states it.
-/// * `row!(Track: "interval" => interval in INTERVALS or codes::TRACK, "...")` reports
-///   under the code a value that is not within the bounds.
+/// * `row!(Link: "fair" => fair, "...")` also derives the accepted values from the type.
+/// * `row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu, "...")` states them.
+/// * `row!(Track: "interval" => interval in INTERVALS or codes::TRACK, "...")` reports a value
+///   outside of the bounds under the code.
 macro_rules! row {
     ($table:ty: $name:literal => $($member:tt).+ in $bounds:tt or $code:path, $about:expr) => {
         $crate::field::Row::<$table, _>::member(

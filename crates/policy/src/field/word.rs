@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Types that a policy writes as one word of a fixed list.
+//! Types whose values are written as one word of a fixed list.
 
 use crate::field::FieldKind;
 
 /// A type with a word for each of its values. [`words!`] implements it.
 pub(crate) trait Word: Copy + 'static {
-    /// The words and what they stand for.
+    /// The words and their values.
     const WORDS: &'static [(&'static str, Self)];
-    /// The words alone.
+    /// The words without their values.
     const NAMES: &'static [&'static str];
     /// The kind of a field that takes one word.
     const KIND: FieldKind = FieldKind::Word(Self::NAMES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What may be written in a field, in the words of the reference.
+//! Descriptions of the values that a field accepts, as used in the reference.
 
 use crate::field::FieldKind;
 use std::fmt;
@@ -33,7 +33,7 @@ impl fmt::Display for FieldKind {
     }
 }
 
-/// Words as a policy has them.
+/// Returns words in quotes, as written in a policy.
 fn quoted(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
     quoted.join(", ")

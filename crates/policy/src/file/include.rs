@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy's files: the policy itself and what it includes.
+//! A policy's files: the policy itself and the files that it includes.
 //!
-//! Every file has its place in one long row of bytes, the policy first, so that
-//! a span alone says which file it is in. A file is read with spaces before it,
-//! as many as there are bytes before its place.
+//! All files share one range of byte positions, the policy first, so that a span alone
+//! identifies its file. A file is parsed with spaces before it, one for each byte before its
+//! first position.
 
 use crate::codes;
 use crate::named::group::{self, Groups};
@@ -13,17 +13,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_document::{Problem, Problems, SourceSpan};
 use weirgate_units::Arrange as _;
 
-/// Includes within includes.
+/// The largest nesting depth of includes.
 const DEEPEST: usize = 8;
-/// Files of one policy.
+/// The largest number of files of one policy.
 const MOST_FILES: usize = 64;
-/// Bytes of all included files together.
+/// The largest total length of the included files in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The files of a policy, to tell where a problem is.
+/// The files of a policy, which map a problem's span to its file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sources {
-    /// Sorted by place; the first is the policy itself.
+    /// Sorted by position; the first is the policy itself.
     files: Vec<Source>,
 }
 
@@ -41,7 +41,7 @@ impl Sources {
         self.files.get(after.checked_sub(1)?)
     }
 
-    /// The name of the file that a span is in, unless it is the policy itself.
+    /// Returns the name of the file that a span is in, or `None` for the policy itself.
     #[must_use]
     pub fn included(&self, span: &SourceSpan) -> Option<&str> {
         self.file(span)
@@ -49,7 +49,7 @@ impl Sources {
             .map(|file| file.name.as_str())
     }
 
-    /// A problem as text, with its file's name and the source underlined.
+    /// Returns a problem as text, with its file's name and the source underlined.
     #[must_use]
     pub fn render(&self, problem: &Problem) -> String {
         match self.local(problem) {
@@ -58,7 +58,7 @@ impl Sources {
         }
     }
 
-    /// The file, line and column of a problem, the latter two from 1.
+    /// Returns the file, line and column of a problem. Lines and columns are counted from 1.
     #[must_use]
     pub fn locate(&self, problem: &Problem) -> (&str, usize, usize) {
         let Some((file, local)) = self.local(problem) else {
@@ -68,7 +68,7 @@ impl Sources {
         (&file.name, line, column)
     }
 
-    /// A problem with its span within its own file.
+    /// Returns a problem's file, and the problem with its span relative to that file.
     fn local(&self, problem: &Problem) -> Option<(&Source, Problem)> {
         let file = self.file(&problem.span)?;
         let within = |at: usize| at.saturating_sub(file.base);
@@ -79,32 +79,32 @@ impl Sources {
         Some((file, local))
     }
 
-    /// The names of the included files.
+    /// Returns the names of the included files.
     pub fn includes(&self) -> impl Iterator<Item = &str> {
         self.files.iter().skip(1).map(|file| file.name.as_str())
     }
 }
 
-/// What rules refer to by name, of all files.
+/// Definitions of all files that rules refer to by name.
 #[derive(Debug, Default)]
 pub(crate) struct Env {
     pub(crate) groups: Groups,
     pub(crate) services: Services,
     pub(crate) schedules: BTreeMap<String, weirgate_schedule::Schedule>,
-    /// Schedules that were reported where they stand.
+    /// Schedules with errors that are already reported where they are defined.
     pub(crate) broken_schedules: BTreeSet<String>,
 }
 
-/// The files and the order in which their rules come: those of an included
-/// file before those of the one that includes it.
+/// The files, and the order of their rules. The rules of an included file come before those of
+/// the file that includes it.
 pub(crate) struct Files {
     pub(crate) sources: Sources,
     order: Vec<usize>,
 }
 
 impl Files {
-    /// Each file's text with spaces before it, in the order of rules; true for
-    /// the policy itself.
+    /// Returns each file's text with spaces before it, in the order of rules. The flag is true
+    /// for the policy itself.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (String, bool)> {
         self.order.iter().filter_map(|at| {
             let file = self.sources.files.get(*at)?;
@@ -117,8 +117,8 @@ fn padded(file: &Source) -> String {
     " ".repeat(file.base) + &file.text
 }
 
-/// Reads the policy and what it includes. `load` gets the path of a file
-/// relative to the policy's folder.
+/// Reads the policy and the files that it includes. `load` returns the text of a file by its
+/// path, relative to the policy's folder.
 pub(crate) fn gather(
     name: &str,
     source: &str,
@@ -147,13 +147,12 @@ struct Gathering<'a> {
     sources: Sources,
     order: Vec<usize>,
     next: usize,
-    /// The paths of the files that are being read.
+    /// The paths of the files that are currently being read, to detect cycles.
     open: Vec<String>,
 }
 
 impl Gathering<'_> {
-    /// Takes a file in, and before it what it includes. `path` is empty for
-    /// the policy itself.
+    /// Adds a file, after the files that it includes. `path` is empty for the policy itself.
     fn add(&mut self, name: String, text: String, path: &str) {
         let base = self.next;
         self.next += text.len() + 1;
@@ -195,7 +194,7 @@ impl Gathering<'_> {
             );
         }
         if self.sources.files.iter().skip(1).any(|f| f.name == path) {
-            // Two files may share a third, which is read once.
+            // Two files may include the same third file, which is read once.
             return;
         }
         if self.open.len() > DEEPEST {
@@ -238,8 +237,8 @@ impl Gathering<'_> {
     }
 }
 
-/// The files that a text includes; what is wrong with the list is reported
-/// when the file is read for good.
+/// Returns the files that a text includes. Errors in the list are reported later, when the file
+/// is parsed.
 fn includes(padded: &str) -> Vec<weirgate_document::Value<String>> {
     if !may_have(padded, &["include"]) {
         return Vec::new();
@@ -250,14 +249,14 @@ fn includes(padded: &str) -> Vec<weirgate_document::Value<String>> {
     })
 }
 
-/// Whether a text can have one of the fields, so that long texts without them
-/// are parsed once. A key may be written with escapes.
+/// Returns whether a text can have one of the fields. Long texts without them need to be parsed
+/// only once. A key may be written with escapes.
 fn may_have(text: &str, fields: &[&str]) -> bool {
     text.contains('\\') || fields.iter().any(|field| text.contains(field))
 }
 
-/// What all files define, for rules to refer to; problems are reported when
-/// the files are read for good.
+/// Collects the definitions of all files that rules refer to. Problems are reported later, when
+/// the files are parsed.
 pub(crate) fn survey(files: &Files) -> Env {
     let scratch = Problems::default();
     let mut env = Env {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a policy, and what each of them contributes.
+//! The files of a policy, and the parts that each of them has.
 
 pub(crate) mod include;
 
@@ -23,14 +23,14 @@ use std::collections::BTreeSet;
 use weirgate_document::Reader;
 use weirgate_units::Arrange as _;
 
-/// The file itself.
+/// The top level of a policy file.
 pub(crate) const TABLE: Table = Table {
     name: "policy",
     about: "A link and who gets what of it",
     rows: &[&ROWS],
 };
 
-/// What the files give, in the order of the scheme.
+/// The parts of all files. Rules are in the order in which they are tried.
 #[derive(Default)]
 pub(crate) struct Parts {
     pub(crate) link: Option<Link>,
@@ -46,12 +46,12 @@ pub(crate) struct Parts {
     pub(crate) shares: Vec<GroupShare>,
     pub(crate) caps: Vec<HostCap>,
     pub(crate) marks: Option<Marks>,
-    /// What has been defined so far, by kind and name.
+    /// The kind and name of everything defined so far.
     defined: BTreeSet<(&'static str, String)>,
-    /// Of the file that is read: whether its rules are final that do not say so.
+    /// Whether rules of the current file are not final by default.
     not_final: bool,
-    /// Of the file that is read: single rules and rule sets by their places,
-    /// which make one scheme in the order of the text.
+    /// Single rules and rule sets of the current file with their positions. They are tried in
+    /// the order of the text.
     scheme: Vec<(usize, Vec<Rule>)>,
 }
 
@@ -226,7 +226,7 @@ const ROWS: &[PolicyRow] = &[
 ];
 
 impl Parts {
-    /// Two files must not define the same thing.
+    /// Reports a second definition with the same kind and name in another file.
     fn once(&mut self, reader: &Reader<'_, '_>, kind: &'static str, name: String) {
         let wrong = format!("another file has a {kind} `{name}` already");
         if !self.defined.insert((kind, name)) {
@@ -240,12 +240,12 @@ impl Parts {
     }
 }
 
-/// Fields that speak of the site as a whole.
+/// Fields that only the policy itself may have, and not an included file.
 const OF_THE_POLICY: [&str; 8] = [
     "link", "inbound", "receive", "track", "ack", "dscp", "marks", "version",
 ];
 
-/// Fields that the policy itself must have, with the hint where it lacks one.
+/// Fields that the policy itself must have, with the hint for a policy without one.
 const NEEDED: [(&str, &str); 3] = [
     ("version", "begin the policy with `version = 1`"),
     (
@@ -258,7 +258,7 @@ const NEEDED: [(&str, &str); 3] = [
     ),
 ];
 
-/// Reads one file into `parts`; `main` is the policy itself.
+/// Reads one file into `parts`. `main` is true for the policy itself.
 pub(crate) fn read(root: &mut Reader<'_, '_>, env: &Env, main: bool, parts: &mut Parts) {
     parts.not_final = false;
     field::read(root, ROWS, env, parts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"`, the default. Arriving packets are queued where the rest of the policy needs
-//! it, and receive windows keep TCP from filling the queue.
+//! `inbound = "auto"`, the default. Arriving packets are queued where the rest of the policy
+//! requires it, and receive windows keep TCP from filling the queue.
 
 use crate::amount::Amount;
 use crate::check::receive::least_by_windows;
@@ -14,66 +14,64 @@ use weirgate_document::Value;
 use weirgate_units::Direction;
 use weirgate_units::Share;
 
-/// What `inbound = "auto"` came to.
+/// The settings that `inbound = "auto"` was replaced with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Automatic {
-    /// Whether the policy says so; else it is the default.
+    /// Whether the policy contains it; otherwise it is the default.
     pub stated: bool,
-    /// Why it is queued there.
+    /// Where arriving packets are queued, and why.
     pub placement: Placement,
-    /// Whether the rate of `[receive]` is chosen.
+    /// Whether weirgate chooses the rate of `[receive]`.
     pub windows: Windowed,
-    /// Whether classes that name no queue have one downstream that charges what it
-    /// drops to its rate. Crate `compile` takes it back where the kernel has none.
+    /// Whether classes without a configured queue get a downstream queue that charges drops to
+    /// its rate. Crate `compile` resets this if the kernel has no such queue.
     pub charges: bool,
 }
 
-/// Why arriving packets are queued at this place.
+/// Where arriving packets are queued, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// On the LAN device: a bridge has no other place.
+    /// On the LAN device, the only possible place of a bridge.
     Bridge,
-    /// On the LAN device; what in the policy needs that.
+    /// On the LAN device, because of this part of the policy.
     Inside(&'static str),
     /// On an IFB device.
     Arriving,
 }
 
-/// Whether there are receive windows that weirgate chooses, or why not.
+/// Whether weirgate chooses receive windows, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windowed {
-    /// There are.
+    /// Weirgate chooses them.
     Chosen,
-    /// `[receive]` states a rate or a window.
+    /// `[receive]` sets a rate or a window.
     Stated,
-    /// A segment for each round trip is more than the line.
+    /// One segment per round trip exceeds the rate of the line.
     TooSlow,
-    /// The policy has more classes and parts of classes than they tell apart. Crate
-    /// `compile` finds it.
+    /// The policy has more classes and parts of classes than windows can distinguish. Crate
+    /// `compile` detects this.
     TooMany,
-    /// The kernel has no `cls_bpf`. Crate `compile` finds it.
+    /// The kernel has no `cls_bpf`. Crate `compile` detects this.
     NoClassifier,
-    /// The kernel does not take their programs. Crate `compile` finds it.
+    /// The kernel refuses the BPF programs. Crate `compile` detects this.
     Refused,
-    /// This program, that of small routers, has no programs for the kernel. Crate
-    /// `compile` finds it.
+    /// This build, for small routers, contains no BPF programs. Crate `compile` detects this.
     NoPrograms,
 }
 
 impl Automatic {
-    /// Whether there are receive windows that weirgate chooses.
+    /// Returns whether weirgate chooses receive windows.
     #[must_use]
     pub fn has_windows(&self) -> bool {
         self.windows == Windowed::Chosen
     }
 }
 
-/// Windows keep TCP to so much of what passes the gate, so that its queue is for what
-/// they do not hold: 96 % of the line with the usual margin, as measured
-/// (docs/inbound-auto.md).
+/// The share of the gate's rate to which windows limit TCP, so that the queue is left to other
+/// traffic. With the default margin it is 96 % of the line, as measured (docs/inbound-auto.md).
 const OF_THE_GATE: Share = Share::percent(99);
 
-/// Replaces `inbound = "auto"` by what it comes to.
+/// Replaces `inbound = "auto"` with the chosen settings.
 pub(crate) fn settle(policy: &mut Policy) {
     let inbound = policy.link.inbound.clone();
     if inbound.value != Inbound::Auto {
@@ -95,9 +93,9 @@ pub(crate) fn settle(policy: &mut Policy) {
     });
 }
 
-/// What of the policy needs the downstream to be queued where packets leave for the
-/// inside, after NAT and connection tracking. `None` where nothing does, or where that
-/// place is not one device. Only HTB's tree tells what comes from the link there.
+/// Returns the part of the policy that requires the downstream queue on the LAN device, after
+/// NAT and connection tracking. `None` if no part does, or if there is not exactly one LAN
+/// device. Only HTB's tree can distinguish packets of the link there.
 fn needs_inside(policy: &Policy) -> Option<&'static str> {
     let engine = policy.link.engine.as_ref().map(|engine| engine.value);
     if policy.link.lan.len() != 1
@@ -122,8 +120,8 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
     })
 }
 
-/// Gives `[receive]` a rate and between whom it is shared, where it states none and no
-/// window either. Whether it did.
+/// Sets the rate and the sharing of `[receive]`, unless it has a rate or a window. Returns
+/// whether it did, or why not.
 fn choose_rate(policy: &mut Policy, inbound: &Value<Inbound>) -> Windowed {
     let (Some(gate), Some(line)) = (policy.gate(Direction::Down), policy.link.down.as_ref()) else {
         return Windowed::TooSlow;

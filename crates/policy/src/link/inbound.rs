@@ -9,19 +9,18 @@ use weirgate_units::{Share, Size};
 /// Where packets that arrive from outside are shaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inbound {
-    /// On an IFB device that packets pass right after they have arrived.
+    /// On an IFB device, which packets pass on ingress.
     Ifb,
-    /// On the LAN device, where they leave for the inside.
+    /// On the LAN device, on egress to the inside.
     Lan,
-    /// Nowhere: where they arrive a virtual queue decides who is marked or
-    /// dropped.
+    /// Not shaped. On ingress, a virtual queue decides which packets are marked or dropped.
     Filter,
-    /// Nowhere: where they arrive, what is faster is dropped.
+    /// Not shaped. On ingress, packets above the rate are dropped.
     Police,
-    /// Nowhere.
+    /// Not shaped or policed.
     None,
-    /// On an IFB device or the LAN device, with receive windows over the queue; a policy
-    /// that was read has one of those in its place, and [`super::Automatic`].
+    /// On an IFB device or the LAN device, with receive windows that keep the queue short. A
+    /// parsed policy has one of those instead, and [`super::Automatic`].
     Auto,
 }
 
@@ -34,32 +33,31 @@ words!(Inbound:
     "auto" => Self::Auto,
 );
 
-/// `[inbound]`.
+/// The table `[inbound]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policing {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
-    /// Whether packets whose senders understand it are marked rather than
-    /// dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: Option<Value<bool>>,
     /// The bytes that a flow may send before it is marked or dropped.
     pub spare: Option<Value<Size>>,
-    /// What one flow is.
+    /// Which packets belong to one flow.
     pub flows: Option<Value<Flows>>,
-    /// How fast a flow's byte count decays, as a part of its share of the link.
+    /// How fast a flow's byte count decays, as a fraction of its share of the link.
     pub leak: Option<Value<Share>>,
-    /// The virtual queue at which packets begin to be marked or dropped, and the one at which the
-    /// probability reaches its maximum; bytes on the wire.
+    /// The length of the virtual queue, in bytes on the wire, at which packets begin to be
+    /// marked or dropped.
     pub min: Option<Value<Size>>,
-    /// See `min`.
+    /// The length of the virtual queue at which the probability reaches its maximum.
     pub max: Option<Value<Size>>,
-    /// What a policer lets through at once.
+    /// The burst of a policer in bytes.
     pub burst: Option<Value<Size>>,
 }
 
-/// What makes packets one flow.
+/// The key that identifies a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flows {
     /// Addresses, ports and protocol.
@@ -67,9 +65,9 @@ pub enum Flows {
     Connections,
     /// Both addresses.
     Pairs,
-    /// The address outside.
+    /// The outside address.
     Senders,
-    /// The address that it is for.
+    /// The destination address.
     Receivers,
 }
 
@@ -80,7 +78,7 @@ words!(Flows:
     "receivers" => Self::Receivers,
 );
 
-/// The table.
+/// The table `[inbound]`.
 pub(crate) const TABLE: Table = Table {
     name: "inbound",
     about: "How arriving packets are policed instead of queued",
@@ -104,7 +102,7 @@ const ROWS: &[Row<Policing>] = &[
         "What the policer passes at once"),
 ];
 
-/// The sizes that a field takes.
+/// The bounds of sizes.
 const SIZES: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 29));
 
 /// Reads the table.
@@ -135,7 +133,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Policing {
 }
 
 impl Inbound {
-    /// Whether packets are policed where they arrive, and not queued.
+    /// Returns whether packets are policed on ingress and not queued.
     #[must_use]
     pub const fn polices(self) -> bool {
         matches!(self, Self::Filter | Self::Police)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `layer` of the link: how many bytes of the line a packet takes, by name or by numbers.
+//! `layer` of the link: how many bytes a packet takes on the line, by name or by numbers.
 
 use crate::codes;
 use crate::field::{self, Cell, FieldKind, Row, Table, row, words};
@@ -7,14 +7,14 @@ use crate::read::in_two;
 use weirgate_document::{Kind, Reader, Value};
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 
-/// The table form.
+/// The table form of `layer`.
 pub(crate) const TABLE: Table = Table {
     name: "layer",
     about: "A link layer, by name with an option or by numbers",
     rows: &[&ROWS],
 };
 
-/// The fields as they are written.
+/// The fields as written.
 #[derive(Default)]
 struct Written {
     name: Option<Value<LinkLayer>>,
@@ -25,8 +25,8 @@ struct Written {
     oam: Option<Value<bool>>,
 }
 
-/// The length to which `overhead` is added. The two differ by 14 bytes on Ethernet, and
-/// tc's manual pages mean the second, so a policy names one.
+/// The length to which `overhead` is added. On Ethernet the two differ by 14 bytes. tc's manual
+/// pages mean the second, so a policy must state which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Base {
     Ip,
@@ -59,7 +59,7 @@ const ROWS: &[LayerRow] = &[
     row!(Written: "oam" => oam, "Whether the provider sends OAM cells; ATM only").default("false"),
 ];
 
-/// Fields that a layer by numbers needs, each with the hint where it lacks one.
+/// Fields that a layer by numbers needs, with the hint for each missing one.
 const NUMBERS: [(&str, &str); 3] = [
     (
         "overhead",
@@ -73,7 +73,7 @@ const NUMBERS: [(&str, &str); 3] = [
     ("framing", "write `\"atm\"`, `\"ptm\"` or `\"none\"`"),
 ];
 
-/// Reads the field; `kind` is that of the link's device.
+/// Reads the field. `kind` is the kind of the link's device.
 pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>, kind: DeviceKind) -> Option<Value<LinkLayer>> {
     if cell.table.kind(cell.key) != Some(Kind::Table) {
         return cell.understood(codes::LAYER, named);
@@ -86,7 +86,7 @@ pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>, kind: DeviceKind) -> Option<
 fn named(name: &str) -> Result<LinkLayer, (String, String)> {
     LinkLayer::named(name).map_err(|unknown| {
         let (wrong, right) = in_two(&unknown);
-        // Many names are a list to choose from, few are corrected lines.
+        // A long list of near names is for choosing, a short one has corrected texts.
         if unknown.near.len() > 4 {
             return (wrong, right);
         }

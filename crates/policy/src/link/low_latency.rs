@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `l4s` of the link, as far as code points go: NQB says which queue a packet belongs to
-//! (RFC 9956), so it is not cleared.
+//! The effect of `l4s` of the link on code points. NQB selects the queue of a packet (RFC 9956),
+//! so it is not cleared.
 
 use crate::codes;
 use crate::policy::Policy;
@@ -8,8 +8,8 @@ use crate::rule::treatment::NQB;
 use weirgate_document::Problems;
 use weirgate_units::Dscp;
 
-/// Has clearing leave NQB, whatever `except` of `[dscp]` says, and reports a `map` that
-/// would write another in its place.
+/// Excludes NQB from clearing, regardless of `except` of `[dscp]`. Reports a `map` that would
+/// rewrite it.
 pub(crate) fn settle(policy: &mut Policy, problems: &Problems) {
     let (Some(l4s), Some(dscp)) = (policy.link.low_latency(), policy.dscp.as_mut()) else {
         return;

@@ -34,72 +34,68 @@ elements!(DeviceName: codes::DEVICE, device);
 /// The link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Where the table begins, for problems that concern the whole link.
+    /// The position of the table, for problems of the whole link.
     pub span: SourceSpan,
     /// Whether `device` and `lan` are the two ports of a transparent bridge.
     pub bridge: bool,
-    /// Upstream packets leave through this device.
+    /// The device through which upstream packets leave.
     pub device: Value<DeviceName>,
-    /// Inside hosts are reached through these devices. With
-    /// [`Inbound::Lan`] there is exactly one.
+    /// The devices through which inside hosts are reached. With [`Inbound::Lan`] there is
+    /// exactly one.
     pub lan: Vec<Value<DeviceName>>,
     /// The line's upstream rate, in wire bits.
     pub up: Value<Rate>,
-    /// The line's downstream rate, in wire bits; without it nothing is shaped
-    /// downstream.
+    /// The line's downstream rate, in wire bits. Without it, the downstream is not shaped.
     pub down: Option<Value<Rate>>,
-    /// What a packet costs on the line.
+    /// The number of bytes that packets take on the line.
     pub layer: Value<LinkLayer>,
-    /// How far below the line the upstream gate stays.
+    /// How far the upstream gate stays below the line's rate.
     pub margin: Value<Amount>,
-    /// How far below the line the downstream gate stays.
+    /// How far the downstream gate stays below the line's rate.
     pub margin_down: Value<Amount>,
     /// Where downstream packets are shaped.
     pub inbound: Value<Inbound>,
-    /// What `inbound = "auto"` came to, where that is written or nothing else is.
+    /// The settings chosen for `inbound = "auto"`, if that is written or the default.
     pub automatic: Option<Automatic>,
-    /// The IFB device made for [`Inbound::Ifb`].
+    /// The IFB device created for [`Inbound::Ifb`].
     pub ifb: Value<DeviceName>,
-    /// What Linux counts as a packet's length on `device`.
+    /// What Linux counts in a packet's length on `device`.
     pub device_kind: Value<DeviceKind>,
-    /// What Linux counts as a packet's length on the LAN device.
+    /// What Linux counts in a packet's length on the LAN device.
     pub lan_kind: Value<DeviceKind>,
     /// The largest IP packet, in bytes.
     pub mtu: Value<u32>,
-    /// Between whom classes are shared that do not say and have no queue of
-    /// their own.
+    /// `fair` for classes that neither set it nor have their own queue.
     pub fair: Option<Value<Fair>>,
-    /// What shapes it; `None` leaves the choice to crate `compile`.
+    /// What shapes it; `None` lets crate `compile` choose.
     pub engine: Option<Value<Engine>>,
-    /// How late the gate's timer may be without loss of rate, as what it may let
-    /// out at once; chosen by the link's rate where not stated.
+    /// How late the gate's timer may fire without loss of rate, which determines what it may
+    /// send at once. If absent, it is chosen by the link's rate.
     pub timer_slack: Option<Value<weirgate_units::Span>>,
-    /// Which acknowledgements are dropped upstream; [`AckFilter::Auto`] where not
-    /// stated.
+    /// Which acknowledgements are dropped upstream; by default [`AckFilter::Auto`].
     pub ack_filter: Option<Value<AckFilter>>,
-    /// How a connection moves to another class; [`Moves::AtOnce`] where not stated.
+    /// How a connection moves to another class; by default [`Moves::AtOnce`].
     pub moves: Option<Value<Moves>>,
-    /// Whether senders of L4S get a queue that is kept short for them; false where not
-    /// stated.
+    /// Whether L4S senders get a separate queue that is kept short; by default false.
     pub l4s: Option<Value<bool>>,
 }
 
 impl Link {
-    /// Where connections change their class in order: what says so.
+    /// Returns the setting by which connections change their class in order, if it is set.
     #[must_use]
     pub fn moves_in_order(&self) -> Option<&Value<Moves>> {
         let stated = self.moves.as_ref();
         stated.filter(|moves| moves.value == Moves::InOrder)
     }
 
-    /// Where senders of L4S get a short queue: what says so.
+    /// Returns the setting that gives L4S senders a short queue, if it is true.
     #[must_use]
     pub fn low_latency(&self) -> Option<&Value<bool>> {
         self.l4s.as_ref().filter(|l4s| l4s.value)
     }
 }
 
-/// The table.
+/// The table `[link]`.
 pub(crate) const TABLE: Table = Table {
     name: "link",
     about: "The link that is shared",
@@ -160,7 +156,7 @@ const ROWS: &[LinkRow] = &[
     row!(Link: "lan-kind" => lan_kind,
         "What Linux counts in a packet's length on the LAN device")
     .default("\"ethernet\""),
-    // After `device-kind`, on which numbers relative to the device depend.
+    // It is read after `device-kind`, because numbers relative to the device depend on it.
     LinkRow::new(
         "layer",
         FieldKind::TextOrTable("layer", "adsl:pppoe-llc"),
@@ -179,20 +175,20 @@ const ROWS: &[LinkRow] = &[
     .default("1500"),
 ];
 
-/// The margin below the line upstream: enough for the rounding of rates and
-/// for clocks that differ by 1000 parts in a million, ten times what Ethernet
-/// and DSL allow; at 512 kbit/s it is the 1 kbit/s of Brouer 9.2.
+/// The default margin upstream. It covers the rounding of rates, and clocks that differ by 1000
+/// parts in a million, ten times the tolerance of Ethernet and DSL. At 512 kbit/s it is the 1
+/// kbit/s of Brouer 9.2.
 const MARGIN: Share = Share::millionths(2_000);
 
-/// The margin downstream, where the queue at the far end of the line can only
-/// drain as fast as we stay below it.
+/// The default margin downstream. The queue at the far end of the line drains only as fast as
+/// the gate stays below the line's rate.
 const MARGIN_DOWN: Share = Share::millionths(30_000);
 
-/// One channel of ISDN (ITU-T I.412). Only modems for telephone lines are
-/// slower, which few will shape, while `10kbit` for 10 Mbit/s is soon written.
+/// The rate of one ISDN channel (ITU-T I.412). Lower rates are reported as unusual: only
+/// telephone modems are slower, while `10kbit` is easily written instead of 10 Mbit/s.
 const ISDN: Rate = Rate::kbit(64);
 
-/// `up` and `down`: the rate of a line.
+/// Reads `up` or `down`: the rate of a line.
 fn line_rate(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Rate>> {
     let rate: Value<Rate> = cell.parsed()?;
     zero(cell.table, &rate);
@@ -211,14 +207,14 @@ fn line_rate(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Rate>> {
     Some(rate)
 }
 
-/// Replaces a name that could not be read; never part of a returned policy.
+/// Returns a replacement for an invalid name. A returned policy never contains it.
 fn unread() -> DeviceName {
     DeviceName::new("unread").expect("six letters are a device name")
 }
 
 impl Link {
-    /// A link with every default, whose values all have the same place. What
-    /// has no default is never part of a returned policy.
+    /// Returns a link with every default. All values have the same position. Fields without a
+    /// default have replacements, which a returned policy never contains.
     pub(crate) fn new(span: SourceSpan, line: u32) -> Self {
         fn at<T>(value: T, span: &SourceSpan, line: u32) -> Value<T> {
             Value {
@@ -274,10 +270,10 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
     link
 }
 
-/// The IFB's default name, and devices that have two roles.
+/// Sets the IFB's default name, and reports devices that have two roles.
 fn devices(table: &mut Reader<'_, '_>, link: &mut Link) {
     if link.ifb.value == unread() {
-        // The name tells which device feeds it, as far as 15 bytes allow.
+        // The name shows the device that feeds it, as far as 15 bytes allow.
         let own: String = format!("ifb-{}", link.device.value)
             .chars()
             .take(15)
@@ -300,8 +296,7 @@ fn devices(table: &mut Reader<'_, '_>, link: &mut Link) {
     }
 }
 
-/// Where the downstream is shaped unless the policy says so, and what
-/// contradicts that.
+/// Sets the default place where the downstream is shaped, and reports contradictions.
 fn inbound_side(table: &mut Reader<'_, '_>, link: &mut Link) {
     if link.inbound.span == link.span && table.has("down") {
         link.inbound.value = Inbound::Auto;

@@ -6,11 +6,11 @@ use crate::field::words;
 /// How a connection moves to another class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Moves {
-    /// With its next packet, which may overtake those that wait in the old class.
+    /// With its next packet, which may overtake packets in the old class.
     #[default]
     AtOnce,
-    /// When all of its data in the old class has been acknowledged; its sender is
-    /// stopped for that long.
+    /// When all of its data in the old class has been acknowledged. Its sender is stopped until
+    /// then.
     InOrder,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[track]`: the range of rates in which a line with a changing rate is followed.
+//! `[track]`: the range of rates within which a changing line is followed.
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, row};
@@ -8,37 +8,37 @@ use weirgate_document::{Reader, SourceSpan, Value};
 use weirgate_units::Direction;
 use weirgate_units::{Dscp, Rate, Span};
 
-/// `[track]`.
+/// The table `[track]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
-    /// Hosts that answer ICMP echo requests; none where only passing traffic is measured.
+    /// Hosts that answer ICMP echo requests; empty if only passing traffic is measured.
     pub reflectors: Vec<Value<IpAddr>>,
-    /// Whether round trips of the traffic itself are measured.
+    /// Whether round-trip times of passing traffic are measured.
     pub passive: bool,
     /// The floor and the ceiling upstream, as written.
     pub up: (Option<Value<Rate>>, Option<Value<Rate>>),
-    /// The same downstream.
+    /// The floor and the ceiling downstream, as written.
     pub down: (Option<Value<Rate>>, Option<Value<Rate>>),
-    /// Between two probes.
+    /// The time between two probes.
     pub interval: Option<Value<Span>>,
-    /// A queue that is too long.
+    /// The queueing delay that counts as too long.
     pub delay_threshold: Option<Value<Span>>,
-    /// The code point of probes.
+    /// The DSCP of probes.
     pub dscp: Option<Value<Dscp>>,
 }
 
-/// Between which rates a direction is followed.
+/// The range of rates within which a direction is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Never below.
+    /// The lowest rate.
     pub floor: Rate,
-    /// Where it begins.
+    /// The initial rate.
     pub base: Rate,
-    /// Never above.
+    /// The highest rate.
     pub ceiling: Rate,
 }
 
@@ -53,28 +53,28 @@ impl Track {
         }
     }
 
-    /// The time between two probes, 100 ms unless another is configured.
+    /// Returns the time between two probes, by default 100 ms.
     #[must_use]
     pub fn interval(&self) -> Span {
         let written = self.interval.as_ref().map(|value| value.value);
         written.unwrap_or(Span::from_millis(100))
     }
 
-    /// The queue that is too long, 8 ms unless another is configured.
+    /// Returns the queueing delay that counts as too long, by default 8 ms.
     #[must_use]
     pub fn delay_threshold(&self) -> Span {
         let written = self.delay_threshold.as_ref().map(|value| value.value);
         written.unwrap_or(Span::from_millis(8))
     }
 
-    /// The code point of probes, 46 (EF) unless another is configured.
+    /// Returns the DSCP of probes, by default 46 (EF).
     #[must_use]
     pub fn dscp(&self) -> u8 {
         self.dscp.as_ref().map_or(46, |value| value.value.value())
     }
 }
 
-/// The table.
+/// The table `[track]`.
 pub(crate) const TABLE: Table = Table {
     name: "track",
     about: "How the gate follows a line whose rate changes",
@@ -114,7 +114,7 @@ const ROWS: &[TrackRow] = &[
 /// The shortest and the longest time between probes.
 const INTERVALS: (Span, Span) = (Span::from_millis(20), Span::from_secs(5));
 
-/// The shortest and the longest queue that counts as too long.
+/// The smallest and the largest `delay-threshold`.
 const DELAYS: (Span, Span) = (Span::from_millis(1), Span::from_secs(1));
 
 fn address(text: &str) -> Result<IpAddr, (String, String)> {

@@ -8,35 +8,35 @@ use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, nearest};
 use weirgate_units::Span;
 
-/// A named group of elements that rules list.
+/// A named group of elements that rules can list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
     pub name: Value<String>,
-    /// Addresses and prefixes of both versions.
+    /// Addresses and prefixes, IPv4 and IPv6.
     pub addresses: Vec<Value<Prefix>>,
     /// Ports.
     pub ports: Vec<Value<Ports>>,
     /// MAC addresses.
     pub macs: Vec<Value<Mac>>,
-    /// DNS names, whose addresses of both versions are looked up again and
-    /// again. A group that has some has no addresses of its own.
+    /// DNS names, which are looked up periodically for both IP versions. A group with names has
+    /// no addresses.
     pub names: Vec<Value<String>>,
-    /// How often they are looked up.
+    /// The interval between look-ups.
     pub refresh: Span,
 }
 
 /// The groups of all files by name.
 pub(crate) type Groups = BTreeMap<String, Group>;
 
-/// How often names are looked up unless a group says so.
+/// The default interval between look-ups.
 const REFRESH: Span = Span::from_secs(300);
-/// The bounds of what it may say: a name server is not asked more often for
-/// one site, and an address that moved is not missed for longer.
+/// The shortest and longest interval between look-ups. The lower bound limits the load on the
+/// name server, and the upper bound the time that a stale address is used.
 const OFTENEST: Span = Span::from_secs(30);
 const RAREST: Span = Span::from_secs(86_400);
 
-/// A DNS name as RFC 1123 section 2.1 has it, without its last dot.
+/// Parses a DNS name (RFC 1123 section 2.1), and removes a dot at its end.
 fn dns_name(text: &str) -> Result<String, (String, String)> {
     let plain = text.strip_suffix('.').unwrap_or(text);
     let label = |label: &str| {
@@ -57,8 +57,8 @@ fn dns_name(text: &str) -> Result<String, (String, String)> {
     ))
 }
 
-/// Whether a text can be the name of a group, service, rule set or rule: it
-/// becomes part of a name in nftables.
+/// Returns whether a text can be the name of a group, service, rule set or rule. It becomes part
+/// of a name in nftables.
 pub(crate) fn usable(name: &str) -> bool {
     let first = name
         .bytes()
@@ -70,11 +70,11 @@ pub(crate) fn usable(name: &str) -> bool {
     first && name.len() <= 32 && name.bytes().all(rest)
 }
 
-/// What a usable name is.
+/// The hint for an unusable name.
 pub(crate) const USABLE: &str =
     "write 1 to 32 lower-case letters, digits, `-` and `_`, a letter first";
 
-/// The table.
+/// The table `[group.NAME]`.
 pub(crate) const TABLE: Table = Table {
     name: "group",
     about: "What rules list by one name",
@@ -157,7 +157,7 @@ fn addresses(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<Value<Prefix>> {
     texts.into_iter().filter_map(found).collect()
 }
 
-/// `refresh`, within its bounds.
+/// Reads `refresh` and checks its bounds.
 fn refresh(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Span> {
     let stated: Value<Span> = cell.parsed()?;
     if !(OFTENEST..=RAREST).contains(&stated.value) {
@@ -179,8 +179,8 @@ fn refresh(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Span> {
     Some(stated.value)
 }
 
-/// The members of the group that `@name` names; an error where it has none of
-/// the kind.
+/// Returns the members of the group that `@name` refers to. Reports a group that has no members
+/// of the required kind.
 pub(crate) fn members<T: Clone>(
     groups: &Groups,
     text: &Value<String>,
@@ -208,8 +208,8 @@ pub(crate) fn members<T: Clone>(
     Some(list.iter().map(|value| value.value.clone()).collect())
 }
 
-/// The hint for an element that is not what its condition takes: the corrected
-/// line where it is the name of a group without its `@`.
+/// Returns the hint for an invalid list element. If it is the name of a group without its `@`,
+/// the hint has the corrected text.
 pub(crate) fn or_marked(
     cell: &Cell<'_, '_, '_, Groups>,
     text: &Value<String>,
@@ -221,7 +221,7 @@ pub(crate) fn or_marked(
     hint
 }
 
-/// The elements of a condition's list; one with `@` stands for the members of a
+/// Reads the elements of a condition's list. An element with `@` stands for the members of a
 /// group.
 pub(crate) fn elements<T: Clone>(
     cell: &mut Cell<'_, '_, '_, Groups>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Members of groups and elements of conditions' lists: address prefixes, port ranges, MAC
-//! addresses.
+//! Elements of groups and of conditions' lists: address prefixes, port ranges, MAC addresses.
 
 use crate::codes;
 use crate::condition::number::{Misread, digits, range};
@@ -9,16 +8,16 @@ use std::fmt;
 use std::net::IpAddr;
 use weirgate_document::{Problems, Value};
 
-/// An address prefix; a single address has its full length.
+/// An address prefix. A single address has the full length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
-    /// The network address, host bits clear.
+    /// The network address; host bits are 0.
     pub address: IpAddr,
-    /// Its length in bits, 0 to 32 or 128.
+    /// The prefix length in bits, at most 32 for IPv4 and 128 for IPv6.
     pub length: u8,
 }
 
-/// Why a text is not a prefix: host bits have a code of their own.
+/// Why a text is not a prefix. Host bits have their own problem code.
 enum NotPrefix {
     Unreadable(Misread),
     HostBits(Misread),
@@ -59,31 +58,32 @@ impl Prefix {
         Ok(Self { address, length })
     }
 
-    /// Reads an address or a prefix without host bits.
+    /// Parses an address or a prefix without host bits.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what would be right.
+    /// Returns what is wrong, and how to correct it.
     pub fn of_text(text: &str) -> Result<Self, Misread> {
         Self::read(text).map_err(|error| match error {
             NotPrefix::Unreadable(misread) | NotPrefix::HostBits(misread) => misread,
         })
     }
 
-    /// A single address.
+    /// Returns the prefix of a single address.
     #[must_use]
     pub const fn single(address: IpAddr) -> Self {
         let length = if address.is_ipv4() { 32 } else { 128 };
         Self { address, length }
     }
 
-    /// Whether it is of IPv4.
+    /// Returns whether it is an IPv4 prefix.
     #[must_use]
     pub const fn is_v4(self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// Whether it is of RFC 1918 or RFC 6598, and so hardly on a link without NAT.
+    /// Returns whether it is private (RFC 1918 or RFC 6598), and so not seen on a link behind
+    /// NAT.
     #[must_use]
     pub fn is_private(self) -> bool {
         match self.address {
@@ -95,7 +95,7 @@ impl Prefix {
         }
     }
 
-    /// Whether all of another's addresses are its own.
+    /// Returns whether it contains all addresses of another prefix.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.is_v4() == other.is_v4()
@@ -110,7 +110,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// The address with everything after the first `length` bits cleared.
+/// Returns the address with everything after the first `length` bits cleared.
 fn network(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
@@ -124,8 +124,7 @@ fn network(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// An address or prefix. `hint` may better what to write in place of a text that
-/// is none.
+/// Parses an address or a prefix. `hint` can replace the hint for an invalid text.
 pub(crate) fn prefix(
     text: &Value<String>,
     problems: &Problems,
@@ -146,21 +145,21 @@ pub(crate) fn prefix(
 elements!(Ports: codes::PORT, Ports::read);
 elements!(Mac: codes::MAC, Mac::read);
 
-/// Ports from..=to.
+/// A range of ports, including both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
-    /// The first.
+    /// The first port.
     pub from: u16,
-    /// The last.
+    /// The last port.
     pub to: u16,
 }
 
 impl Ports {
-    /// Reads a port, or a range of them such as `5000-5010`.
+    /// Parses a port, or a range such as `5000-5010`.
     ///
     /// # Errors
     ///
-    /// What is wrong, and what would be right.
+    /// Returns what is wrong, and how to correct it.
     pub fn read(text: &str) -> Result<Self, Misread> {
         let (from, to) = range(text, "a port", "such as `22` or `5000-5010`")?;
         if from == 0 {
@@ -175,7 +174,7 @@ impl Ports {
     }
 }
 
-/// A MAC address as a number of 48 bits.
+/// A MAC address as a 48-bit number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mac(pub u64);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times of day and week at which rules hold.
+//! Schedules: times of day and week at which rules apply.
 
 use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, Word, row, words};
@@ -9,14 +9,14 @@ use weirgate_schedule::{Clock, Day, Hours, Schedule, hours as part_of_day};
 
 words!(Day);
 
-/// The table.
+/// The table `[schedule.NAME]`.
 pub(crate) const TABLE: Table = Table {
     name: "schedule",
     about: "Times of day and week",
     rows: &[&ROWS],
 };
 
-/// The fields as they are written.
+/// The fields as written.
 #[derive(Default)]
 struct Written {
     hours: Option<Vec<Value<String>>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Services: named conditions that rules use. weirgate brings a library of them, as text in
-//! `policies/services`. A policy's own services hide those of the same name.
+//! Services: named conditions that rules use. A library of services is in `policies/services`. A
+//! policy's own service replaces a library service of the same name.
 
 use crate::codes;
 use crate::condition;
@@ -12,12 +12,12 @@ use crate::named::group::{Groups, USABLE, usable};
 use std::collections::BTreeMap;
 use weirgate_document::{Problems, Reader, Value, did_you_mean};
 
-/// The services of all files by name: the conditions of any of them.
+/// The services of all files by name. A packet must match one of a service's conditions.
 pub(crate) type Services = BTreeMap<String, Vec<Conditions>>;
 
 macro_rules! library {
     ($($file:literal)*) => {
-        /// The shipped files: path as `include` takes it, and text.
+        /// The library: the path for `include`, and the text of each file.
         pub const LIBRARY: &[(&str, &str)] = &[$((
             concat!("services/", $file, ".toml"),
             include_str!(concat!("../../../../policies/services/", $file, ".toml")),
@@ -30,7 +30,7 @@ library! {
     "vpn" "web"
 }
 
-/// `[service.NAME]`.
+/// The table `[service.NAME]`.
 pub(crate) const TABLE: Table = Table {
     name: "service",
     about: "Conditions under one name",
@@ -98,7 +98,7 @@ fn conditions(mut table: Reader<'_, '_>, groups: &Groups) -> Conditions {
     when
 }
 
-/// The shipped services, without those of a policy.
+/// Returns the services of the library.
 pub(crate) fn shipped() -> Services {
     let problems = Problems::default();
     let mut all = Services::new();
@@ -110,7 +110,7 @@ pub(crate) fn shipped() -> Services {
     all
 }
 
-/// What the shipped services are, in a line each, by name.
+/// Returns a description of each library service in one line, by name.
 #[must_use]
 pub fn described() -> BTreeMap<String, String> {
     let problems = Problems::default();
@@ -133,7 +133,7 @@ pub fn described() -> BTreeMap<String, String> {
     all
 }
 
-/// The services of a file.
+/// Returns the services of a file.
 pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
     let Some(mut table) = root.table("service") else {
         return Services::new();
@@ -148,7 +148,7 @@ pub(crate) fn tables(root: &mut Reader<'_, '_>, groups: &Groups) -> Services {
     all
 }
 
-/// The ways to be of the services that a rule names.
+/// Returns the conditions of the services that a rule names.
 pub(crate) fn named(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Vec<ServiceMatch>> {
     let (names, env) = (cell.texts(), cell.context);
     if names.is_empty() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checked policy. Every part keeps its place in the text, so that messages and rules can name
-//! the line.
+//! The checked policy. Every part keeps its position in the text, so that messages and kernel
+//! rules can refer to the line.
 
 pub(crate) mod rates;
 pub(crate) mod shares;
@@ -30,46 +30,45 @@ pub struct Policy {
     pub link: Link,
     /// How arriving packets are policed instead of queued.
     pub policing: Option<Policing>,
-    /// How senders outside are limited from here.
+    /// How senders beyond the line are limited by the receiving side.
     pub receive: Option<Receive>,
-    /// Between which rates a line is followed that changes.
+    /// The range of rates within which a changing line is followed.
     pub track: Option<Track>,
-    /// The reservation for acknowledgements, if any.
+    /// The reservation for acknowledgements.
     pub ack: Option<Ack>,
-    /// The classes as written, without the one that `ack` creates.
+    /// The classes as written, without the class that `ack` creates.
     pub classes: Vec<Class>,
-    /// The rules, in the order of the scheme.
+    /// The rules, in the order in which they are tried.
     pub rules: Vec<Rule>,
     /// The rule sets that rules belong to.
     pub rulesets: Vec<Ruleset>,
-    /// The groups, whose members rules already have.
+    /// The groups. Rules already contain their members.
     pub groups: Vec<Group>,
-    /// The services that rules may name, each by the conditions of any of which a
-    /// packet is of it: the library's, and the policy's own.
+    /// The services that rules may name: the library's and the policy's own. A packet belongs to
+    /// a service if it matches one of its conditions.
     pub services: BTreeMap<String, Vec<Conditions>>,
-    /// What gives packets colours where they enter or leave a device; the first
-    /// of a place whose packets they are conditions them.
+    /// The conditioners. The first one at a device and side that matches a packet conditions it.
     pub conditioners: Vec<Conditioner>,
-    /// Parts of classes for groups, as written.
+    /// Shares of classes for groups, as written.
     pub shares: Vec<GroupShare>,
     /// Limits for each host of a group, as written.
     pub caps: Vec<HostCap>,
     /// How code points are cleared or rewritten.
     pub dscp: Option<DscpTreatment>,
-    /// Which bits of marks are weirgate's.
+    /// The mark bits that weirgate uses.
     pub marks: Marks,
-    /// The files it was read from.
+    /// The files from which it was read.
     pub sources: Sources,
 }
 
 impl Policy {
-    /// Whether a rule has a `payload`.
+    /// Returns whether a rule has a `payload`.
     #[must_use]
     pub fn looks_at_payloads(&self) -> bool {
         self.rules.iter().any(|rule| rule.payload().is_some())
     }
 
-    /// Whether programs are attached where packets arrive.
+    /// Returns whether BPF programs are attached to the ingress of devices.
     #[must_use]
     pub fn needs_programs(&self) -> bool {
         self.looks_at_payloads()
@@ -82,8 +81,8 @@ impl Policy {
                 .is_some_and(|chosen| chosen.has_windows())
     }
 
-    /// The line's rate in a direction, `None` where the policy does not shape
-    /// it, but leaves it alone or polices it to [`Policy::policed_rate`].
+    /// Returns the line's rate in a direction. It is `None` if the policy does not shape this
+    /// direction, but leaves it alone or polices it to [`Policy::policed_rate`].
     #[must_use]
     pub fn line_rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
@@ -94,7 +93,7 @@ impl Policy {
         }
     }
 
-    /// The classes of a direction as written.
+    /// Returns the classes of a direction as written.
     pub fn classes_of(&self, direction: Direction) -> impl Iterator<Item = &Class> {
         self.classes
             .iter()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of a policy: what arriving packets are policed to, between which rates the
-//! line is followed, and what packets carry. A share in `[receive]` is of what
-//! the packets that come can carry on the line.
+//! Rates of a policy: the policed rate, the range in which the line is followed, and payload
+//! rates. A share in `[receive]` is a share of the payload that the line can carry.
 
 use crate::amount::Amount;
 use crate::conditioner::Conditioner;
@@ -13,16 +12,16 @@ use weirgate_state::DeviceName;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Share};
 
-/// Bytes of the headers of a segment with timestamps (IPv4, RFC 7323).
+/// Length of the headers of a segment with the timestamps option in bytes (IPv4, RFC 7323).
 pub(crate) const HEADERS: u32 = 52;
 
-/// Bytes of the headers that a largest segment does not count: those without
-/// options (IPv4, RFC 9293 section 3.7.1).
+/// Length of the headers that the MSS leaves out in bytes: IPv4 and TCP without options (RFC
+/// 9293 section 3.7.1).
 const WITHOUT_OPTIONS: u32 = 40;
 
 impl Policy {
-    /// The rate to which arriving packets are policed if they are not queued, on the wire; a
-    /// multiple of 8 bit/s.
+    /// Returns the rate on the wire to which arriving packets are policed, if they are not
+    /// queued. It is a multiple of 8 bit/s.
     #[must_use]
     pub fn policed_rate(&self) -> Option<Rate> {
         let line = self.link.down.as_ref()?.value;
@@ -32,8 +31,7 @@ impl Policy {
         self.link.inbound.value.polices().then_some(rate)
     }
 
-    /// Between which rates a direction is followed; `None` where its rate is
-    /// the one that is written.
+    /// Returns the range of rates in which a direction is followed; `None` if its rate is fixed.
     #[must_use]
     pub fn bounds(&self, direction: Direction) -> Option<Bounds> {
         let (floor, ceiling) = self.track.as_ref()?.written(direction);
@@ -48,8 +46,8 @@ impl Policy {
         })
     }
 
-    /// The same policy for a line of other rates, which is not followed. What
-    /// is shares of the line goes with it.
+    /// Returns the policy for a line of other rates, which is not followed. Amounts that are
+    /// shares of the line change with it.
     #[must_use]
     pub fn at_rates(&self, up: Option<Rate>, down: Option<Rate>) -> Self {
         let mut other = self.clone();
@@ -63,8 +61,8 @@ impl Policy {
         other
     }
 
-    /// The TCP payload that fills a rate on the wire, in whole bytes a second: in full packets, or
-    /// in segments of the MSS in `[receive]`.
+    /// Returns the TCP payload rate that fills a rate on the wire, in whole bytes per second.
+    /// Packets are full packets, or segments of the MSS in `[receive]`.
     #[must_use]
     pub fn payload_of(&self, wire: Rate) -> Rate {
         let receive = self.receive.as_ref();
@@ -79,7 +77,7 @@ impl Policy {
         )
     }
 
-    /// The same in packets of so many bytes.
+    /// Returns the payload rate with packets of this length in bytes.
     fn payload_in(&self, packet: u32, wire: Rate) -> Rate {
         let payload = packet.saturating_sub(HEADERS);
         let part = u128::from(wire.as_bits_per_second()) * u128::from(payload);
@@ -89,14 +87,14 @@ impl Policy {
         ))
     }
 
-    /// What TCP may have as a rate: a share is of the payload that fills the
-    /// line; none where the policy does not state the line's rate.
+    /// Returns the rate of TCP payload. A share is of the payload that fills the line; `None` if
+    /// the policy does not state the line's rate.
     #[must_use]
     pub fn received_rate(&self, amount: Amount) -> Option<Rate> {
         self.rate_of(amount, |line| self.payload_of(line))
     }
 
-    /// The rate of a stream of datagrams; a share is a part of what full packets carry.
+    /// Returns the rate of a datagram stream. A share is of what full packets carry.
     #[must_use]
     pub fn datagram_rate(&self, amount: Amount) -> Option<Rate> {
         self.rate_of(amount, |line| self.payload_in(self.link.mtu.value, line))
@@ -116,15 +114,15 @@ impl Policy {
 }
 
 impl Conditioner {
-    /// The device at which it is.
+    /// Returns the device at which it is attached.
     #[must_use]
     pub fn at<'a>(&'a self, policy: &'a Policy) -> &'a DeviceName {
         let own = self.device.as_ref().unwrap_or(&policy.link.device);
         &own.value
     }
 
-    /// The direction of its packets: packets that leave through the link, or enter elsewhere, go
-    /// up.
+    /// Returns the direction of its packets: up if they leave through the link's device or enter
+    /// through another, otherwise down.
     #[must_use]
     pub fn direction(&self, policy: &Policy) -> Direction {
         let outside = *self.at(policy) == policy.link.device.value;

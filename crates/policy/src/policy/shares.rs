@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of a policy: from the line's rate to the guarantee and ceiling of each class, in
-//! wire bits.
+//! The arithmetic of a policy: from the line's rate to the guarantee and ceiling of each class,
+//! in wire bits.
 //!
-//! line, less OAM cells, less the margin = the gate; the gate less what is
-//! reserved by rate (ACKs and classes with `rate`) is shared by percentage
-//! (Brouer B.6.1: shares are of RATE = CEIL - ACK, ceilings of CEIL).
+//! The gate's rate is the line's rate minus OAM cells minus the margin. Reservations by rate
+//! (ACKs and classes with `rate`) are subtracted from it, and the rest is divided by shares.
+//! Ceilings are relative to the gate's rate. Brouer B.6.1 does the same: shares are of RATE =
+//! CEIL - ACK, ceilings of CEIL.
 
 use crate::class::Guarantee;
 use crate::class::ack::ACK;
@@ -18,61 +19,61 @@ use weirgate_linklayer::ack::AckReserve;
 use weirgate_units::Direction;
 use weirgate_units::{Rate, Size};
 
-/// What a direction's link is divided into.
+/// The division of one direction of the link between classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shares {
     /// The direction.
     pub direction: Direction,
-    /// The line's rate as stated.
+    /// The line's configured rate.
     pub line: Rate,
-    /// The rate of the gate that every packet passes: what the line leaves
-    /// after OAM cells, less the margin. A multiple of 8 bit/s, as tc counts.
+    /// The gate's rate: what the line leaves after OAM cells, minus the margin. It is a multiple
+    /// of 8 bit/s, because tc counts in bytes.
     pub gate: Rate,
-    /// What a full packet (the link's MTU) takes on the wire, in bytes.
+    /// Length of a full packet (the link's MTU) on the wire, in bytes.
     pub full_packet: u32,
-    /// The classes as written, the one for ACKs first.
+    /// The classes as written, after the class for ACKs.
     pub classes: Vec<SharedClass>,
 }
 
-/// A class in one direction, all shares turned into rates.
+/// A class in one direction, with all shares converted to rates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedClass {
     /// Its name.
     pub name: String,
-    /// The line of its table in the policy, from 1.
+    /// The line number of its table in the policy, from 1.
     pub line: u32,
-    /// Where its table begins.
+    /// The position of its table.
     pub span: SourceSpan,
     /// The guaranteed rate; a multiple of 8 bit/s.
     pub rate: Rate,
-    /// The greatest rate; the gate's where no lower ceiling is configured.
+    /// The ceiling; the gate's rate if no lower one is configured.
     pub ceiling: Rate,
-    /// The place of the ceiling in the text.
+    /// The position of the ceiling in the text.
     pub ceiling_span: SourceSpan,
-    /// 0 first, 7 last.
+    /// The priority, from 0 (highest) to 7.
     pub priority: u8,
-    /// The queue, where stated.
+    /// The queue, if configured.
     pub queue: Option<Value<Queue>>,
-    /// Between whom it is shared, where the class or the link says.
+    /// Between whom the class is shared, if the class or the link configures it.
     pub fair: Option<Fair>,
-    /// Wire bytes that it may send at once beyond its guaranteed rate.
+    /// Wire bytes that it may send at once above its guaranteed rate.
     pub burst: Size,
-    /// Its Y.1541 class, where stated.
+    /// Its ITU-T Y.1541 class, if configured.
     pub objective: Option<Value<u8>>,
-    /// Takes what no rule matches.
+    /// Whether it takes packets that no rule matches.
     pub default: bool,
-    /// True for the class that `[ack]` creates.
+    /// Whether it is the class that `[ack]` creates.
     pub ack: bool,
 }
 
 impl Policy {
-    /// What a full packet takes on the wire, in bytes.
+    /// Returns the length of a full packet on the wire, in bytes.
     #[must_use]
     pub fn full_packet(&self) -> u32 {
         self.link.layer.value.wire_bytes(self.link.mtu.value)
     }
 
-    /// The rate of a direction's gate; `None` where it is not shaped.
+    /// Returns the gate's rate in a direction; `None` if the direction is not shaped.
     #[must_use]
     pub fn gate(&self, direction: Direction) -> Option<Rate> {
         let line = self.line_rate(direction)?;
@@ -84,11 +85,11 @@ impl Policy {
         Some(whole_bytes(less(usable, margin.value.of(line))))
     }
 
-    /// The rate reserved for ACKs that travel in this direction; `None` where none is reserved or
-    /// the formula lacks the opposite rate.
+    /// Returns the rate reserved for ACKs that travel in this direction. It is `None` if nothing
+    /// is reserved, or if the formula lacks the opposite rate.
     ///
-    /// The formula gives whole kbit/s, rounded up, which are the values of the
-    /// thesis's script (Brouer B.6.1).
+    /// The formula's result is rounded up to whole kbit/s, as in the thesis's script (Brouer
+    /// B.6.1).
     #[must_use]
     pub fn ack_rate(&self, direction: Direction) -> Option<Rate> {
         let ack = self
@@ -113,7 +114,7 @@ impl Policy {
         }
     }
 
-    /// What a direction's link is divided into; `None` where it is not shaped.
+    /// Returns the division of a direction's link; `None` if the direction is not shaped.
     #[must_use]
     pub fn share_out(&self, direction: Direction) -> Option<Shares> {
         let (line, gate) = (self.line_rate(direction)?, self.gate(direction)?);
@@ -149,8 +150,8 @@ impl Policy {
             });
         }
         classes.extend(self.classes_of(direction).map(|class| {
-            // A class that others wait for may send a packet more at once; to
-            // the rest it would only make each other's bounds longer.
+            // Classes of the highest priority may send one packet more at once, since others
+            // wait for them. For other classes it would only increase each other's delay bounds.
             let usual = if Some(class.priority) == first {
                 full
             } else {
@@ -182,9 +183,9 @@ impl Policy {
         })
     }
 
-    /// The queue of a class that names none, with `inbound = "auto"`: what it drops has
-    /// crossed the line and is charged to its rate, as cake does with `ingress`. Engines
-    /// made of BPF programs have no such queue.
+    /// Returns the queue of a downstream class without a configured one, with `inbound =
+    /// "auto"`. Packets that it drops have crossed the line, so it charges them to its rate, as
+    /// cake does with `ingress`. BPF engines have no equivalent queue.
     fn charging(&self, direction: Direction) -> Option<Value<Queue>> {
         let link = &self.link;
         let own = |engine: &Value<Engine>| engine.value.is_program();
@@ -195,7 +196,7 @@ impl Policy {
         charges.then(|| inbound.map(|_| Queue::Cake(CakeQueue::default())))
     }
 
-    /// What is reserved by rate in a direction.
+    /// Returns the sum of reservations by rate in a direction.
     pub(crate) fn reserved(&self, direction: Direction) -> Rate {
         let by_rate = self
             .classes_of(direction)
@@ -219,7 +220,7 @@ fn guaranteed(class: &Class, left: Rate) -> Rate {
     })
 }
 
-/// What a class says, or the link for it.
+/// Returns `fair` of the class, or of the link for a class without it.
 fn shared_between(stated: Option<&Value<Fair>>, link: &Link) -> Option<Fair> {
     stated.or(link.fair.as_ref()).map(|fair| fair.value)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A discipline of weirgate's own kit as a class's queue: its name, and what a
-//! policy says of its parameters, by the names and units of its own table
-//! (`weirgate aqm list NAME`).
+//! A discipline of weirgate's own kit as a class's queue: its name and the parameters that a
+//! policy sets. They have the names and units of the discipline's own table (`weirgate aqm list
+//! NAME`).
 
 use crate::codes;
 use crate::field::{Field, FieldKind, Rows};
@@ -10,34 +10,34 @@ use weirgate_aqm::{Discipline, PRESET, Row, Settings};
 use weirgate_document::{Kind, Problems, Reader, SourceSpan};
 use weirgate_units::Size;
 
-/// What every discipline's name for the kernel begins with. It tells the kit's
-/// `red` and `fq_codel` from the kernel's own.
+/// The prefix of every discipline's name in the kernel. It distinguishes the kit's `red` and
+/// `fq_codel` from the kernel's.
 const PREFIX: &str = "weir_";
 
-/// A discipline with its explicit parameters.
+/// A discipline with its explicitly set parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KitQueue {
-    /// Its name for people: `meredt`.
+    /// Its name without the prefix, such as `meredt`.
     pub discipline: &'static str,
-    /// Explicit parameters, in the order of the discipline's
-    /// table, each in its table's unit and within its range.
+    /// Explicitly set parameters in the order of the discipline's table. Each is in the table's
+    /// unit and within its range.
     pub explicit: Vec<(&'static str, u64)>,
 }
 
 impl KitQueue {
-    /// The discipline that a queue's name stands for: that after `weir_`, or one
-    /// that no other queue is called. One's own stand behind those of the kit.
+    /// Returns the discipline with this name, with or without the prefix `weir_`. If a
+    /// discipline of the kit and an installed one have the same name, the kit's is returned.
     pub(crate) fn named(name: &str) -> Option<Discipline> {
         Discipline::any_named(name.strip_prefix(PREFIX).unwrap_or(name))
     }
 
-    /// Why the file of one's own discipline of this name is none; `None` where there is no
-    /// such file, or it is one.
+    /// Returns why the file of an installed discipline of this name cannot be used; `None` if
+    /// there is no such file, or if it can be used.
     pub(crate) fn refusal(name: &str) -> Option<String> {
         Discipline::installed(name.strip_prefix(PREFIX).unwrap_or(name))?.err()
     }
 
-    /// The explicit value of a parameter.
+    /// Returns the explicitly set value of a parameter.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         let found = self.explicit.iter().find(|(own, _)| *own == name);
@@ -45,8 +45,8 @@ impl KitQueue {
     }
 }
 
-/// Every name that a discipline goes by here, where the kernel's queues have
-/// those in `taken`.
+/// Returns every name of a discipline. A name in `taken`, which a kernel queue has, gets the
+/// prefix.
 pub(crate) fn names(taken: &[&str]) -> Vec<String> {
     let of = |one: &Discipline| match one.name() {
         name if taken.contains(&name) => format!("{PREFIX}{name}"),
@@ -55,7 +55,7 @@ pub(crate) fn names(taken: &[&str]) -> Vec<String> {
     Discipline::all().iter().map(of).collect()
 }
 
-/// `"meredt"`, or `"meredt sjf"` with a preset.
+/// Parses `"meredt"`, or `"meredt sjf"` with a preset.
 pub(crate) fn from_words(
     discipline: Discipline,
     preset: Option<&str>,
@@ -69,7 +69,7 @@ pub(crate) fn from_words(
     own.done()
 }
 
-/// A table with a discipline's parameters.
+/// Reads a table with a discipline's parameters.
 pub(crate) fn read(discipline: Discipline, table: &mut Reader<'_, '_>) -> KitQueue {
     let mut own = Reading::new(discipline);
     if let Some(preset) = table.text(PRESET) {
@@ -83,8 +83,8 @@ pub(crate) fn read(discipline: Discipline, table: &mut Reader<'_, '_>) -> KitQue
     own.done()
 }
 
-/// One parameter, as a text in its unit, a plain number of the unit, or `true`
-/// and `false` for what is on or off.
+/// Reads one parameter: a text with a unit, a plain number, or a boolean for a parameter that is
+/// on or off.
 fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
     let key = row.name;
     let written = match table.kind(key)? {
@@ -107,7 +107,7 @@ fn parameter(table: &mut Reader<'_, '_>, row: &Row) -> Option<u64> {
     fits
 }
 
-/// Those of the kit, then those that are installed, if anybody looked for them.
+/// Returns the kit's disciplines, then the installed ones if they have been looked up.
 fn known() -> Vec<Discipline> {
     let mut known = Discipline::all();
     let names = Discipline::installed_names().into_iter();
@@ -115,8 +115,8 @@ fn known() -> Vec<Discipline> {
     known
 }
 
-/// The names of a queue, for the reference: the kernel's, the kit's where the kernel
-/// has no queue of that name, and all of the kit's after the prefix.
+/// The names of queues for the reference: the kernel's, the kit's that differ from these, and
+/// all of the kit's with the prefix.
 #[derive(Debug)]
 pub(crate) struct KindRow;
 
@@ -139,8 +139,7 @@ static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     kinds
 });
 
-/// The settings of every discipline, for the reference: the rows of the
-/// disciplines' own tables, by which they are read.
+/// The settings of every discipline for the reference: the rows of the disciplines' own tables.
 #[derive(Debug)]
 pub(crate) struct KitRows;
 
@@ -172,7 +171,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     fields
 });
 
-/// What a parameter is: by discipline, where they differ.
+/// Returns the description of a parameter, by discipline if the descriptions differ.
 fn about(all: &[Discipline], name: &str) -> String {
     let mut meanings: Vec<(&str, Vec<&str>)> = Vec::new();
     for one in all {
@@ -190,7 +189,7 @@ fn about(all: &[Discipline], name: &str) -> String {
     format!("Of the kit: {}", each.join("; "))
 }
 
-/// The value of a parameter where nothing is set, as a policy has it.
+/// Returns the default of a parameter, as written in a policy.
 fn example(row: &Row) -> String {
     if row.unit == "bytes" {
         return Size::bytes(row.default).to_string();
@@ -199,7 +198,7 @@ fn example(row: &Row) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// A queue while it is read.
+/// A queue that is being read.
 struct Reading {
     settings: Settings,
     explicit: Vec<&'static str>,
@@ -226,7 +225,7 @@ impl Reading {
     }
 
     fn set(&mut self, name: &'static str, value: u64) {
-        // Within its range, and in the table: it was read by that.
+        // The table's row has checked the name and the range already.
         if self.settings.set(name, value).is_ok() {
             self.explicit.push(name);
         }
@@ -250,7 +249,7 @@ mod tests {
     const LINK: &str = "version = 1\n[link]\ndevice = \"wan0\"\nlan = \"lan0\"\nup = \"512kbit\"\n\
                         layer = \"ethernet\"\nengine = \"kit\"\n";
 
-    /// The queue of a policy's class, and what is wrong with the policy.
+    /// Returns the queue of a policy's class, and the problems of the policy.
     fn read(queue: &str) -> (Option<Queue>, Vec<String>) {
         let text = format!(
             "{LINK}[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\nqueue = {queue}\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queue of a class: `"bfifo 28125"`, `"fq_codel"`, or a table with `kind`
-//! and settings. Crate `compile` chooses omitted settings by the class's rate.
+//! The queue of a class: `"bfifo 28125"`, `"fq_codel"`, or a table with `kind` and settings.
+//! Crate `compile` chooses omitted settings by the class's rate.
 
 pub(crate) mod kit;
 
@@ -12,7 +12,7 @@ use weirgate_aqm::{Discipline, INSTALLED};
 use weirgate_document::{Kind, Problems, Reader, SourceSpan, Value, did_you_mean};
 use weirgate_units::{Size, Span};
 
-/// A queue with the settings that the policy states.
+/// A queue with the settings in the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Queue {
     /// First in, first out, limited in wire bytes.
@@ -34,9 +34,9 @@ pub enum Queue {
 /// Settings of SFQ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SfqQueue {
-    /// Most packets held.
+    /// Limit in packets.
     pub limit: Option<u32>,
-    /// Seconds between changes of the hash; 0 is never.
+    /// Seconds between changes of the hash function; 0 means never.
     pub perturb: Option<u32>,
 }
 
@@ -45,36 +45,36 @@ pub struct SfqQueue {
 pub struct RedQueue {
     /// Hard limit in wire bytes.
     pub limit: Size,
-    /// Average below which nothing is dropped.
+    /// Average queue below which nothing is dropped.
     pub min: Size,
-    /// Average at which the probability reaches its maximum.
+    /// Average queue at which the probability reaches its maximum.
     pub max: Size,
     /// The maximum probability, in millionths.
     pub probability_millionths: u32,
-    /// Marks ECN-capable packets instead of dropping them.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Adapts the probability (ARED).
+    /// Whether the probability adapts (ARED).
     pub adaptive: bool,
 }
 
 /// Settings of fq_codel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FqCodelQueue {
-    /// Most packets held.
+    /// Limit in packets.
     pub limit: Option<u32>,
     /// Number of flow queues.
     pub flows: Option<u32>,
     /// Acceptable standing delay.
     pub target: Option<Span>,
-    /// Time over which the delay must stay high.
+    /// Time for which the delay must stay above the target.
     pub interval: Option<Span>,
-    /// Wire bytes per round.
+    /// Wire bytes that a flow may send in one round.
     pub quantum: Option<u32>,
-    /// Marks ECN-capable packets instead of dropping them.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: Option<bool>,
-    /// Most bytes held.
+    /// Memory limit in bytes.
     pub memory: Option<Size>,
-    /// ECT(1) packets that have waited longer are marked.
+    /// ECT(1) packets that have waited longer than this are marked.
     pub ce_threshold: Option<Span>,
 }
 
@@ -83,13 +83,13 @@ pub struct FqCodelQueue {
 pub struct CakeQueue {
     /// Round-trip time for which its AQM is tuned.
     pub rtt: Option<Span>,
-    /// Looks through NAT for the inside host; on where it is left out.
+    /// Whether to look through NAT for the inside host; the default is true.
     pub nat: Option<bool>,
-    /// Most bytes held.
+    /// Memory limit in bytes.
     pub memory: Option<Size>,
 }
 
-/// The settings of RED as they are written.
+/// The settings of RED as written.
 #[derive(Default)]
 struct WrittenRed {
     limit: Option<Size>,
@@ -116,7 +116,7 @@ pub(crate) const TABLE: Table = Table {
     ],
 };
 
-/// The largest number of packets, flows or bytes that a setting takes.
+/// The largest number of packets, flows or bytes in a setting.
 const MOST: i64 = u32::MAX as i64;
 
 #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ enum Name {
     Kit(Discipline),
 }
 
-/// The queue that a name stands for: the kernel's before the kit's.
+/// Returns the queue with this name. The kernel's queues take precedence over the kit's.
 fn named(name: &str) -> Option<Name> {
     one_of(name, &NAMES).or_else(|| KitQueue::named(name).map(Name::Kit))
 }
@@ -145,7 +145,7 @@ const NAMES: [(&str, Name); 6] = [
 ];
 
 impl Queue {
-    /// The kernel's name of the qdisc, or the kit's of its discipline.
+    /// Returns the name of the kernel's qdisc or the kit's discipline.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Queue {
     }
 }
 
-/// The field `queue` of a class.
+/// Reads the field `queue` of a class.
 pub(crate) fn read(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Queue>> {
     if cell.table.kind(cell.key) == Some(Kind::Table) {
         let table = cell.table()?;
@@ -187,7 +187,7 @@ fn unknown(name: &str, span: SourceSpan, problems: &Problems) {
     );
 }
 
-/// "did you mean" one of them, or all.
+/// Returns a hint: "did you mean" with one of the names, or a list of all.
 fn choose(name: &str) -> String {
     let kernel = NAMES.map(|(name, _)| name);
     let kit = kit::names(&kernel);
@@ -357,7 +357,7 @@ fn read_table(mut table: Reader<'_, '_>) -> Option<Queue> {
     let mut kind = None;
     field::read(&mut table, KIND, &(), &mut kind);
     let Some(kind) = kind else {
-        // Which of the other fields are known depends on it.
+        // Accept every other field: which ones are valid depends on the kind.
         table.keys();
         return None;
     };
@@ -385,12 +385,12 @@ fn read_rows<T: Default>(table: &mut Reader<'_, '_>, rows: &'static [Row<T>]) ->
     settings
 }
 
-/// The kernel takes a threshold of some 36 minutes for none (`CODEL_DISABLED_THRESHOLD`,
-/// include/net/codel.h).
+/// The longest threshold. The kernel treats one of about 36 minutes as none
+/// (`CODEL_DISABLED_THRESHOLD`, include/net/codel.h).
 const LONGEST_THRESHOLD: Span = Span::from_secs(30 * 60);
 
 fn check_fq_codel(table: &Reader<'_, '_>, queue: &FqCodelQueue) {
-    // The kernel keeps both in units of 1.024 us and 32 bits.
+    // The kernel stores both in 32 bits, in units of 1.024 us.
     let unit = |time: Span| time.as_nanos() >> 10;
     let usable = |time: Span| unit(time) > 0 && u32::try_from(unit(time)).is_ok();
     let target = queue.target.unwrap_or(Span::from_millis(1));
@@ -455,13 +455,13 @@ fn check_red(table: &Reader<'_, '_>, red: WrittenRed) -> Option<RedQueue> {
     })
 }
 
-/// Whether the queue holds at least one packet of `packet` wire bytes, and no
-/// more than the kernel can count.
+/// Checks that the queue holds at least one packet of `packet` wire bytes, and that its limit
+/// fits the kernel's counters.
 pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems) {
     let bytes = match &queue.value {
         Queue::Bfifo(limit) => Some(*limit),
         Queue::Red(red) => Some(red.limit),
-        // 0 leaves the limit to the discipline.
+        // With a limit of 0, the discipline chooses.
         Queue::Kit(own) => own
             .value("limit_bytes")
             .filter(|limit| *limit > 0)
@@ -487,7 +487,7 @@ pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems
             format!("a {kind} of 0 packets holds none"),
             "write how many packets may wait".to_owned(),
         )),
-        // SFQ keeps packets in 16-bit lists of at most 127 flows and 127 deep.
+        // SFQ has 16-bit lists of at most 127 flows with 127 packets each.
         (_, Some(limit)) if kind == "sfq" && limit > 16_129 => Some((
             format!("a sfq of {limit} packets is larger than Linux allows"),
             "write at most 16129".to_owned(),

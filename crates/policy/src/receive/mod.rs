@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `[receive]`: how senders outside are limited from here: TCP by the receive windows that they are
-//! offered, streams of datagrams by states or a token bucket (Shah 1999, chapter 5).
+//! `[receive]`: how senders beyond the line are limited from the receiving side. TCP is limited
+//! by receive windows, and datagram streams by states or a token bucket (Shah 1999, chapter 5).
 
 use crate::amount::Amount;
 use crate::codes;
@@ -11,81 +11,78 @@ use crate::read::{implied, in_two, word};
 use weirgate_document::{Kind, Reader, SourceSpan, Value};
 use weirgate_units::{Rate, Size, Span};
 
-/// `[receive]`.
+/// The table `[receive]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receive {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
     /// TCP payload rate shared by connections whose class has no rate in `class`.
     pub rate: Option<Value<Amount>>,
-    /// Classes with rates of their own, each of which is shared by the class's connections.
+    /// Classes with their own rates. The connections of each class share its rate.
     pub classes: Vec<(Value<String>, Amount)>,
     /// Classes whose connections are not limited.
     pub protect: Vec<Value<String>>,
-    /// The mark of packets, coming or going, whose connections and streams are
-    /// not limited.
+    /// The mark of packets in either direction whose connections and streams are not limited.
     pub protect_mark: Option<Value<Mark>>,
     /// Between whom a rate is shared.
     pub share: Option<Value<Sharing>>,
     /// How windows are chosen.
     pub algorithm: Option<Value<Algorithm>>,
-    /// This window and no other.
+    /// A fixed window for every connection.
     pub window: Option<Value<Size>>,
     /// The MSS announced to senders outside: the option of RFC 9293 section 3.7.1.
     pub mss: Option<Value<Asked>>,
-    /// With [`Asked::Share`]: the round trip assumed for hosts without a measured one, like
+    /// With [`Asked::Share`]: the round-trip time assumed for hosts without a measured one, like
     /// `kInitialRtt` of RFC 9002 section 6.2.2.
     pub initial_rtt: Option<Value<Span>>,
-    /// The most that is offered, earned by waiting, or owed, as a time at the
-    /// rate.
+    /// The most that a connection can save up or overdraw, as a time at the rate.
     pub horizon: Option<Value<Span>>,
-    /// The longest time that an acknowledgement is held back.
+    /// The longest time that an acknowledgement is delayed.
     pub max_ack_delay: Option<Value<Span>>,
-    /// What is on offer before anything came: what a sender may send at once.
+    /// The receive window before any data has arrived: what a sender may send at once.
     pub initial_window: Option<Value<Size>>,
-    /// The largest window of any connection.
+    /// The largest receive window of any connection.
     pub max_window: Option<Value<Size>>,
-    /// Whether windows hold senders of L4S as well.
+    /// Whether windows also limit L4S senders.
     pub l4s: bool,
     /// How rates are measured.
     pub measured: Meters,
-    /// Streams of datagrams.
+    /// The limit of datagram streams.
     pub udp: Option<ReceiveUdp>,
-    /// What happens while a program announces a session of high priority.
+    /// What to do while a program announces a session of high priority.
     pub announced: Option<Announced>,
 }
 
-/// `[receive.announced]`: what makes room while a session of high priority is
-/// announced. Connections of protected classes, and with the protecting mark,
-/// are left alone.
+/// `[receive.announced]`: how room is made while a session of high priority is announced.
+/// Connections of protected classes, or with the protecting mark, are not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
-    /// Where the table begins.
+    /// The position of the table.
     pub span: SourceSpan,
-    /// The largest segment that new connections ask for.
+    /// The MSS that new connections announce.
     pub mss: Option<Value<u16>>,
-    /// Whether older connections that received more than 100 kB are reset.
+    /// Whether older connections that have received more than 100 kB are reset.
     pub reset: bool,
 }
 
-/// `[receive.udp]`.
+/// The table `[receive.udp]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiveUdp {
-    /// The line of the table, from 1.
+    /// The line number of the table, from 1.
     pub line: u32,
-    /// The most that each stream may have, in IP bits.
+    /// The largest rate of each stream, in IP bits.
     pub rate: Value<Amount>,
-    /// By a token bucket, and not by states.
+    /// Whether a token bucket limits the streams, and not states.
     pub bucket: bool,
-    /// What the token bucket passes at once.
+    /// The burst of the token bucket.
     pub burst: Option<Value<Size>>,
     /// How long packets of a stream above the rate are dropped.
     pub drop: Option<Value<Span>>,
-    /// How long its packets are then delivered before its rate is judged again.
+    /// How long its packets then pass before its rate is measured again.
     pub warn: Option<Value<Span>>,
-    /// The bits of a packet's mark that request its rejection.
+    /// The bits of a packet's mark that request that it is rejected.
     pub mark: Option<Value<u32>>,
     /// How rates are measured.
     pub measured: Meters,
@@ -94,36 +91,36 @@ pub struct ReceiveUdp {
 /// How a rate is measured (Shah 1999, section 5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Meters {
-    /// The length of a chunk.
+    /// The duration of one chunk of the measurement.
     pub chunk: Option<Value<Span>>,
-    /// How many are averaged.
+    /// The number of chunks that are averaged.
     pub chunks: Option<u32>,
-    /// The silence after which all is forgotten.
+    /// The silence after which the measured rate is forgotten.
     pub age: Option<Value<Span>>,
 }
 
-/// The MSS that is announced to senders outside.
+/// The MSS announced to senders beyond the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u16),
-    /// Of what a connection may have in a round trip.
+    /// The number of bytes that the connection may receive in a round trip.
     Share,
 }
 
 /// Between whom a rate is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// Connections, whosever they are.
+    /// Between connections, regardless of the host.
     Connections,
-    /// Hosts inside, then the connections of each.
+    /// Between inside hosts, and for each host between its connections.
     Hosts,
 }
 
-/// How windows are chosen.
+/// How receive windows are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Algorithm {
-    /// The right edge of the window goes on at the rate.
+    /// The right edge of the window advances at the rate.
     #[default]
     Ours,
     /// Shah's algorithm 1.
@@ -132,28 +129,28 @@ pub enum Algorithm {
     Shah2,
 }
 
-/// The smallest segment that is asked for (TCP_MIN_MSS, net/tcp.h).
+/// The smallest MSS that is announced (TCP_MIN_MSS, net/tcp.h).
 pub(crate) const LEAST_ASKED: u32 = 88;
 
-/// Windows that a connection can be held to: with the largest scale, 14, a
-/// window has 30 bits (RFC 7323 section 2.3).
+/// Bounds of windows that can limit a connection. With the largest scale, 14, a window has 30
+/// bits (RFC 7323 section 2.3).
 const WINDOWS: (Size, Size) = (Size::bytes(1), Size::bytes(1 << 30));
 
-/// Windows before the other end has announced its scale: 16 bits.
+/// Bounds of windows before the peer has announced its scale: 16 bits.
 const UNSCALED: (Size, Size) = (Size::bytes(1), Size::bytes(65_535));
 
-/// Times that are neither nothing nor forever, and lengths of chunks.
+/// Bounds of times, and of the duration of a chunk.
 const TIMES: (Span, Span) = (Span::from_millis(1), Span::from_secs(3600));
 const CHUNKS: (Span, Span) = (Span::from_millis(1), Span::from_secs(10));
 
-/// The refusing bit, without a word of the policy: beside those for payloads.
+/// The default mark bit that requests rejection. It is next to the bits for payloads.
 pub const REFUSE_MARK: u32 = 0x0800_0000;
 
 words!(Sharing: "connections" => Self::Connections, "hosts" => Self::Hosts);
 
 words!(Algorithm: "ours" => Self::Ours, "shah-1" => Self::Shah1, "shah-2" => Self::Shah2);
 
-/// How streams of datagrams are limited to a rate.
+/// The methods that limit datagram streams to a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     States,
@@ -162,21 +159,21 @@ enum Mode {
 
 words!(Mode: "states" => Self::States, "bucket" => Self::Bucket);
 
-/// The table.
+/// The table `[receive]`.
 pub(crate) const TABLE: Table = Table {
     name: "receive",
     about: "How the receiving side holds senders to a rate",
     rows: &[&ROWS, &METERS],
 };
 
-/// `[receive.udp]`.
+/// The table `[receive.udp]`.
 pub(crate) const UDP: Table = Table {
     name: "udp",
     about: "How streams of datagrams are limited to a rate",
     rows: &[&UDP_ROWS, &METERS],
 };
 
-/// `[receive.announced]`.
+/// The table `[receive.announced]`.
 pub(crate) const ANNOUNCED: Table = Table {
     name: "announced",
     about: "How room is made while a session of high priority is announced",
@@ -296,7 +293,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Receive {
     receive
 }
 
-/// `[receive.class]`: the rates of classes.
+/// Reads `[receive.class]`: the rates of classes.
 fn classes(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<(Value<String>, Amount)> {
     let Some(mut table) = cell.table() else {
         return Vec::new();
@@ -317,7 +314,7 @@ fn classes(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<(Value<String>, Amount)> {
     classes
 }
 
-/// `mss`: bytes, or a word. No less than the kernel's least (TCP_MIN_MSS,
+/// Reads `mss`: a number of bytes or a word. The lower bound is the kernel's (TCP_MIN_MSS,
 /// net/tcp.h).
 fn asked(cell: &mut Cell<'_, '_, '_, ()>) -> Option<Value<Asked>> {
     if cell.table.kind(cell.key) == Some(Kind::Text) {
@@ -379,7 +376,7 @@ fn read_udp(mut table: Reader<'_, '_>) -> Option<ReceiveUdp> {
     (udp.rate != unread).then_some(udp)
 }
 
-/// `mark` of `[receive.udp]`.
+/// Reads `mark` of `[receive.udp]`.
 fn bits(text: &str) -> Result<u32, (String, String)> {
     match number(text)? {
         0 => Err((
@@ -391,7 +388,7 @@ fn bits(text: &str) -> Result<u32, (String, String)> {
 }
 
 impl Receive {
-    /// One that states nothing.
+    /// Returns a table without settings.
     pub(crate) fn new(line: u32, span: SourceSpan) -> Self {
         Self {
             line,
@@ -416,13 +413,13 @@ impl Receive {
         }
     }
 
-    /// Whether windows are chosen.
+    /// Returns whether weirgate sets receive windows.
     #[must_use]
     pub const fn chooses(&self) -> bool {
         self.holds() || self.announced.is_some()
     }
 
-    /// The fields that say something of the edge of windows alone, as written.
+    /// Returns the fields, as written, that apply only to the algorithm `ours`.
     pub(crate) fn of_ours(&self) -> Vec<(&'static str, &SourceSpan)> {
         let fields = [
             self.horizon.as_ref().map(|one| ("horizon", &one.span)),
@@ -436,8 +433,7 @@ impl Receive {
         fields.into_iter().flatten().collect()
     }
 
-    /// Whether windows hold senders to anything, also without a session that is
-    /// announced.
+    /// Returns whether windows limit senders even without an announced session.
     #[must_use]
     pub const fn holds(&self) -> bool {
         self.keeps_to_rates()
@@ -446,7 +442,7 @@ impl Receive {
             || self.max_window.is_some()
     }
 
-    /// Whether they hold senders to rates.
+    /// Returns whether windows limit senders to rates.
     #[must_use]
     pub const fn keeps_to_rates(&self) -> bool {
         self.rate.is_some() || !self.classes.is_empty()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads `[[rule]]` and `[[ruleset]]`. Rules that hide each other are found in
-//! `reach`.
+//! Reads `[[rule]]` and `[[ruleset]]`. Module `reach` finds rules that hide each other.
 
 pub(crate) mod mss;
 pub(crate) mod treatment;
@@ -19,7 +18,7 @@ use weirgate_document::{Reader, SourceSpan, Value, did_you_mean};
 use weirgate_schedule::Schedule;
 use weirgate_units::Dscp;
 
-/// The fields of a rule that are no conditions on a single packet.
+/// The fields of a rule other than conditions on a single packet.
 #[derive(Default)]
 struct Written {
     class: Option<Value<String>>,
@@ -38,7 +37,7 @@ struct Written {
 
 type RuleRow = Row<Written, Env>;
 
-/// `[[rule]]`.
+/// The table `[[rule]]`.
 pub(crate) const TABLE: Table = Table {
     name: "rule",
     about: "Which packets go into which class: all conditions must hold, of a list any element",
@@ -115,14 +114,14 @@ const ROWS: &[RuleRow] = &[
     ),
 ];
 
-/// `[[ruleset]]`.
+/// The table `[[ruleset]]`.
 pub(crate) const RULESET: Table = Table {
     name: "ruleset",
     about: "Rules that are switched on and off together",
     rows: &[&SET_ROWS],
 };
 
-/// A rule set, what its rules get from it and its file, and its rules.
+/// A rule set as written: its settings, the defaults of its rules, and its rules.
 struct WrittenSet {
     name: Option<Value<String>>,
     enabled: bool,
@@ -170,8 +169,8 @@ const SET_ROWS: &[SetRow] = &[
     ),
 ];
 
-/// A rule in its rule set, if it is in one, with what holds for rules that do
-/// not say `final`.
+/// Reads a rule, within its rule set if it is in one. `last` is the default for rules without
+/// `final`.
 pub(crate) fn read(
     mut table: Reader<'_, '_>,
     env: &Env,
@@ -202,7 +201,7 @@ pub(crate) fn read(
     let limits = ["service", "rate", "connections", "during", "not"];
     let limited = limits.into_iter().any(|key| table.has(key));
     let has_condition = condition::has_any(&mut table, &when) || limited;
-    // Without a class a rule leaves all to the next one.
+    // A rule without a class is not final by default.
     let default_last = last && table.has("class");
     let last = written.last.map_or(default_last, |flag| flag.value);
     let rule = Rule {
@@ -223,7 +222,7 @@ pub(crate) fn read(
         ruleset,
     };
     mss::check(&table, &rule);
-    // A field that is not known was meant as one, most likely.
+    // An unknown field was probably meant as a condition.
     if !has_condition && last && !table.has_unknown() {
         table.problems().error(
             codes::NO_CONDITION,
@@ -292,7 +291,7 @@ fn schedule(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Schedule> {
     if let Some(found) = env.schedules.get(&name.value) {
         return Some(found.clone());
     }
-    // One that could not be read has been reported where it stands.
+    // A schedule that could not be read is already reported where it is defined.
     if env.broken_schedules.contains(&name.value) {
         return None;
     }
@@ -305,7 +304,7 @@ fn schedule(cell: &mut Cell<'_, '_, '_, Env>) -> Option<Schedule> {
     None
 }
 
-/// Conditions that only upstream packets have, in a rule for downstream ones.
+/// Reports conditions that only upstream packets can fulfil, in a rule for downstream packets.
 fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
     if rule.directions != Directions::Down {
         return;

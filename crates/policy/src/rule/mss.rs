@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `mss` of a rule: the largest TCP segment that its connections may ask the
-//! other side for: from what every host must take (RFC 9293 section 3.7.1)
-//! to the longest IPv4 packet without its headers.
+//! `mss` of a rule: the largest MSS that its connections may announce. The range is from the MSS
+//! that every host must accept (RFC 9293 section 3.7.1) to the longest IPv4 packet without its
+//! headers.
 
 use crate::codes;
 use crate::condition::facts::Conditions;
@@ -9,8 +9,8 @@ use crate::condition::protocol::{Protocol, Protocols};
 use crate::model::Rule;
 use weirgate_document::Reader;
 
-/// Finds what could never lower a segment: a rule without TCP, and one that
-/// counts, whose SYNs would be counted twice.
+/// Reports rules whose `mss` has no effect because they do not match TCP. It also reports rules
+/// that count packets, because their SYNs would be counted twice.
 pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
     let Some(mss) = &rule.mss else {
         return;

@@ -11,7 +11,7 @@ use weirgate_units::Dscp;
 /// How code points are cleared or rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DscpTreatment {
-    /// The line of its table, from 1.
+    /// The line number of its table, from 1.
     pub line: u32,
     /// Directions in which code points are cleared before any rule sees them.
     pub distrust: Option<Directions>,
@@ -19,21 +19,21 @@ pub struct DscpTreatment {
     pub wash: Option<Directions>,
     /// Code points that are not cleared.
     pub except: Vec<Dscp>,
-    /// Code points written in place of others, before any rule sees them.
+    /// Code points that are replaced before the rules, and their replacements.
     pub map: Vec<(Dscp, Dscp)>,
 }
 
 /// The code point of traffic that builds no queue (RFC 9956 section 4).
 pub(crate) const NQB: u8 = 45;
 
-/// `[dscp]`.
+/// The table `[dscp]`.
 pub(crate) const DSCP: Table = Table {
     name: "dscp",
     about: "How code points are cleared or rewritten",
     rows: &[&DSCP_ROWS],
 };
 
-/// The fields of `[dscp]` as they are written.
+/// The fields of `[dscp]` as written.
 #[derive(Default)]
 struct Written {
     distrust: Option<Value<Directions>>,
@@ -74,8 +74,8 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
     }
     let except = match written.except {
         Some(list) => list.into_iter().map(|value| value.value).collect(),
-        // Clearing it would put the packet into the queue that it asks to be kept out
-        // of.
+        // NQB is not cleared, because the packet would then enter the queue that it is meant to
+        // avoid.
         None => Dscp::new(NQB).into_iter().collect(),
     };
     DscpTreatment {

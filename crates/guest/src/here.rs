@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs a job in namespaces of the running kernel, for `weirgate lab run --here`: first checks
-//! whether this machine permits it, then runs the agent.
+//! that this machine permits it, then runs the agent.
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -9,10 +9,10 @@ use std::path::Path;
 use weirgate_experiment::{Job, seal};
 use weirgate_guest::agent::{self, Machine};
 
-/// Through which the agent takes part in the emulated network.
+/// The device through which the agent takes part in the emulated network.
 const TUN: &str = "/dev/net/tun";
 
-/// Does a job and writes its result, sealed as in a virtual machine.
+/// Runs a job and writes its result, sealed as in a virtual machine.
 #[allow(clippy::print_stderr, reason = "progress is printed for a person")]
 pub(crate) fn run(job: &Path, result: &Path) -> Result<()> {
     let missing = missing();
@@ -30,9 +30,9 @@ pub(crate) fn run(job: &Path, result: &Path) -> Result<()> {
     fs::write(result, seal(bytes)).with_context(|| result.display().to_string())
 }
 
-/// What the agent needs of any kernel and this process does not have.
+/// Returns what this process lacks of the agent's requirements.
 fn missing() -> Vec<String> {
-    // Of an own process this does not fail.
+    // This does not fail for the own process.
     let own = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     let mut missing = Vec::new();
     for (capability, name, purpose) in [

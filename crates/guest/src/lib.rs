@@ -6,8 +6,8 @@
 //! measures how many bytes the kernel counts for a packet. The binary adds what PID 1 needs:
 //! mounts, modules, job and result.
 //!
-//! A run needs a machine of its own, or root for its namespaces. The emulated line is plain
-//! arithmetic, written apart from crate `linklayer` so that it can contradict that crate:
+//! A run needs its own machine, or root for its namespaces. The emulated line is plain
+//! arithmetic, written separately from crate `linklayer` so that it can contradict that crate:
 //!
 //! ```
 //! use weirgate_guest::agent::line::framing::Wire;

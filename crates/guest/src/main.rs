@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate-guest`: the only user space of the lab's virtual machine.
 //!
-//! It is the first process there, and the program that the kernel calls to
-//! load a module; which of them, its number and name tell. The work between
-//! start and end is [`weirgate_guest::agent`]'s.
+//! It is the first process there, and also the program that the kernel calls to load a module.
+//! It selects its role by its process ID and name. The job is done by [`weirgate_guest::agent`].
 
 mod here;
 mod init;
@@ -12,7 +11,7 @@ use std::env;
 use std::path::Path;
 use std::process::{self, ExitCode};
 
-/// What it says when a person calls it.
+/// The help text, for a person who runs it.
 const HELP: &str = "\
 weirgate-guest: the user space of weirgate's virtual machines
 
@@ -39,11 +38,10 @@ fn main() -> ExitCode {
     by_hand(&arguments)
 }
 
-/// `modprobe [-q] [--] NAME...`, as the kernel calls it.
+/// Loads modules: `modprobe [-q] [--] NAME...`, as called by the kernel.
 fn modprobe(arguments: &[String]) -> ExitCode {
     for name in arguments.iter().filter(|word| !word.starts_with('-')) {
-        // The kernel asks for many names that nothing provides, and takes the
-        // status for an answer.
+        // The kernel requests many names that no module provides. The exit status is its answer.
         if init::modules::load(name).is_err() {
             return ExitCode::FAILURE;
         }

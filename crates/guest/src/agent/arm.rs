@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applies an arm's module parameters and commands to the topology before traffic starts. `shaper`
-//! applies policies.
+//! Applies an arm's module parameters and commands to the topology before traffic starts. Module
+//! `shaper` applies policies.
 
 use super::Machine;
 use super::command::{output, output_of, succeeded};
@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use weirgate_experiment::{Arm, Command as ArmCommand};
 
-/// Sets the arm's module parameters. They are the whole machine's: on a
-/// machine that is not the run's own they are only compared.
+/// Sets the arm's module parameters, which apply to the whole machine. If the machine is not the
+/// run's own, they are only compared.
 pub fn set_parameters(arm: &Arm, machine: Machine, recorder: &Recorder) -> Result<()> {
     for (parameter, value) in &arm.module_parameters {
         let set = set_parameter(parameter, value, machine);
@@ -57,7 +57,7 @@ fn set_parameter(parameter: &str, value: &str, machine: Machine) -> Result<()> {
     fs::write(&file, value).with_context(|| format!("write {file}"))
 }
 
-/// Runs the arm's commands in order; each has to succeed.
+/// Runs the arm's commands in order. Each must succeed.
 pub fn run_commands(
     arm: &Arm,
     parameters: &BTreeMap<String, String>,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policies that replace another one while traffic runs.
 //!
-//! A change is what a user's `weirgate apply` does: the policy's text becomes a
-//! state, the gateway is looked at, a plan is made, carried out and read back.
-//! It happens in a thread of its own that yields to everything else, as a
-//! command on a router yields to the packets: line and hosts are user space
-//! here, and must not wait for the arithmetic of a plan. What the kernel does
-//! not let be interrupted delays them nevertheless.
+//! A change does what a user's `weirgate apply` does: it compiles the policy's text to a state,
+//! observes the gateway, makes a plan, carries it out and reads the result back. It runs in a
+//! separate thread that yields to everything else, as a command on a router yields to packet
+//! processing. Line and hosts are in user space here, and must not wait while a plan is
+//! computed. Parts of the kernel that cannot be preempted delay them nevertheless.
 
 use super::clock::since;
 use super::nodes::Nodes;
@@ -32,7 +31,7 @@ use super::nodes::WAN;
 /// The policy in force, shared between the run and its changes.
 pub type InForce = Rc<RefCell<Option<Shaper>>>;
 
-/// What a change is given.
+/// The input of a change.
 struct Order {
     policy: String,
     text: String,
@@ -41,15 +40,15 @@ struct Order {
     zero_ns: u64,
 }
 
-/// What became of it.
+/// The result of a change.
 struct Done {
     changed: Changed,
     report: String,
-    /// What holds afterwards; as before where it failed.
+    /// The state in force afterwards; unchanged if the change failed.
     known: Option<Known>,
 }
 
-/// Starts the arm's changes, each at its time. `files` are the policies' texts.
+/// Starts the arm's changes, each at its time. `files` has the policies' texts.
 pub fn start(session: &Session, files: &BTreeMap<String, String>, shaper: &InForce) -> Result<()> {
     let arm = Rc::clone(&session.arm);
     if arm.then.is_empty() {
@@ -90,7 +89,7 @@ async fn run(session: Session, orders: Vec<(Change, String)>, shaper: InForce) -
     Ok(())
 }
 
-/// Takes a change's result into the records.
+/// Records the result of a change.
 fn note(nodes: &Nodes, recorder: &Recorder, shaper: &InForce, done: Done) -> Result<()> {
     let what = format!("gateway: policy {}", done.changed.policy);
     let status = i32::from(done.changed.failure.is_some());
@@ -103,7 +102,7 @@ fn note(nodes: &Nodes, recorder: &Recorder, shaper: &InForce, done: Done) -> Res
     Ok(())
 }
 
-/// Carries an order out in a thread of its own, without holding up this one.
+/// Carries out a change in a separate thread, without blocking this one.
 async fn elsewhere(order: Order) -> Result<Done> {
     let (tell, applied) = oneshot::channel();
     let work = move || {
@@ -111,7 +110,7 @@ async fn elsewhere(order: Order) -> Result<Done> {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(carry_out(order))
         });
-        // Nobody listens where the run has ended meanwhile.
+        // Nobody receives the result if the run has ended.
         let _ = tell.send(result);
     };
     thread::Builder::new()
@@ -122,7 +121,7 @@ async fn elsewhere(order: Order) -> Result<Done> {
         .context("the run was over before the change")?
 }
 
-/// Lets this thread run only when nothing else wants to.
+/// Lets this thread run only when no other is runnable.
 #[expect(
     unsafe_code,
     reason = "rustix has no call for a thread's scheduling policy"
@@ -179,8 +178,7 @@ async fn carry_out(order: Order) -> Result<Done> {
     })
 }
 
-/// The plan from what is there to what is wanted, and the state before any
-/// policy.
+/// Returns the plan from the observed to the desired state, and the state before any policy.
 async fn planned(kernel: &Kernel, known: Option<&Known>, desired: &State) -> Result<(Plan, State)> {
     let states = known
         .into_iter()
@@ -188,7 +186,7 @@ async fn planned(kernel: &Kernel, known: Option<&Known>, desired: &State) -> Res
     let scope = Scope::of(states.chain([desired]));
     let observed = kernel.observe(&scope).await?;
     let mut former = known.map_or_else(|| observed.clone(), |known| known.former.clone());
-    // What no policy has touched so far is as it was.
+    // Devices that no policy has changed so far are in their former state.
     for (name, device) in observed.devices.iter().filter(|entry| !entry.1.owned_ifb) {
         let entry = former.devices.entry(name.clone());
         entry.or_insert_with(|| device.clone());
@@ -213,8 +211,8 @@ async fn planned(kernel: &Kernel, known: Option<&Known>, desired: &State) -> Res
     Ok((plan, former))
 }
 
-/// When the request was made that puts the first root on the line's device;
-/// when the change began, where one is there already or none comes.
+/// Returns when the request for the first root qdisc on the line's device was sent. If there is
+/// a root already, or none is created, it is when the change began.
 fn shaped_ns(plan: &Plan, requests: &[Written], began_ns: u64) -> u64 {
     let line = |name: &weirgate_state::DeviceName| name.as_str() == WAN;
     let shaped = plan

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Time since the start of traffic, and precise waiting.
 //!
-//! Waits are timerfds watched by the event loop: tokio's own timers have a
-//! granularity of 1 ms, which is a tenth of a full packet on a slow line.
-//! Timerfds are kept and reused, so that a wait costs one system call besides
-//! the event loop's own.
+//! Waits use timerfds in the event loop. tokio's own timers have a granularity of 1 ms, a tenth
+//! of the transmission time of a full packet on a slow line. Timerfds are kept and reused, so
+//! that a wait costs one system call in addition to the event loop's own.
 //!
-//! A kernel that was booted with `highres=off` expires timers at its tick only.
-//! What an experiment wants to see of that is the shaper's doing; the line and
-//! the senders stand for other machines and stay precise. So on such a kernel
-//! the last tick before a time is spent looking at the clock, which costs the
-//! host's time and no virtual time that anybody misses.
+//! On a kernel booted with `highres=off`, timers expire only at ticks. Experiments study the
+//! effect of this on the shaper. The line and the senders stand for other machines and must stay
+//! precise. On such a kernel the clock is therefore polled during the last tick before a
+//! deadline. This costs time of the host, but no virtual time that others need.
 
 use super::watch::watch;
 use rustix::time::{
@@ -30,10 +28,10 @@ use tokio::task::yield_now;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A timer of this resolution needs no help. High-resolution timers have 1 ns.
+/// Timers with at most this resolution are precise. High-resolution timers have 1 ns.
 const PRECISE_NS: u64 = 10_000;
 
-/// The run's clock. Clones share their zero and their timers.
+/// The run's clock. Clones share its start time and timers.
 #[derive(Debug, Clone, Default)]
 pub struct Clock {
     shared: Rc<Shared>,
@@ -43,15 +41,15 @@ pub struct Clock {
 struct Shared {
     /// `CLOCK_MONOTONIC` at the start of traffic.
     zero_ns: Cell<u64>,
-    /// How long before a time the clock is watched: a little more than a tick
-    /// where timers expire at ticks, else 0.
+    /// How long before a deadline the clock is polled: a little more than a tick if timers
+    /// expire at ticks, otherwise 0.
     watch_ns: u64,
-    /// Disarmed timers for the next wait.
+    /// Disarmed timers for reuse.
     idle: RefCell<Vec<Rc<Timer>>>,
 }
 
 impl Clock {
-    /// A clock whose zero is now; [`Clock::start`] moves it.
+    /// Returns a clock that starts now; [`Clock::start`] resets it.
     #[must_use]
     pub fn new() -> Self {
         let tick = clock_getres(ClockId::Monotonic);
@@ -71,38 +69,38 @@ impl Clock {
         clock
     }
 
-    /// Whether timers of this kernel expire when they should, without help.
+    /// Returns whether this kernel's timers are precise, without polling.
     #[must_use]
     pub fn is_precise(&self) -> bool {
         self.shared.watch_ns == 0
     }
 
-    /// Makes now the zero.
+    /// Sets the start of traffic to now.
     pub fn start(&self) {
         self.shared.zero_ns.set(monotonic_ns());
     }
 
-    /// `CLOCK_MONOTONIC` at the start of traffic, for [`since`].
+    /// Returns `CLOCK_MONOTONIC` at the start of traffic, for [`since`].
     #[must_use]
     pub fn zero_ns(&self) -> u64 {
         self.shared.zero_ns.get()
     }
 
-    /// Nanoseconds since the start of traffic.
+    /// Returns the nanoseconds since the start of traffic.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.shared.zero_ns.get())
     }
 
-    /// Waits until `at_ns` after the start; returns at once if that has passed.
+    /// Waits until `at_ns` after the start of traffic; returns at once if that has passed.
     pub async fn until(&self, at_ns: u64) -> io::Result<()> {
         if self.now_ns() >= at_ns {
             return Ok(());
         }
         let wait = Wait::new(self)?;
         wait.timer.arm(self.timer_value(at_ns))?;
-        // The expiry count is not read: arming clears it, and the clock says
-        // whether this wake-up is the one waited for.
+        // The expiry count is not read: arming clears it, and the clock shows whether the
+        // deadline has passed.
         loop {
             let now_ns = self.now_ns();
             if now_ns >= at_ns {
@@ -115,24 +113,24 @@ impl Clock {
         }
     }
 
-    /// The value of `CLOCK_MONOTONIC` to arm a timer with, never 0.
+    /// Returns the value of `CLOCK_MONOTONIC` to which a timer is set, never 0.
     fn timer_value(&self, at_ns: u64) -> u64 {
         let early_ns = at_ns.saturating_sub(self.shared.watch_ns);
         self.shared.zero_ns.get().saturating_add(early_ns).max(1)
     }
 
-    /// True where the clock has to be watched until `at_ns`.
+    /// Returns whether the clock must be polled until `at_ns`.
     fn is_watched(&self, at_ns: u64, now_ns: u64) -> bool {
         at_ns - now_ns <= self.shared.watch_ns
     }
 
-    /// Waits for `ns`.
+    /// Waits for `ns` nanoseconds.
     pub async fn pause(&self, ns: u64) -> io::Result<()> {
         self.until(self.now_ns().saturating_add(ns)).await
     }
 
-    /// A timer of its own, for a task that waits for the timer and for
-    /// something else at once.
+    /// Returns a timer for a task that waits for the timer and for other events at the same
+    /// time.
     pub fn alarm(&self) -> io::Result<Alarm> {
         Ok(Alarm {
             wait: Wait::new(self)?,
@@ -141,13 +139,13 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since a [`Clock::zero_ns`], for threads that have no clock.
+/// Returns the nanoseconds since a [`Clock::zero_ns`], for threads without a clock.
 #[must_use]
 pub fn since(zero_ns: u64) -> u64 {
     monotonic_ns().saturating_sub(zero_ns)
 }
 
-/// A timer that can be moved while it is being waited for.
+/// A timer whose time can change during a wait.
 #[derive(Debug)]
 pub struct Alarm {
     wait: Wait,
@@ -155,8 +153,8 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Sets the time of the alarm; `None` switches it off. Setting what is
-    /// already set costs nothing.
+    /// Sets the time of the alarm; `None` disables it. Setting the same time again costs
+    /// nothing.
     pub fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
         let at_ns = at_ns.unwrap_or(u64::MAX);
         if at_ns == self.armed_ns.replace(at_ns) {
@@ -168,8 +166,8 @@ impl Alarm {
         self.wait.timer.arm(self.wait.clock.timer_value(at_ns))
     }
 
-    /// Ready when the timer has rung since the last call; it may be for an
-    /// earlier setting, so the caller looks at the clock.
+    /// Ready if the timer has expired since the last call. It may have expired for an earlier
+    /// setting, so the caller must check the clock.
     pub fn poll_ring(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let armed_ns = self.armed_ns.get();
         let clock = &self.wait.clock;
@@ -179,8 +177,7 @@ impl Alarm {
                 self.armed_ns.set(u64::MAX);
                 return Poll::Ready(Ok(()));
             } else if clock.is_watched(armed_ns, now_ns) {
-                // Comes back after the event loop has looked at everything
-                // else.
+                // Continue after the event loop has handled all other events.
                 return pin!(yield_now()).poll(cx).map(Ok);
             }
         }
@@ -192,7 +189,7 @@ impl Alarm {
     }
 }
 
-/// A timer taken from the clock's stock and given back when dropped.
+/// A timer from the clock's pool, returned when dropped.
 #[derive(Debug)]
 struct Wait {
     clock: Clock,
@@ -215,7 +212,7 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // A timer that cannot be disarmed is not worth keeping.
+        // A timer that cannot be disarmed is not reused.
         if self.timer.arm(0).is_ok() {
             let timer = Rc::clone(&self.timer);
             self.clock.shared.idle.borrow_mut().push(timer);
@@ -223,7 +220,7 @@ impl Drop for Wait {
     }
 }
 
-/// A timerfd in the event loop.
+/// A timerfd, registered in the event loop.
 #[derive(Debug)]
 struct Timer(AsyncFd<OwnedFd>);
 
@@ -234,7 +231,7 @@ impl Timer {
         Ok(Self(watch(fd, Interest::READABLE)?))
     }
 
-    /// Arms the timer at a value of `CLOCK_MONOTONIC`; 0 disarms it.
+    /// Arms the timer for a value of `CLOCK_MONOTONIC`; 0 disarms it.
     fn arm(&self, at_ns: u64) -> io::Result<()> {
         let at = Itimerspec {
             it_interval: timespec(0),
@@ -244,7 +241,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Ready when the timer has expired since it was armed or this was ready.
+    /// Ready if the timer has expired since it was armed or since this last returned ready.
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut guard = ready!(self.0.poll_read_ready(cx))?;
         guard.clear_ready();
@@ -306,7 +303,7 @@ mod tests {
         });
     }
 
-    /// A clock as on a kernel with ticks of 4 ms.
+    /// Returns a clock for a kernel with ticks of 4 ms.
     fn ticking() -> Clock {
         Clock {
             shared: Rc::new(Shared {

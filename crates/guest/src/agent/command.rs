@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a program of an arm, without a shell.
+//! Runs programs of an arm, without a shell.
 
 use anyhow::{Context, Result, ensure};
 use std::io;
 use std::process::{Command, Output};
 
-/// Where programs are looked for.
+/// The search path of programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Runs a program where the calling thread is; it has to succeed.
+/// Runs a program in the calling thread's namespace, and fails if it does not succeed.
 pub(super) fn execute(argv: &[String]) -> Result<()> {
     let what = argv.join(" ");
     let output = output(argv).with_context(|| format!("{what}: cannot be started"))?;
     succeeded(&what, &output)
 }
 
-/// Runs a program where the calling thread is, to its end.
+/// Runs a program in the calling thread's namespace, and waits for it.
 pub(super) fn output(argv: &[String]) -> io::Result<Output> {
     let empty = || io::Error::new(io::ErrorKind::InvalidInput, "the command is empty");
     let (program, arguments) = argv.split_first().ok_or_else(empty)?;
@@ -27,7 +27,7 @@ pub(super) fn output(argv: &[String]) -> io::Result<Output> {
         .output()
 }
 
-/// That a program succeeded; else what it printed.
+/// Checks that a program succeeded. The error has its output.
 pub(super) fn succeeded(what: &str, output: &Output) -> Result<()> {
     ensure!(
         output.status.success(),
@@ -38,7 +38,7 @@ pub(super) fn succeeded(what: &str, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// What a program printed, errors last.
+/// Returns what a program printed, standard error last.
 pub(super) fn output_of(output: &Output) -> String {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arm's discipline of the kit: loads it, puts it at the root of the gateway's device towards
+//! The arm's discipline of the kit: loads it, attaches it at the root of the gateway's device to
 //! the line, and samples its average queue.
 
 use super::nodes::{Nodes, WAN};
@@ -16,20 +16,20 @@ use weirgate_kernel::Kernel;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::DeviceName;
 
-/// The number of state that is sampled, where a discipline has it.
+/// The name of the sampled variable, in disciplines that have it.
 const AVERAGE: &str = "average";
 
-/// A discipline at the gateway.
+/// A discipline attached at the gateway.
 #[derive(Debug)]
 pub struct Loaded {
     qdisc: Qdisc,
     point: AttachPoint,
-    /// Makes its marks.
+    /// The program that makes its marks.
     _marker: Option<Attached>,
 }
 
 impl Loaded {
-    /// Loads it and puts it in place.
+    /// Loads and attaches it.
     pub async fn put(kit: &Kit, job: &Job, nodes: &Nodes, recorder: &Recorder) -> Result<Self> {
         let setup = setup(kit, job)?;
         let kernel = Kernel::open_in(nodes.space(Node::Gateway)?)?;
@@ -59,8 +59,8 @@ impl Loaded {
         })
     }
 
-    /// The marks that it has made, where `kind` is its qdisc's. The kernel does not
-    /// know of them: a program beside the qdisc makes them.
+    /// Returns the number of its marks if `kind` is its qdisc's kind. The kernel does not count
+    /// them, because a separate program makes them.
     pub fn marks(&self, kind: &str) -> Result<Option<u64>> {
         if kind != self.qdisc.kind() {
             return Ok(None);
@@ -69,13 +69,13 @@ impl Loaded {
         Ok(count.map(|count| count.made))
     }
 
-    /// Samples its average as often as the gateway's queues, where it has one.
+    /// Samples its average queue as often as the gateway's queues, if it has one.
     pub fn sample(self: Rc<Self>, session: &Session) {
         let vars = self.qdisc.discipline().vars();
         let Some(row) = vars.into_iter().find(|row| row.name == AVERAGE) else {
             return;
         };
-        // Fixed point, as its unit says: `bytes/2^16`.
+        // The value is fixed point, as its unit says: `bytes/2^16`.
         let binary = row
             .unit
             .split_once("/2^")

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many files this process may have open.
+//! The limit of open files of this process.
 //!
-//! Every flow has sockets and a timer of its own, and Linux lets a process
-//! open 1024 files unless it asks for more (getrlimit(2)).
+//! Every flow has its own sockets and timer, and the default limit of Linux is 1024 files
+//! (getrlimit(2)).
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that a run has open at most: each of the 256 entries' 1000 members
-/// has three or four, and no experiment is near that.
+/// The largest number of files that a run needs: each of the 256 entries' 1000 senders has three
+/// or four. No experiment comes close to this.
 const FILES: u64 = 1 << 18;
 
-/// Raises the limit as far as this process is allowed to. Where that is not
-/// enough, opening a socket says so.
+/// Raises the limit as far as this process may. If that is not enough, opening a socket fails
+/// with an error.
 pub fn raise() {
     let now = getrlimit(Resource::Nofile);
     let maximum = now.maximum.map_or(FILES, |hard| hard.max(FILES));
@@ -23,8 +23,8 @@ pub fn raise() {
         && setrlimit(Resource::Nofile, wanted(maximum)).is_err()
         && let Some(hard) = now.maximum
     {
-        // Without CAP_SYS_RESOURCE, the hard limit is what there is. It cannot
-        // fail to be kept.
+        // Without CAP_SYS_RESOURCE, only the soft limit can rise, up to the hard limit. Ignore
+        // the result: this cannot fail.
         let _ = setrlimit(Resource::Nofile, wanted(hard));
     }
 }

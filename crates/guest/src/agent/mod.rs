@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The agent: one event loop that runs one arm of an experiment.
 //!
-//! It owns the topology, the emulated line, the arm's set-up and the run's
-//! order; start reading at `run`. What is sent, probed and sampled is started
-//! by [`traffic::start`], which leaves one task per sender, probe and sampler
-//! in the event loop. The tasks end when the run drops them, so they record as
-//! they go.
+//! It owns the topology, the emulated line, the arm's set-up and the order of the run; start
+//! reading at `run`. [`traffic::start`] starts one task in the event loop for each sender, probe
+//! and sampler. The tasks end when the run drops them, so they record observations as they
+//! occur.
 //!
-//! Everything but a change of policy runs on one thread: a socket belongs to the namespace in which it
-//! was opened, and the order of events depends on the kernel alone.
+//! Everything except a policy change runs on one thread. A socket belongs to the namespace in
+//! which it was opened, and the order of events depends only on the kernel.
 
 mod arm;
 mod autorate;

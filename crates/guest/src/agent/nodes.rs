@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The topology's nodes: one network namespace per node, and its addresses.
 //!
-//! Namespaces have no name: each lives as long as this process holds its file
-//! descriptor, so nothing is left of a run however it ends. What is inside
-//! them is `topology`'s.
+//! Namespaces have no name. Each exists as long as this process holds its file descriptor, so
+//! nothing is left of a run however it ends. Module `topology` creates what is in them.
 
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -25,9 +24,9 @@ pub const NET: &str = "net";
 /// The only device of a host or a server.
 pub const ETH: &str = "eth0";
 
-/// Most hosts that the addresses allow.
+/// The largest number of hosts for which there are addresses.
 pub const MAX_HOSTS: u16 = 4_000;
-/// Most servers that the addresses allow.
+/// The largest number of servers for which there are addresses.
 pub const MAX_SERVERS: u16 = 240;
 
 /// The namespaces of a run.
@@ -39,7 +38,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Makes an empty namespace for every node. Needs `CAP_SYS_ADMIN`.
+    /// Creates an empty namespace for every node. Needs `CAP_SYS_ADMIN`.
     pub fn create(hosts: u16, servers: u16) -> Result<Self> {
         anyhow::ensure!(
             (1..=MAX_HOSTS).contains(&hosts),
@@ -68,13 +67,13 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Runs `body` with this thread in the node's namespace. Sockets and files
-    /// that it opens stay there.
+    /// Runs `body` with this thread in the node's namespace. Sockets and files that it opens
+    /// stay in that namespace.
     pub fn enter<T>(&self, node: Node, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.inside(self.space(node)?, body)
     }
 
-    /// The namespace of a node.
+    /// Returns the namespace of a node.
     pub fn space(&self, node: Node) -> io::Result<BorrowedFd<'_>> {
         let space = self.spaces.get(&node).ok_or_else(|| {
             let text = format!("{} is not in the topology", name(node));
@@ -83,13 +82,12 @@ impl Nodes {
         Ok(space.as_fd())
     }
 
-    /// All nodes, in the order of [`Node`].
+    /// Returns all nodes, in the order of [`Node`].
     pub fn all(&self) -> impl Iterator<Item = Node> + '_ {
         self.spaces.keys().copied()
     }
 
-    /// Makes the namespace between gateway and provider that a line in the kernel
-    /// needs.
+    /// Creates the namespace between gateway and provider, which a line in the kernel needs.
     pub(super) fn make_modem(&mut self) -> Result<()> {
         let space = self.new_space();
         self.modem = Some(space.context("make a network namespace for the modem")?);
@@ -101,7 +99,7 @@ impl Nodes {
         self.inside(self.modem()?, body)
     }
 
-    /// The modem's namespace.
+    /// Returns the modem's namespace.
     pub(super) fn modem(&self) -> io::Result<BorrowedFd<'_>> {
         let space = self.modem.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(space.as_fd())
@@ -137,7 +135,7 @@ fn own_namespace() -> io::Result<File> {
     File::open("/proc/thread-self/ns/net")
 }
 
-/// The name of a node in texts: `host1`, `gateway`.
+/// Returns the name of a node in texts: `host1`, `gateway`.
 #[must_use]
 pub fn name(node: Node) -> String {
     match node {
@@ -148,14 +146,14 @@ pub fn name(node: Node) -> String {
     }
 }
 
-/// True for the gateway and what is behind it.
+/// Returns whether a node is the gateway or behind it.
 #[must_use]
 pub fn is_behind_gateway(node: Node) -> bool {
     matches!(node, Node::Host(_) | Node::Gateway)
 }
 
-/// The address under which others reach a node: a host's or server's own, the
-/// gateway's and the provider's on the line.
+/// Returns the address at which other nodes reach a node. For the gateway and the provider, it
+/// is the address on the line.
 #[must_use]
 pub fn address(node: Node, ipv6: bool) -> IpAddr {
     if ipv6 {
@@ -186,8 +184,8 @@ fn address_v6(node: Node) -> Ipv6Addr {
     }
 }
 
-/// The hexadecimal group that reads like the decimal number, so that host 1 is
-/// `::11` as it is `.11`.
+/// Returns the hexadecimal number with the same digits as the decimal one, so that host 1 is
+/// `::11` in IPv6 and `.11` in IPv4.
 fn digits(number: u16) -> u16 {
     [1_000, 100, 10, 1]
         .into_iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy whose rates are those of the line a given time earlier: the best that a controller
-//! which follows the line could do.
+//! A policy whose rates are those that the line had a given time earlier: the best that a
+//! controller following the line could achieve.
 
 use super::session::Session;
 use super::shaper::Shaper;
@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use weirgate_experiment::{Direction, Line};
 use weirgate_units::{Rate, Span};
 
-/// Starts telling the rates, where the arm has an oracle.
+/// Starts to set the rates, if the arm has an oracle.
 pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<()> {
     let Some(late) = session.arm.oracle else {
         return Ok(());
@@ -29,7 +29,7 @@ pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Each rate at its time. Where several have passed meanwhile, the last one counts.
+/// Sets each rate at its time. If several are overdue, only the last one is set.
 async fn tell(session: Session, mut applier: Applier, all: Vec<(Span, Rates)>) -> Result<()> {
     let mut all = all.into_iter().peekable();
     while let Some((at, mut rates)) = all.next() {
@@ -44,7 +44,8 @@ async fn tell(session: Session, mut applier: Applier, all: Vec<(Span, Rates)>) -
     Ok(())
 }
 
-/// When which rates are told. While the line carries nothing the rates stay.
+/// Returns the times and rates to set. While the line transmits nothing, the rates do not
+/// change.
 fn told(line: &Line, late: Span) -> Vec<(Span, Rates)> {
     let [up, down] = [Direction::Up, Direction::Down].map(|way| line.stretches(way));
     let ups = up.iter().map(|one| (one.after, 0, one.rate));

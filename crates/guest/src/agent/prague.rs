@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP Prague for a run whose traffic uses it: loads it, with its program at the device of each
-//! host and server, so that its packets leave as ECT(1).
+//! TCP Prague for a run whose traffic selects it. It is loaded together with a program at the
+//! device of each host and server, so that its packets leave as ECT(1).
 
 use super::nodes::{ETH, Nodes, name};
 use super::recorder::Recorder;
@@ -12,20 +12,20 @@ use weirgate_experiment::{Experiment, Node, TcpSettings, TrafficKind};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
-/// Which ECN a namespace's TCP takes part in.
+/// The setting of a namespace's ECN for TCP.
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_ecn";
 
-/// Accurate feedback of ECN (RFC 9768) to who asks for it, that of RFC 3168 to who asks
-/// for that, and nobody asks of its own accord. The kernel's default, 2, is the same
-/// without the first (Documentation/networking/ip-sysctl.rst).
+/// Gives accurate ECN feedback (RFC 9768) to peers that request it, RFC 3168 feedback to peers
+/// that request that, and requests neither itself. The kernel's default, 2, is the same without
+/// accurate feedback (Documentation/networking/ip-sysctl.rst).
 const ACCURATE_TO_WHO_ASKS: &str = "5";
 
-/// Whether a connection selects it.
+/// Returns whether a connection selects it.
 pub fn is_asked_for(settings: &TcpSettings) -> bool {
     settings.congestion.as_deref() == Some(Prague::NAME)
 }
 
-/// Whether any traffic of an experiment selects it.
+/// Returns whether any traffic of an experiment selects it.
 pub fn is_wanted(experiment: &Experiment) -> bool {
     experiment.traffic.iter().any(|entry| match &entry.kind {
         TrafficKind::Tcp(tcp)
@@ -35,7 +35,7 @@ pub fn is_wanted(experiment: &Experiment) -> bool {
     })
 }
 
-/// Loads it for all nodes. It goes when what is returned is dropped.
+/// Loads it for all nodes. It is unloaded when the result is dropped.
 pub async fn put(nodes: &Nodes, recorder: &Recorder) -> Result<Prague> {
     let mut prague = Prague::load()?;
     let device = DeviceName::new(ETH).context("the device's name")?;

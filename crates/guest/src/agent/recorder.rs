@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collects what a run observes, and knows which packet belongs to which flow.
+//! Collects the observations of a run, and maps packets to flows.
 //!
-//! Every part of the agent holds a clone of the one [`Recorder`]. It computes
-//! nothing: statistics are the crate `measure`'s.
+//! Every part of the agent has a clone of the same [`Recorder`]. It computes no statistics;
+//! crate `measure` does.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,17 +12,17 @@ use weirgate_experiment::{
     NumberSample, ProbeReply, QueueSample, Recording, Sojourn, TcpSample, Tracked, Transcript,
 };
 
-/// Stamped packets of one flow between line and receiver that are remembered;
-/// older ones were lost on the way.
+/// The largest number of stamped packets per flow between line and receiver that are remembered.
+/// Older ones are lost packets.
 const REMEMBERED: usize = 65_536;
 
 /// The class of acknowledgements without data.
 const ACK: &str = "ack";
 
-/// Records reserved at once, so that growing seldom copies.
+/// The number of records reserved at once, so that vectors rarely grow.
 const RESERVED: usize = 16_384;
 
-/// A handle on the run's records; clones share them.
+/// A handle to the run's records, which clones share.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
     shared: Rc<RefCell<Records>>,
@@ -32,7 +32,7 @@ pub struct Recorder {
 struct Records {
     recording: Recording,
     flows: Vec<Flow>,
-    /// Flow by protocol, far port and near port; near port 0 stands for any.
+    /// Flow by protocol, far port and near port. Near port 0 matches any port.
     labels: BTreeMap<(u8, u16, u16), u16>,
 }
 
@@ -40,17 +40,17 @@ struct Records {
 struct Flow {
     /// Index of its class.
     class: Option<u16>,
-    /// Sequence number and time of stamped packets that left the line downwards.
+    /// Sequence numbers and times of stamped packets that left the line downstream.
     left_line: VecDeque<(u32, u64)>,
-    /// The same of those that reached their receiver, where the line has not reported
-    /// yet that they left it.
+    /// Sequence numbers and times of packets that reached their receiver before the line has
+    /// reported their departure.
     received: VecDeque<(u32, u64)>,
 }
 
 impl Flow {
-    /// Takes a packet's time out of `from`, else remembers in `to` that it has
-    /// been here. Packets of one flow nearly always keep their order: the first
-    /// hit is at the front.
+    /// Removes and returns a packet's time from `from`. If it is not there, stores it in `to`.
+    /// Packets of one flow almost always keep their order, so the search usually ends at the
+    /// front.
     fn pair(
         from: &mut VecDeque<(u32, u64)>,
         to: &mut VecDeque<(u32, u64)>,
@@ -70,7 +70,7 @@ impl Flow {
 }
 
 impl Recorder {
-    /// An empty recording with room for many records.
+    /// Returns an empty recording with room for many records.
     #[must_use]
     pub fn new() -> Self {
         let recording = Recording {
@@ -90,8 +90,8 @@ impl Recorder {
         }
     }
 
-    /// The index of a flow, created at the first request. `class` is the policy class that its
-    /// packets should get.
+    /// Returns the index of a flow, which is created on first use. `class` is the policy class
+    /// that its packets should get.
     pub fn flow(&self, name: &str, instance: u16, class: Option<&str>) -> u16 {
         let class = class.map(|class| self.class(class));
         let records = &mut *self.shared.borrow_mut();
@@ -111,36 +111,35 @@ impl Recorder {
         (flows.len() - 1) as u16
     }
 
-    /// The index of a class in sojourn records.
+    /// Returns the index of a class in sojourn records.
     pub fn class(&self, name: &str) -> u16 {
         index_of(&mut self.shared.borrow_mut().recording.classes, name)
     }
 
-    /// Keeps how long the processors have had nothing to do.
+    /// Records a sample of the processors' idle time.
     pub fn idle(&self, sample: IdleSample) {
         self.shared.borrow_mut().recording.idle.push(sample);
     }
 
-    /// Keeps a sample of the average that the kit's discipline decides by.
+    /// Records a sample of the average queue of the kit's discipline.
     pub fn average(&self, sample: NumberSample) {
         self.shared.borrow_mut().recording.averages.push(sample);
     }
 
-    /// The index of a place where queues are sampled.
+    /// Returns the index of a place where queues are sampled.
     pub fn place(&self, name: &str) -> u16 {
         index_of(&mut self.shared.borrow_mut().recording.places, name)
     }
 
-    /// Makes the line record packets of `protocol` (6 TCP, 17 UDP) between
-    /// `near_port` (behind the gateway; any where absent) and `far_port`
-    /// (beyond the line) as this flow's, both ways. For a TCP connection bind
-    /// first, so that the SYN is labelled too.
+    /// Assigns packets of `protocol` (6 TCP, 17 UDP) between `near_port` (behind the gateway;
+    /// `None` for any) and `far_port` (beyond the line) to this flow, in both directions. For a
+    /// TCP connection, bind and call this before connecting, so that the SYN is included.
     pub fn label(&self, protocol: u8, far_port: u16, near_port: Option<u16>, flow: u16) {
         let key = (protocol, far_port, near_port.unwrap_or(0));
         self.shared.borrow_mut().labels.insert(key, flow);
     }
 
-    /// The flow of a packet with these ports.
+    /// Returns the flow of a packet with these ports.
     #[must_use]
     pub fn label_of(&self, protocol: u8, far_port: u16, near_port: u16) -> Option<u16> {
         let labels = &self.shared.borrow().labels;
@@ -150,8 +149,7 @@ impl Recorder {
             .copied()
     }
 
-    /// Records a probe that was sent, and returns the number under which
-    /// [`Recorder::answered`] knows it.
+    /// Records a sent probe. Returns its number for [`Recorder::answered`].
     pub fn probe(&self, probe: u16, sent_ns: u64) -> usize {
         let probes = &mut self.shared.borrow_mut().recording.probes;
         probes.push(ProbeReply {
@@ -162,7 +160,7 @@ impl Recorder {
         probes.len() - 1
     }
 
-    /// Records the answer to a probe; a second answer changes nothing.
+    /// Records the reply to a probe. A second reply is ignored.
     pub fn answered(&self, number: usize, rtt_ns: u64) {
         let probes = &mut self.shared.borrow_mut().recording.probes;
         if let Some(probe) = probes.get_mut(number) {
@@ -170,17 +168,17 @@ impl Recorder {
         }
     }
 
-    /// Records the wait of a stamped packet that reached the line from the
-    /// gateway; nothing where its flow has no class.
+    /// Records the wait of a stamped packet that reached the line from the gateway. Does nothing
+    /// if its flow has no class.
     pub fn waited_up(&self, flow: u16, at_ns: u64, wait_ns: u64) {
         self.shared
             .borrow_mut()
             .sojourn(Direction::Up, flow, at_ns, wait_ns);
     }
 
-    /// Records the wait of a TCP segment without a stamp that reached the line
-    /// from the gateway: an acknowledgement alone is of class `ack`, all else
-    /// of its flow's; nothing where that has none.
+    /// Records the wait of a TCP segment without a stamp that reached the line from the gateway.
+    /// A pure ACK counts as class `ack`, others as their flow's class. Does nothing if the flow
+    /// has no class.
     pub fn segment_waited(&self, flow: Option<u16>, ack: bool, at_ns: u64, wait_ns: u64) {
         let class = if ack {
             Some(self.class(ACK))
@@ -198,14 +196,13 @@ impl Recorder {
         }
     }
 
-    /// Records what connection tracking knew at the end of the run.
+    /// Records the state of connection tracking at the end of the run.
     pub fn tracked(&self, tracked: Vec<Tracked>) {
         self.shared.borrow_mut().recording.tracked = Some(tracked);
     }
 
-    /// Records when a stamped packet left the line for the gateway: its wait, once
-    /// it is known too when it reached its receiver. Nothing where its flow has no
-    /// class.
+    /// Records when a stamped packet left the line for the gateway. If its time of reception is
+    /// known, its wait is recorded too. Does nothing if its flow has no class.
     pub fn left_line(&self, flow: u16, seq: u32, at_ns: u64) {
         let records = &mut *self.shared.borrow_mut();
         let Some(known) = records.classed(flow) else {
@@ -218,9 +215,9 @@ impl Recorder {
         }
     }
 
-    /// Records when a stamped packet, or its answer, reached its receiver behind
-    /// the gateway: its wait, once it is known too when it left the line. The
-    /// line's records may come later than the packet.
+    /// Records when a stamped packet or its reply reached its receiver behind the gateway. If
+    /// its departure from the line is known, its wait is recorded too. The line's records may
+    /// arrive after the packet.
     pub fn received(&self, flow: u16, seq: u32, at_ns: u64) {
         let records = &mut *self.shared.borrow_mut();
         let Some(known) = records.classed(flow) else {
@@ -233,8 +230,8 @@ impl Recorder {
         }
     }
 
-    /// Records payload that reached its receiver, and returns the number under
-    /// which [`Recorder::delivered_mut`] knows the record.
+    /// Records payload that reached its receiver. Returns the record's number for
+    /// [`Recorder::delivered_mut`].
     pub fn delivered(&self, delivered: Delivered) -> usize {
         let all = &mut self.shared.borrow_mut().recording.delivered;
         all.push(delivered);
@@ -249,8 +246,7 @@ impl Recorder {
         }
     }
 
-    /// Records the start of a connection, and returns the number under which
-    /// [`Recorder::connection_mut`] knows it.
+    /// Records the start of a connection. Returns its number for [`Recorder::connection_mut`].
     pub fn connection(&self, connection: Connection) -> usize {
         let connections = &mut self.shared.borrow_mut().recording.connections;
         connections.push(connection);
@@ -275,13 +271,13 @@ impl Recorder {
         self.shared.borrow_mut().recording.queues.push(sample);
     }
 
-    /// From now on, the beginning of each packet at the line is kept.
+    /// Starts the capture: keeps the beginning of each packet at the line from now on.
     pub fn start_capture(&self) {
         self.shared.borrow_mut().recording.capture = Capture::started();
     }
 
-    /// Records a packet at the line, and returns the number under which
-    /// [`Recorder::line_fate`] knows it. `frame` is its Ethernet frame.
+    /// Records a packet at the line. Returns its number for [`Recorder::line_fate`]. `frame` is
+    /// its Ethernet frame.
     pub fn line(&self, packet: LinePacket, frame: &[u8]) -> usize {
         let recording = &mut self.shared.borrow_mut().recording;
         let number = recording.line.len();
@@ -290,7 +286,7 @@ impl Recorder {
         number
     }
 
-    /// Records what became of a packet at the line.
+    /// Records the fate of a packet at the line.
     pub fn line_fate(&self, number: usize, fate: Fate) {
         let line = &mut self.shared.borrow_mut().recording.line;
         if let Some(packet) = line.get_mut(number) {
@@ -314,13 +310,13 @@ impl Recorder {
         self.shared.borrow_mut().recording.changes.push(changed);
     }
 
-    /// How many changes of the policy were recorded.
+    /// Returns the number of recorded policy changes.
     #[must_use]
     pub fn changes(&self) -> usize {
         self.shared.borrow().recording.changes.len()
     }
 
-    /// Takes the recording out; what is recorded afterwards is lost.
+    /// Takes the recording out. Later observations are lost.
     #[must_use]
     pub fn take(&self) -> Recording {
         std::mem::take(&mut self.shared.borrow_mut().recording)
@@ -328,7 +324,7 @@ impl Recorder {
 }
 
 impl Records {
-    /// A flow that has a class.
+    /// Returns a flow if it has a class.
     fn classed(&mut self, flow: u16) -> Option<&mut Flow> {
         let known = self.flows.get_mut(usize::from(flow));
         known.filter(|known| known.class.is_some())
@@ -388,7 +384,7 @@ mod tests {
         recorder.received(flow, 1, 270);
         recorder.received(flow, 9, 270);
         recorder.received(unclassed, 1, 270);
-        // The line tells late that it let a packet go.
+        // The line may report late that a packet has left.
         recorder.left_line(flow, 9, 240);
         let waits: Vec<u64> = recorder.take().sojourns.iter().map(|s| s.wait_ns).collect();
         assert_eq!(waits, [50, 160, 30]);

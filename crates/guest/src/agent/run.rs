@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The order of a run: build, set up the arm, drive traffic, take down.
+//! The order of a run: build the topology, set up the arm, run traffic, clean up.
 
 use super::clock::Clock;
 use super::limits;
@@ -23,28 +23,27 @@ use weirgate_kernel::has_program_qdiscs;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Time between the last change to the topology and the start of traffic, in
-/// which devices become usable and announce themselves.
+/// Time between the last change of the topology and the start of traffic, in nanoseconds.
+/// Devices become usable and announce themselves in it.
 const SETTLE_NS: u64 = 200_000_000;
 
-/// Progress is reported so long after each second: a report takes time, and traffic
-/// begins at round times.
+/// The offset of progress reports from full seconds, in nanoseconds. A report takes time, and
+/// traffic starts at round times.
 const ASIDE_NS: u64 = 437_000_000;
 
 const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
 
-/// Whose kernel a run has.
+/// The machine of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
-    /// A virtual machine of its own: machine-wide settings may be changed.
+    /// A virtual machine of its own, whose global settings may be changed.
     Own,
-    /// The running machine: everything happens in fresh namespaces.
+    /// The running machine: everything happens in new namespaces.
     Shared,
 }
 
-/// Runs one arm of an experiment. `progress` is called with the seconds of traffic
-/// that have passed, those there will be, and what is going on. Errors name
-/// the step that failed.
+/// Runs one arm of an experiment. `progress` is called with the seconds of traffic that have
+/// passed, the total, and the current step. Errors name the step that failed.
 pub fn run(
     job: &Job,
     machine: Machine,
@@ -53,8 +52,8 @@ pub fn run(
     run_beside(job, machine, &mut |_| Ok(()), progress)
 }
 
-/// The same, with programs of others in the nodes: `begin` starts them when all is built,
-/// a moment before traffic begins. The line carries their packets too, until the run ends.
+/// Runs an arm with additional programs in the nodes. `begin` starts them when everything is
+/// built, shortly before traffic begins. The line carries their packets too, until the run ends.
 pub fn run_beside(
     job: &Job,
     machine: Machine,
@@ -97,7 +96,8 @@ pub fn run_beside(
     Ok(recording)
 }
 
-/// The experiment and arm of a job; a line that varies is as the job's seed has it.
+/// Returns the experiment and arm of a job. If the line varies, its rates are drawn with the
+/// job's seed.
 fn read(job: &Job) -> Result<(Experiment, Arm)> {
     let (experiment, problems) = weirgate_experiment::parse(&job.experiment);
     let Some(experiment) = experiment else {
@@ -121,17 +121,17 @@ fn read(job: &Job) -> Result<(Experiment, Arm)> {
     Ok((experiment, arm))
 }
 
-/// All that stands ready for traffic.
+/// Everything that is ready for traffic.
 struct Stage {
     session: Session,
     failures: UnboundedReceiver<Error>,
     line: Option<Emulation>,
     shaper: change::InForce,
-    /// What a policy that follows the line's rate has recorded.
+    /// The record of a policy that follows the line's rate.
     record: Option<track::Written>,
-    /// What the arm's loop has recorded.
+    /// The record of the arm's autorate loop.
     loop_record: Option<autorate::Written>,
-    /// There while connections may ask for it.
+    /// Keeps TCP Prague loaded while connections may select it.
     _prague: Option<Prague>,
 }
 
@@ -145,7 +145,7 @@ impl Stage {
         recorder: Recorder,
     ) -> Result<Self> {
         if machine == Machine::Own {
-            // Ordinary FIFOs where an arm sets nothing else, as the thesis had.
+            // The default is a plain FIFO unless an arm sets something else, as in the thesis.
             fs::write(DEFAULT_QDISC, "pfifo").with_context(|| format!("write {DEFAULT_QDISC}"))?;
         }
         runtime.block_on(async {
@@ -279,7 +279,7 @@ impl Stage {
             self.session.recorder.changes() == begun,
             "a change of the policy was not through when the run ended; begin it earlier"
         );
-        // Tasks end here, at one instant, wherever they are.
+        // Dropping ends all tasks at the same time, wherever they are.
         drop(tasks);
         if let Some(written) = &self.record {
             track::note(&self.session.recorder, written);
@@ -294,7 +294,7 @@ impl Stage {
     }
 }
 
-/// Release and version of the running kernel.
+/// Returns release and version of the running kernel.
 fn kernel() -> String {
     let names = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();

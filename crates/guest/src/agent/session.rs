@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every task of a run shares, and how tasks are started.
+//! State that every task of a run shares, and the start of tasks.
 
 use super::clock::Clock;
 use super::kit::Loaded;
@@ -11,28 +11,28 @@ use std::rc::Rc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weirgate_experiment::{Arm, Experiment};
 
-/// The run as its tasks see it; clones share everything.
+/// The shared state of a run; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The experiment.
     pub experiment: Rc<Experiment>,
-    /// The arm that runs.
+    /// The arm of this run.
     pub arm: Rc<Arm>,
     /// Seed of all randomness.
     pub seed: u64,
     /// Time since the start of traffic.
     pub clock: Clock,
-    /// The topology.
+    /// The network namespaces.
     pub nodes: Rc<Nodes>,
-    /// Where observations go.
+    /// The recorder of observations.
     pub recorder: Recorder,
-    /// The kit's discipline at the gateway, in an arm that has one.
+    /// The kit's discipline at the gateway, if the arm has one.
     pub kit: Option<Rc<Loaded>>,
     failures: UnboundedSender<Error>,
 }
 
 impl Session {
-    /// A session, and the failures of its tasks.
+    /// Returns a session, and the receiver of its tasks' failures.
     #[must_use]
     pub fn new(
         experiment: Experiment,
@@ -56,14 +56,14 @@ impl Session {
         (session, failed)
     }
 
-    /// Starts a task that lives until it returns or the run ends. Where it
-    /// returns an error, the run fails with that error, named by `step`. Must
-    /// be called inside the run's `LocalSet`.
+    /// Starts a task that lives until it returns or the run ends. If it returns an error, the
+    /// run fails with that error, prefixed with `step`. Must be called inside the run's
+    /// `LocalSet`.
     pub fn spawn(&self, step: String, task: impl Future<Output = Result<()>> + 'static) {
         let failures = self.failures.clone();
         tokio::task::spawn_local(async move {
             if let Err(error) = task.await.context(step) {
-                // The receiver is gone only when the run has ended already.
+                // The receiver is gone only if the run has ended already.
                 let _ = failures.send(error);
             }
         });

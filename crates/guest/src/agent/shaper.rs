@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The arm's policy: applied on the gateway before traffic, removed after it.
 //!
-//! It takes the way that a user's policy takes (policy, compile, plan,
-//! kernel), so that every run also tests that way; and it checks that removal
-//! leaves nothing behind.
+//! It uses the same crates as a user's policy (policy, compile, plan, kernel), so that every run
+//! also tests them. It also checks that removal leaves nothing behind.
 
 use super::nodes::Nodes;
 use super::recorder::Recorder;
@@ -23,11 +22,10 @@ pub struct Shaper {
     desired: State,
 }
 
-/// The gateway before a change: its state before any policy, and the desired state of the policy in
-/// force.
+/// The gateway's state before any policy, and the desired state of the policy in force.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// Before any policy.
+    /// The state before any policy.
     pub former: State,
     /// The desired state of the policy in force.
     pub desired: State,
@@ -53,7 +51,7 @@ impl Shaper {
         })
     }
 
-    /// A policy that was applied by another's doing, to remove in the end.
+    /// Returns a policy that a change has applied, for removal at the end.
     pub fn taken_over(name: &str, known: Known, nodes: &Nodes) -> Result<Self> {
         Ok(Self {
             kernel: Kernel::open_in(nodes.space(Node::Gateway)?)?,
@@ -63,7 +61,7 @@ impl Shaper {
         })
     }
 
-    /// What a change has to know.
+    /// Returns the states that a change needs.
     pub fn known(&self) -> Known {
         Known {
             former: self.former.clone(),
@@ -71,7 +69,7 @@ impl Shaper {
         }
     }
 
-    /// The connections that the gateway tracks.
+    /// Returns the connections that the gateway tracks.
     pub async fn tracked(&self) -> Result<Vec<Tracked>> {
         let connections = self.kernel.connections().await?;
         let tracked = connections.iter().map(|connection| Tracked {
@@ -83,7 +81,7 @@ impl Shaper {
         Ok(tracked.collect())
     }
 
-    /// Removes the policy, and verifies that the gateway is as it was before.
+    /// Removes the policy, and verifies that the gateway is in its former state.
     pub async fn remove(self, recorder: &Recorder) -> Result<()> {
         let scope = Scope::of([&self.former, &self.desired]);
         let observed = self.kernel.observe(&scope).await?;
@@ -110,8 +108,7 @@ impl Shaper {
     }
 }
 
-/// What a policy asks of a kernel. Mistakes in it are an error, warnings go to
-/// the report.
+/// Compiles a policy for a kernel. Errors in it fail; warnings are added to the report.
 pub(super) async fn desired(
     kernel: &Kernel,
     name: &str,
@@ -128,7 +125,7 @@ pub(super) async fn desired(
     desired.with_context(|| format!("{name} cannot be compiled"))
 }
 
-/// Keeps warnings and notes for the record; errors end the run.
+/// Adds warnings and notes to the report, and fails if there are errors.
 fn note(report: &mut String, problems: &[Problem], name: &str, text: &str) -> Result<()> {
     let mut wrong = String::new();
     for problem in problems {

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The stamp at the start of the payload of probes and lab datagrams.
 //!
-//! Twelve bytes, because the smallest datagram of the experiments (40 bytes of
-//! IPv4) has no more: two of magic and flags, the flow, a sequence number, and
-//! the time of sending in units of 64 ns (which wraps after 274 s; a packet is
-//! younger). A flow's class is not in it: the recorder knows it.
+//! A stamp has twelve bytes, because the smallest datagram of the experiments (40 bytes of IPv4)
+//! has no more payload. It has two bytes of magic and flags, the flow, a sequence number, and
+//! the time of sending. The time is in units of 64 ns and wraps after 274 s, longer than a
+//! packet can be under way. The recorder knows the flow's class.
 
-/// Bytes of a stamp. A shorter payload has none.
+/// Length of a stamp in bytes. A shorter payload has no stamp.
 pub const LEN: usize = 12;
 
 /// The first two bytes, except for [`REPLY`].
 pub const MAGIC: u16 = 0x5749;
-/// The bit that an answer has in them.
+/// The flag of a reply in these bytes.
 pub const REPLY: u16 = 0x8000;
 const UNIT_SHIFT: u32 = 6;
 
-/// The content of a stamp.
+/// A stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its flow, an index of the recorder.
+    /// The flow's index in the recorder.
     pub flow: u16,
-    /// Number within the flow and direction.
+    /// Sequence number within the flow and direction.
     pub seq: u32,
     /// When it was sent, in units of 64 ns, modulo 2^32.
     sent: u32,
-    /// True for an answer that carries the time of the question.
+    /// Whether it is a reply, which carries the request's time.
     pub reply: bool,
 }
 
 impl Stamp {
-    /// The stamp of a packet sent at `now_ns`.
+    /// Returns the stamp of a packet sent at `now_ns`.
     #[must_use]
     pub const fn new(flow: u16, seq: u32, now_ns: u64) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Stamp {
         }
     }
 
-    /// The stamp of the answer: the question's time is kept.
+    /// Returns the stamp of the reply, with the request's time.
     #[must_use]
     pub const fn answer(self) -> Self {
         Self {
@@ -49,16 +49,15 @@ impl Stamp {
         }
     }
 
-    /// Nanoseconds since it was sent (or, for an answer, since the question
-    /// was), to 64 ns.
+    /// Returns the nanoseconds since it was sent, in steps of 64 ns. For a reply, it is the time
+    /// since the request was sent.
     #[must_use]
     pub const fn age_ns(&self, now_ns: u64) -> u64 {
         let now = (now_ns >> UNIT_SHIFT) as u32;
         (now.wrapping_sub(self.sent) as u64) << UNIT_SHIFT
     }
 
-    /// Writes the stamp over the start of `payload`; does nothing where it is
-    /// too short.
+    /// Writes the stamp to the start of `payload`. Does nothing if it is too short.
     pub fn write(&self, payload: &mut [u8]) {
         let Some(start) = payload.first_chunk_mut::<LEN>() else {
             return;
@@ -70,7 +69,7 @@ impl Stamp {
         start[8..].copy_from_slice(&self.sent.to_be_bytes());
     }
 
-    /// Reads the stamp at the start of `payload`, if there is one.
+    /// Reads the stamp at the start of `payload`; returns `None` if there is none.
     #[must_use]
     pub fn read(payload: &[u8]) -> Option<Self> {
         let [m0, m1, f0, f1, s0, s1, s2, s3, t0, t1, t2, t3] = *payload.first_chunk::<LEN>()?;

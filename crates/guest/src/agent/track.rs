@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A policy that follows the line's rate on the gateway, as `weirgate keep` does on a router.
 //!
-//! The controller and what asks and counts for it are the service's own. Rates
-//! are put in force in a thread that yields to the packets, as a policy that
-//! changes is; one at a time, the newest first.
+//! The controller and its measurements are those of the service. Rates are set in a thread that
+//! yields to packet processing, as in a policy change, and only one at a time: the newest first.
 
 use super::change::yielding;
 use super::nodes::Nodes;
@@ -26,13 +25,13 @@ use weirgate_state::{Capabilities, State};
 use weirgate_track::{Decided, Direction};
 use weirgate_units::Rate;
 
-/// What is recorded so far; in the transcript when the run is over.
+/// The record so far. It is added to the transcript when the run ends.
 pub type Written = Rc<RefCell<String>>;
 
-/// Rates to put in force, upstream and downstream.
+/// Rates to set, upstream and downstream.
 pub(super) type Rates = [Option<Rate>; 2];
 
-/// Starts following, where the policy says so.
+/// Starts to follow the line's rate if the policy has `[track]`.
 pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<Option<Written>> {
     let (policy, _) = weirgate_policy::parse(text);
     let Some(policy) = policy else {
@@ -57,7 +56,7 @@ pub fn start(session: &Session, shaper: &Shaper, text: &str) -> Result<Option<Wr
     Ok(Some(written))
 }
 
-/// Puts what was recorded into the run's transcript.
+/// Adds the record to the run's transcript.
 pub fn note(recorder: &Recorder, written: &Written) {
     let text = written.borrow_mut().split_off(0);
     recorder.transcript("gateway: the record of the rate".to_owned(), text, 0);
@@ -88,14 +87,14 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
     }
 }
 
-/// The thread that puts rates in force.
+/// The thread that sets rates.
 pub(super) struct Applier {
     orders: UnboundedSender<Rates>,
     done: UnboundedReceiver<Result<()>>,
 }
 
 impl Applier {
-    /// For a policy that is in force.
+    /// Returns an applier for the policy in force.
     pub(super) fn new(nodes: &Nodes, policy: Policy, shaper: &Shaper) -> Result<Self> {
         let (orders, given) = unbounded_channel();
         let (tell, done) = unbounded_channel();
@@ -110,7 +109,7 @@ impl Applier {
                     apply_all(&kernel, &policy, desired, given, &tell).await
                 })
             });
-            // Nobody listens where the run has ended meanwhile.
+            // Nobody receives the result if the run has ended.
             let _ = tell.send(result);
         };
         thread::Builder::new()
@@ -119,12 +118,12 @@ impl Applier {
         Ok(Self { orders, done })
     }
 
-    /// Has rates put in force after those that were sent before.
+    /// Sets rates after those that were sent before.
     pub(super) fn send(&self, rates: Rates) -> Result<()> {
         self.orders.send(rates).context("the rates' thread is gone")
     }
 
-    /// Waits until rates that were sent are in force.
+    /// Waits until the sent rates are in force.
     pub(super) async fn done(&mut self) -> Result<()> {
         self.done
             .recv()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The devices on which charges are measured, and what hangs on them.
+//! The devices on which charges are measured, and their connections.
 //!
 //! ```text
 //! veth ========== pppoe-lower > ifb-veth      tun > ifb-tun
 //! vlan - vlan-lower ====== inline-lower - inline
 //! ```
 //!
-//! `=` is a pair of veth devices, and `>` what weirgate does to shape arriving
-//! packets: an ingress chain that hands them to an IFB. There is no PPP device:
-//! Debian's cloud kernel has none.
+//! `=` is a pair of veth devices. `>` is the shaping of arriving packets: an ingress chain that
+//! redirects them to an IFB. There is no PPP device, because Debian's cloud kernel does not
+//! support it.
 
 use anyhow::{Context, Result};
 use nlink::netlink::link::{VethLink, VlanLink};
@@ -21,25 +21,25 @@ use weirgate_state::{
 };
 use weirgate_units::Handle;
 
-/// A root qdisc whose counter is read.
+/// A device whose root qdisc's counter is read.
 #[derive(Debug)]
 pub(super) struct CountedDevice {
-    /// Its device.
+    /// The device's name.
     pub(super) device: &'static str,
-    /// What Linux counts there, by crate linklayer.
+    /// The kind of device in crate linklayer, which determines what Linux counts there.
     pub(super) kind: DeviceKind,
     /// Whether it is an IFB.
     ifb: bool,
 }
 
-/// Every such device; each gets one packet of each size.
+/// Every such device. Each gets one packet of each size.
 pub(super) const DEVICES: [CountedDevice; 9] = [
     device("veth", DeviceKind::Ethernet),
     device("vlan", DeviceKind::Vlan),
-    // On both lower devices the tag is beside the packet, with either setting
-    // of the device above. One packet of `inline` keeps it inside: that of 1
-    // byte, which no IP stack sends. `vlan_dev_hard_start_xmit` moves the tag
-    // only if 2 bytes follow it (seen in kernel 7.3).
+    // On both lower devices the tag is stored outside of the packet data, with either setting of
+    // the upper device. One packet of `inline` keeps the tag in the data: that of 1 byte, which
+    // no IP stack sends. `vlan_dev_hard_start_xmit` moves the tag only if 2 bytes follow it
+    // (seen in kernel 7.3).
     device("vlan-lower", DeviceKind::Ethernet),
     device("inline", DeviceKind::VlanInline),
     device("inline-lower", DeviceKind::Ethernet),
@@ -65,23 +65,23 @@ const fn ifb(device: &'static str, kind: DeviceKind) -> CountedDevice {
     }
 }
 
-/// Where packets arrive, and the IFB that gets them.
+/// Devices where packets arrive, and the IFB to which they are redirected.
 const ARRIVALS: [(&str, &str); 2] = [("pppoe-lower", "ifb-veth"), ("tun", "ifb-tun")];
 
-/// Room for the largest packet with all headers.
+/// MTU with room for the largest packet with all headers.
 const MTU: u32 = 2_200;
 
-/// Packets that a root holds; never more than one is there.
+/// Limit of a root qdisc in packets; it never holds more than one.
 const LIMIT: u32 = 1_000;
 
-/// IPv6 greets its neighbours on every new device, which would be counted.
+/// Disables IPv6, whose neighbour discovery on every new device would be counted.
 const QUIET: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
 
-/// Makes all devices but the IFBs, and returns the TUN device's file.
+/// Creates all devices except the IFBs, and returns the TUN device's file.
 pub(super) async fn make(route: &Connection<Route>) -> Result<File> {
     fs::write(QUIET, "1").context(QUIET)?;
-    // Both ends are counted: every further device would cost time in each of
-    // the many readings of counters.
+    // Both ends are counted. Additional devices would cost time in each of the many readings of
+    // counters.
     for (near, far) in [("veth", "pppoe-lower"), ("vlan-lower", "inline-lower")] {
         let pair = VethLink::new(near, far).mtu(MTU).peer_mtu(MTU);
         let made = route.add_link(pair).await;
@@ -89,12 +89,12 @@ pub(super) async fn make(route: &Connection<Route>) -> Result<File> {
         switch_on(route, far).await?;
         switch_on(route, near).await?;
     }
-    // Different numbers, so that neither receives what the other sends.
+    // Different IDs, so that neither receives what the other sends.
     for (device, lower, id, reorder) in [
         ("vlan", "vlan-lower", 7, true),
         ("inline", "inline-lower", 8, false),
     ] {
-        // 4 bytes less than below, for the tag.
+        // 4 bytes less than the lower device, for the tag.
         let vlan = VlanLink::new(device, lower, id).mtu(MTU - 4);
         let made = route.add_link(vlan.reorder_hdr(reorder)).await;
         made.with_context(|| format!("create the VLAN device {device}"))?;
@@ -113,7 +113,7 @@ async fn switch_on(route: &Connection<Route>, device: &str) -> Result<()> {
     on.with_context(|| format!("switch on {device}"))
 }
 
-/// The kernel's number of a device.
+/// Returns the index of a device.
 pub(super) async fn index(route: &Connection<Route>, device: &str) -> Result<u32> {
     let link = route.get_link_by_name(device).await;
     let link = link.with_context(|| format!("look for {device}"))?;
@@ -121,7 +121,7 @@ pub(super) async fn index(route: &Connection<Route>, device: &str) -> Result<u32
     Ok(link.ifindex())
 }
 
-/// Every such device with a FIFO at its root, with the layer's size table.
+/// Returns the state with a FIFO at the root of every such device, with the layer's size table.
 pub(super) fn state(layer: Option<&LinkLayer>) -> State {
     let origin = Origin::new(0, "measures charges");
     let device = |one: &CountedDevice| Device {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// A name that the kernel refuses would be left out of the state.
+    /// A name that the kernel refuses would be missing in the state.
     #[test]
     fn every_place_is_in_the_state() {
         let layer = LinkLayer::named("docsis").unwrap();
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// What cannot be made here is what the module says.
+    /// The module's documentation names the kinds that cannot be created here.
     #[test]
     fn every_kind_but_ppp_has_a_place() {
         let here: BTreeSet<DeviceKind> = DEVICES.iter().map(|one| one.kind).collect();

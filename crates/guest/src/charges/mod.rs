@@ -2,15 +2,13 @@
 //! Measures how many bytes this kernel charges for a packet, for each named link layer, on each
 //! kind of device that it can create, and for each size.
 //!
-//! Size tables get to the kernel the way a policy's do (plan, kernel), and the
-//! devices put their own headers in front of the packets, so nothing of what
-//! crate linklayer says about either is taken for granted. Whether the answer
-//! is what crate linklayer says is not judged here: the result holds the
-//! charges alone, and a test of the lab compares them.
+//! Size tables get to the kernel in the same way as a policy's (crates plan and kernel), and the
+//! devices add their own headers to the packets. The measurement therefore does not depend on
+//! crate linklayer's assumptions. It only returns the charges; a test of the lab compares them
+//! with crate linklayer.
 //!
-//! The result is text, one line for each layer and device: the layer's name,
-//! the device, the name of its kind, and the bytes charged for IP
-//! packets of 1 byte, 2 bytes and so on.
+//! The result is text, one line for each layer and device. A line has the layer's name, the
+//! device, its kind, and the bytes charged for IP packets of 1 byte, 2 bytes and so on.
 
 mod devices;
 mod packets;
@@ -28,15 +26,15 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_plan::{Options, plan_with};
 use weirgate_state::State;
 
-/// IP packets that are sent, in bytes.
+/// Lengths of the IP packets that are sent, in bytes.
 const SIZES: RangeInclusive<u32> = 1..=2_047;
 
-/// How often a processor is given up to a packet that is still under way.
+/// How often the process yields to wait for a packet that is still under way.
 const PATIENCE: u32 = 1_000;
 
-/// Measures everything. Makes devices in the network namespace of the calling
-/// thread and leaves them there, so it needs a machine of its own. `progress`
-/// is called with the layers done, those there are, and the one under work.
+/// Measures all charges. It creates devices in the calling thread's network namespace and leaves
+/// them there, so it needs its own machine. `progress` is called with the number of finished
+/// layers, the total, and the current layer.
 pub fn measure(progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Vec<u8>> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -62,17 +60,17 @@ pub fn measure(progress: &mut dyn FnMut(u64, u64, &str)) -> Result<Vec<u8>> {
     })
 }
 
-/// Devices, ways to send on them, and what is in force.
+/// The devices, the means to send on them, and the state in force.
 struct Bench {
     kernel: Kernel,
     route: Connection<Route>,
     inlets: Inlets,
-    /// The number of each device.
+    /// The index of each device.
     indices: Vec<u32>,
     applied: State,
 }
 
-/// What a root qdisc has sent.
+/// The counters of a root qdisc.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sent {
     bytes: u64,
@@ -90,7 +88,7 @@ impl Bench {
             indices: Vec::new(),
             applied: State::default(),
         };
-        // This makes the IFB devices.
+        // This creates the IFB devices.
         bench.apply(devices::state(None)).await?;
         for CountedDevice { device, .. } in DEVICES {
             let index = devices::index(&bench.route, device).await?;
@@ -115,8 +113,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Sends one packet of each size through every device, and returns what
-    /// each device charged for it.
+    /// Sends one packet of each size through every device, and returns what each device charged
+    /// for it.
     async fn charges(&mut self, layer: &LinkLayer) -> Result<Vec<Vec<u64>>> {
         self.apply(devices::state(Some(layer))).await?;
         let mut charges = vec![Vec::new(); DEVICES.len()];
@@ -137,9 +135,8 @@ impl Bench {
         Ok(charges)
     }
 
-    /// What the devices have sent once each has sent exactly one packet more. A
-    /// packet may wait for the kernel's receiving side, which runs when this
-    /// process gives up the processor.
+    /// Returns the counters once each device has sent exactly one more packet. A packet may wait
+    /// for the kernel's receive processing, which runs when this process yields.
     async fn sent_one_more(&self, before: &[Sent]) -> Result<Vec<Sent>> {
         for _ in 0..PATIENCE {
             let after = self.sent().await?;
@@ -155,7 +152,7 @@ impl Bench {
         bail!("not every device sent its packet")
     }
 
-    /// The counters of all devices, by one request.
+    /// Returns the counters of all devices, from one request.
     async fn sent(&self) -> Result<Vec<Sent>> {
         let mut sent = vec![None; DEVICES.len()];
         for qdisc in self.route.get_qdiscs().await? {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets onto the devices: IP packets of any size, even smaller than a
-//! header, which no IP socket would send.
+//! Sends packets on the devices: IP packets of any size, even smaller than a header, which no IP
+//! socket would send.
 //!
-//! Packet sockets of type datagram leave the link's header to the device
-//! itself, as the IP stack does (packet(7)). Only PPPoE's header is written
-//! here, in place of the PPP device that would.
+//! For packet sockets of type datagram, the device itself adds the link layer header, as for the
+//! IP stack (packet(7)). Only PPPoE's header is written here, in place of a PPP device.
 
 use super::devices;
 use anyhow::{Context, Result, ensure};
@@ -22,8 +21,8 @@ const ETH_P_PPP_SES: u16 = 0x8864;
 /// Protocol number of PPP for IPv4 (RFC 1332).
 const PPP_IP: u16 = 0x0021;
 
-/// Devices that packets are sent on, and whether with PPPoE. The others get
-/// them from these.
+/// Devices on which packets are sent, and whether with PPPoE. The other devices get the packets
+/// from these.
 const SENDERS: [(&str, bool); 5] = [
     ("veth", false),
     ("vlan", false),
@@ -32,7 +31,7 @@ const SENDERS: [(&str, bool); 5] = [
     ("tun", false),
 ];
 
-/// Ways into the devices.
+/// The sockets and files through which packets are sent.
 #[derive(Debug)]
 pub(super) struct Inlets {
     senders: Vec<Sender>,
@@ -54,7 +53,7 @@ impl Inlets {
         let mut senders = Vec::new();
         for (device, pppoe) in SENDERS {
             let index = devices::index(route, device).await?;
-            // Protocol 0: receives nothing.
+            // With protocol 0, the socket receives nothing.
             let socket = socket_with(
                 AddressFamily::PACKET,
                 SocketType::DGRAM,
@@ -71,15 +70,14 @@ impl Inlets {
         Ok(Self { senders, tun })
     }
 
-    /// Sends a packet of `size` bytes on every device that is sent on, and one
-    /// to the TUN device from outside.
+    /// Sends a packet of `size` bytes on every sending device, and one into the TUN device.
     pub(super) fn send(&mut self, size: u32) -> Result<()> {
         let packet = ip_packet(size);
         for sender in &self.senders {
             let sent = sender.send(&packet);
             sent.with_context(|| format!("on {}", sender.device))?;
         }
-        // Takes what was sent on the TUN device, and sees that it came whole.
+        // Read the packet that was sent on the TUN device, and check that it is complete.
         let mut room = [0; 4_096];
         let length = self.tun.read(&mut room).context("read from tun")?;
         ensure!(
@@ -103,8 +101,8 @@ impl Sender {
 
     #[expect(unsafe_code, reason = "rustix has no link-layer socket address")]
     fn send_whole(&self, bytes: &[u8]) -> io::Result<()> {
-        // SAFETY: the socket is open; the packet and the address are valid for
-        // reads of the lengths given, and only read.
+        // SAFETY: the socket is open. The packet and the address are valid for reads of the
+        // given lengths, and only read.
         let sent = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),
@@ -123,7 +121,7 @@ impl Sender {
     }
 }
 
-/// The link's broadcast address, for a protocol.
+/// Returns the link's broadcast address, for a protocol.
 fn everyone(index: u32, protocol: u16) -> libc::sockaddr_ll {
     libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -136,8 +134,8 @@ fn everyone(index: u32, protocol: u16) -> libc::sockaddr_ll {
     }
 }
 
-/// `size` bytes that begin like IPv4, by which TUN knows the protocol. Whoever
-/// receives them drops them for their checksum.
+/// Returns `size` bytes that begin like IPv4, by which TUN detects the protocol. Receivers drop
+/// the packet because of its checksum.
 fn ip_packet(size: u32) -> Vec<u8> {
     let mut packet = vec![0; size as usize];
     if let Some(first) = packet.first_mut() {
@@ -146,8 +144,8 @@ fn ip_packet(size: u32) -> Vec<u8> {
     packet
 }
 
-/// The headers of PPPoE (RFC 2516, section 4: version, type, code, session,
-/// length) and PPP in front of an IP packet.
+/// Returns the headers of PPPoE (RFC 2516, section 4: version, type, code, session, length) and
+/// PPP for an IP packet.
 fn session(ip_len: usize) -> [u8; 8] {
     let [high, low] = (ip_len as u16 + 2).to_be_bytes();
     let [first, second] = PPP_IP.to_be_bytes();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs one program in place of a job, for tests that only the lab's kernel can run.
+//! Runs one program instead of a job, for tests that need the lab's kernel.
 
 use anyhow::{Context, Result};
 use std::process::{Command, Stdio};
 
-/// The program's end and what it printed: `status: N` on the first line, then
-/// its standard output, then its standard error. `words` are the program and
-/// its arguments, separated by commas.
+/// Returns the program's status and output: `status: N` on the first line, then its standard
+/// output, then its standard error. `words` are the program and its arguments, separated by
+/// commas.
 pub(crate) fn run(words: &str) -> Result<Vec<u8>> {
     let mut words = words.split(',');
     let program = words.next().unwrap_or_default();

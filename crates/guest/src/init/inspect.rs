@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inspects the machine in place of a job: proves that it boots, keeps time, loads modules and has
-//! the devices that jobs need. `weirgate lab prepare` shows it, and the lab's own tests run it.
+//! Inspects the machine instead of running a job. It checks that the machine boots, keeps time,
+//! loads modules and has the devices that jobs need. `weirgate lab prepare` shows the result,
+//! and the lab's own tests run it.
 
 use super::modules;
 use anyhow::{Context, Result, bail};
@@ -10,15 +11,14 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A congestion control that is a module: asking for it makes the kernel call
-/// its module loader.
+/// A congestion control in a module: selecting it makes the kernel call its module loader.
 const AUTOLOADED: &str = "bbr";
 
-/// What is asked of the clock, and how late it may be.
+/// The duration of a test sleep, and how late it may end.
 const NAP: Duration = Duration::from_secs(10);
 const LATEST: Duration = Duration::from_millis(1);
 
-/// The findings, one `name: value` per line.
+/// Returns the results, one `name: value` per line.
 pub(crate) fn look() -> Result<Vec<u8>> {
     let mut text = String::new();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").context("kernel release")?;
@@ -58,7 +58,7 @@ pub(crate) fn look() -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Nanoseconds since the kernel started.
+/// Returns the nanoseconds since boot.
 fn uptime_ns() -> i128 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)

@@ -3,9 +3,9 @@
 //! powers the machine off. It never returns, because the end of the first process is a kernel
 //! panic.
 //!
-//! It speaks to the lab by console lines: `@start` when the work begins,
-//! `@progress AT OF WHAT` in virtual seconds, `@error WHAT` when it failed,
-//! `@done` when the lab has the result: the machine needs no more memory then.
+//! It reports to the lab by lines on the console: `@start` when the job begins, `@progress AT OF
+//! WHAT` in virtual seconds, and `@error WHAT` when it has failed. `@done` means that the lab
+//! has the result, and the machine's memory is not needed any more.
 
 pub(crate) mod modules;
 
@@ -23,18 +23,17 @@ use weirgate_experiment::{Job, seal};
 use weirgate_guest::agent::{self, Machine};
 use weirgate_guest::charges;
 
-/// Where the lab puts the job.
+/// The path at which the lab stores the job.
 const JOB: &str = "/job.json";
 
-/// Word of the kernel's command line that asks for a look at the machine in
-/// place of a job.
+/// The option of the kernel command line that requests an inspection of the machine instead of a
+/// job.
 const INSPECT: &str = "weirgate.inspect";
 
-/// The same for what the kernel charges for packets.
+/// The option that requests a measurement of what the kernel charges for packets.
 const CHARGES: &str = "weirgate.charges";
 
-/// Word of the kernel's command line that names a program to run, with its
-/// arguments after commas.
+/// The option that names a program to run, with its arguments after commas.
 const EXECUTE: &str = "weirgate.execute=";
 
 /// Runs the machine from start to end.
@@ -51,8 +50,8 @@ pub(crate) fn run() -> ! {
 
 fn work() -> Result<()> {
     mounts::mount_all()?;
-    // Devices that are opened by name rather than asked for: the port of a
-    // kernel that has it as a module, and TAP.
+    // Load modules of devices that are opened by name and not on demand: the result port's, on
+    // kernels that have it as a module, and TAP.
     for module in ["virtio_pci", "virtio_console", "tun"] {
         modules::load_if_there(module)?;
     }
@@ -81,7 +80,7 @@ fn work() -> Result<()> {
     Ok(())
 }
 
-/// Has the agent do the job.
+/// Runs the job in the agent.
 fn do_job(job: &Job) -> Result<Vec<u8>> {
     let recording = agent::run(job, Machine::Own, &mut |at_s, of_s, what| {
         say(&format!("@progress {at_s} {of_s} {what}"));
@@ -91,8 +90,8 @@ fn do_job(job: &Job) -> Result<Vec<u8>> {
         .context("the recording cannot be encoded")
 }
 
-/// Prints a line on the console. Line breaks in it would end the lab's
-/// reading of it, so they go.
+/// Prints a line on the console. Line breaks in the text are removed, because the lab reads
+/// single lines.
 #[allow(
     clippy::print_stdout,
     reason = "the console is how it speaks to the lab"
@@ -100,6 +99,6 @@ fn do_job(job: &Job) -> Result<Vec<u8>> {
 fn say(line: &str) {
     let line = line.replace('\n', " | ");
     println!("{line}");
-    // A console that cannot be written to leaves no one to tell.
+    // Ignore errors: there is no other way to report them.
     let _ = std::io::stdout().flush();
 }

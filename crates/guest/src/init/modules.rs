@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Loads kernel modules by name or alias, from the index that the lab made.
+//! Loads kernel modules by name or alias, from the index created by the lab.
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::system::finit_module;
 use std::fs::{self, File};
 
-/// One line per name: the name, then the files to load, in order.
+/// The index has one line per name: the name, then the files to load, in order.
 const INDEX: &str = "/usr/lib/modules/index";
 
-/// Loads what provides `name`, and what it needs.
+/// Loads the module that provides `name`, and its dependencies.
 pub(crate) fn load(name: &str) -> Result<()> {
     let index = fs::read_to_string(INDEX).context(INDEX)?;
     match files(&index, name) {
@@ -18,13 +18,13 @@ pub(crate) fn load(name: &str) -> Result<()> {
     }
 }
 
-/// The same for what may be built in.
+/// Loads a module as [`load`] does, unless it is not in the index because it is built in.
 pub(crate) fn load_if_there(name: &str) -> Result<()> {
     let index = fs::read_to_string(INDEX).context(INDEX)?;
     files(&index, name).map_or(Ok(()), load_files)
 }
 
-/// The files that the index names for a name; `-` and `_` are one in it.
+/// Returns the files for a name in the index, in which `-` is written as `_`.
 fn files<'index>(index: &'index str, name: &str) -> Option<&'index str> {
     let name = name.replace('-', "_");
     index.lines().find_map(|line| {
@@ -37,7 +37,7 @@ fn load_files(files: &str) -> Result<()> {
     for path in files.split(' ') {
         let file = File::open(path).context(path.to_owned())?;
         match finit_module(&file, c"", 0) {
-            // Loaded before: another name needed it too.
+            // The module may be loaded already, as a dependency of another one.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error).with_context(|| format!("{path} cannot be loaded")),
         }

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use std::fs;
 
-/// Type, target and data of each. Namespaces get names in /run; the control
-/// groups and BPF's file system are there for programs that look for them.
+/// Type, target and data of each. /run has the names of namespaces. The control groups and BPF's
+/// file system are for programs that need them.
 const MOUNTS: [(&str, &str, &str); 6] = [
     ("devtmpfs", "/dev", ""),
     ("proc", "/proc", ""),
@@ -16,12 +16,12 @@ const MOUNTS: [(&str, &str, &str); 6] = [
     ("bpf", "/sys/fs/bpf", "mode=700"),
 ];
 
-/// Kernel settings of the machine itself; those of networks belong to the
-/// agent, whose namespaces have their own.
+/// Kernel settings of the machine itself. The agent sets those of networks in its own
+/// namespaces.
 const SETTINGS: [(&str, &str); 2] = [
-    // Warnings of the kernel show on the console and so in the lab's errors.
+    // Warnings of the kernel are printed on the console, and so are part of the lab's errors.
     ("/proc/sys/kernel/printk", "5"),
-    // A kernel that stumbles must not go on and produce figures.
+    // A kernel with an oops must not continue and produce results.
     ("/proc/sys/kernel/panic_on_oops", "1"),
 ];
 

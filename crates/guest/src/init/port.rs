@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The port through which the result leaves the machine.
+//! The virtio port through which the result leaves the machine.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -8,13 +8,13 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-/// The name that the lab gives the port.
+/// The name of the port, chosen by the lab.
 const NAME: &str = "weirgate.result";
 
-/// Where the kernel lists ports.
+/// The directory where the kernel lists ports.
 const PORTS: &str = "/sys/class/virtio-ports";
 
-/// Writes the whole result; returns when the host has it.
+/// Writes the whole result. Returns when the host has it.
 pub(crate) fn send(result: &[u8]) -> Result<()> {
     let path = device()?;
     let mut port = File::options()
@@ -25,9 +25,9 @@ pub(crate) fn send(result: &[u8]) -> Result<()> {
         .with_context(|| path.display().to_string())
 }
 
-/// The port's device file, waited for where the driver is still at work.
+/// Returns the port's device file, and waits for it while the driver is being loaded.
 fn device() -> Result<PathBuf> {
-    // Watched before it is looked for, so that it cannot come in between.
+    // Watch before looking, so that its creation cannot be missed.
     let changes = inotify::init(CreateFlags::empty()).context("inotify")?;
     inotify::add_watch(&changes, "/dev", WatchFlags::CREATE).context("/dev")?;
     let mut space = [MaybeUninit::uninit(); 4096];
@@ -43,7 +43,7 @@ fn device() -> Result<PathBuf> {
     }
 }
 
-/// The device of the port with our name, once it exists.
+/// Returns the device of the port with this name, once it exists.
 fn named_port(ports: &Path) -> Option<PathBuf> {
     fs::read_dir(ports)
         .ok()?

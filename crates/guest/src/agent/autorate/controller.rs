@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The control loop of cake-autorate, reimplemented from its documentation.
 //!
-//! Its sources are of <https://github.com/lynxthecat/cake-autorate> at version 3.5.0. None is
-//! the program itself. `README.md` has the theory. `defaults.sh` has every constant, whose name
-//! there stands beside each one here. `CHANGELOG.md` has what changed in the algorithm. Issues
-//! and forum posts are named where they are used. Time comes in with each call.
+//! The source is the documentation of <https://github.com/lynxthecat/cake-autorate> at version
+//! 3.5.0, not the program itself. `README.md` describes the algorithm. `defaults.sh` has every
+//! constant; each constant here names its own there. `CHANGELOG.md` lists changes of the
+//! algorithm. Issues and forum posts are cited where they are used. The caller passes the time
+//! with each call.
 //!
-//! Left out, since it changes no rate by default or needs more than one reflector:
+//! Parts are omitted that change no rate by default or need more than one reflector:
 //!
 //! - choosing, comparing and replacing reflectors: all six pingers ask one node, and each has a
 //!   baseline of its own as six reflectors have;
@@ -17,13 +18,15 @@
 //! - the stretching of `monitor_achieved_rates_interval_ms` on slow lines, whose formula no text
 //!   states.
 //!
-//! Where the texts leave a choice, this one is made. A baseline begins at the first answer. A
-//! rate that rises waits for the refractory period of bufferbloat as one that falls does, since
-//! `README.md` says that no further change is made in it. Decay waits for its own alone.
+//! Where the texts leave a choice, this implementation decides: A baseline begins at the first
+//! reply. A rate increase waits for the bufferbloat refractory period, as a decrease does, since
+//! `README.md` says that no further change is made in it. A decay waits only for its own
+//! refractory period.
 
 /// `no_pingers`.
 pub const PINGERS: usize = 6;
-/// Between two questions: `reflector_ping_interval_s` of 0.3 s over the pingers.
+/// Interval between two echo requests: `reflector_ping_interval_s` of 0.3 s, divided by the
+/// pingers.
 pub const PING_NS: u64 = 300_000_000 / PINGERS as u64;
 /// `monitor_achieved_rates_interval_ms`.
 pub const LOAD_NS: u64 = 200_000_000;
@@ -41,9 +44,9 @@ const WINDOW: usize = 6;
 const DELAYED: usize = 3;
 /// `dl_owd_delta_delay_thr_ms`, `ul_owd_delta_delay_thr_ms`.
 const DELAY_MS: f64 = 30.0;
-/// `dl_avg_owd_delta_max_adjust_up_thr_ms`, and that of `ul`.
+/// `dl_avg_owd_delta_max_adjust_up_thr_ms`, and its `ul` equivalent.
 const UP_MS: f64 = 10.0;
-/// `dl_avg_owd_delta_max_adjust_down_thr_ms`, and that of `ul`.
+/// `dl_avg_owd_delta_max_adjust_down_thr_ms`, and its `ul` equivalent.
 const DOWN_MS: f64 = 60.0;
 
 /// `shaper_rate_min_adjust_down_bufferbloat` and `shaper_rate_max_adjust_down_bufferbloat`.
@@ -61,12 +64,12 @@ const BLOAT_NS: u64 = 300_000_000;
 /// `decay_refractory_period_ms`.
 const DECAY_NS: u64 = 1_000_000_000;
 
-/// `connection_active_thr_kbps`. Where a least rate is lower that one is used: cake-autorate
-/// refuses to start there (its pull request 272).
+/// `connection_active_thr_kbps`. If a lowest rate is below it, that rate is used instead:
+/// cake-autorate refuses to start in this case (its pull request 272).
 const ACTIVE_KBIT: f64 = 2_000.0;
 /// `sustained_idle_sleep_thr_s`.
 const SLEEP_NS: u64 = 60_000_000_000;
-/// `stall_detection_thr`, in times between two questions.
+/// `stall_detection_thr`, in intervals between echo requests.
 const STALL_NS: u64 = 5 * PING_NS;
 /// `connection_stall_thr_kbps`.
 const STALL_KBIT: f64 = 10.0;
@@ -74,7 +77,7 @@ const STALL_KBIT: f64 = 10.0;
 /// The rates of one direction, in kbit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// `min_dl_shaper_rate_kbps`, or that of `ul`.
+    /// `min_dl_shaper_rate_kbps`, or its `ul` equivalent.
     pub least: f64,
     /// `base_dl_shaper_rate_kbps`.
     pub base: f64,
@@ -82,47 +85,47 @@ pub struct Limits {
     pub most: f64,
 }
 
-/// Why a rate is another one.
+/// Why a rate changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Answers were late.
+    /// Replies were late: bufferbloat.
     Bloat,
-    /// Much of the rate is used, and answers are not late.
+    /// The load is high, and replies are not late.
     High,
-    /// Little of it is used: back towards the base.
+    /// The load is low: the rate returns towards the base rate.
     Low,
 }
 
-/// A rate that changed.
+/// A change of one direction's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// 0 upstream, 1 downstream.
     pub way: usize,
     /// The new rate in kbit/s.
     pub kbit: f64,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// What passed, over the rate before.
+    /// The load: achieved rate over the shaper rate before the change.
     pub load: f64,
-    /// The mean of how late the answers of the window were, in milliseconds.
+    /// Mean delay of the replies in the window above the baseline, in milliseconds.
     pub late_ms: f64,
-    /// The mean over time of how late the last pinger's answers were without load. cake-autorate
-    /// compares reflectors by it; here it is for the record.
+    /// Moving average of the delay of the last pinger's replies without load, above the
+    /// baseline. cake-autorate compares reflectors by it; here it is only recorded.
     pub quiet_ms: f64,
 }
 
-/// Decides about the rates.
+/// The control loop for both directions.
 #[derive(Debug)]
 pub struct Controller {
     sides: [Option<Side>; 2],
     pingers: [Pinger; PINGERS],
-    /// Bits of the largest packet on the wire.
+    /// Length of the largest packet on the wire in bits.
     packet_bits: f64,
     active_kbit: f64,
-    /// The pinger of the last answer.
+    /// The pinger of the last reply.
     last: usize,
     answered_ns: u64,
-    /// Since when nothing is active.
+    /// Since when no direction is active.
     idle_since_ns: Option<u64>,
     asleep: bool,
 }
@@ -132,7 +135,8 @@ struct Side {
     limits: Limits,
     kbit: f64,
     load: f64,
-    /// How late the last answers were, in milliseconds, and whether that was too late.
+    /// Delays of the last replies above the baseline in milliseconds, and whether each exceeded
+    /// the threshold.
     window: [(f64, bool); WINDOW],
     next: usize,
     bloat_ns: Option<u64>,
@@ -146,8 +150,9 @@ struct Pinger {
 }
 
 impl Controller {
-    /// Begins at the base rates. `limits` are those upstream and downstream; a direction
-    /// without any is not changed. `packet_bits` are those of the largest packet on the wire.
+    /// Returns a controller that starts at the base rates. `limits` are for upstream and
+    /// downstream; a direction without limits is not changed. `packet_bits` is the length of the
+    /// largest packet on the wire.
     pub fn new(limits: [Option<Limits>; 2], packet_bits: f64) -> Self {
         let least = limits.iter().flatten().map(|one| one.least);
         Self {
@@ -162,12 +167,12 @@ impl Controller {
         }
     }
 
-    /// Whether echo requests are sent: not after a minute with little traffic.
+    /// Returns whether echo requests are sent. They stop after a minute of low traffic.
     pub fn asks(&self) -> bool {
         !self.asleep
     }
 
-    /// A reply to a pinger, after a round trip of this many nanoseconds.
+    /// Handles a reply to a pinger, with its round-trip time in nanoseconds.
     pub fn answer(&mut self, at_ns: u64, pinger: usize, round_trip_ns: u64) -> Vec<Change> {
         self.answered_ns = at_ns;
         if self.asleep {
@@ -192,7 +197,7 @@ impl Controller {
         })
     }
 
-    /// What passed since the last look, upstream and downstream, in kbit/s.
+    /// Handles the achieved rates since the last call, upstream and downstream, in kbit/s.
     pub fn load(&mut self, at_ns: u64, achieved_kbit: [f64; 2]) -> Vec<Change> {
         for (side, achieved) in self.sides.iter_mut().zip(achieved_kbit) {
             if let Some(side) = side {
@@ -222,7 +227,7 @@ impl Controller {
         }
     }
 
-    /// What became of each side's rate.
+    /// Decides the rate of each direction, and returns the changes.
     fn each(&mut self, mut decide: impl FnMut(&mut Side) -> Option<(f64, Why)>) -> Vec<Change> {
         let quiet_ms = self.pingers[self.last].quiet_ms;
         let mut changes = Vec::new();
@@ -232,7 +237,7 @@ impl Controller {
                 continue;
             };
             let kbit = kbit.clamp(side.limits.least, side.limits.most);
-            // Bit for bit the same where a limit holds it.
+            // A rate at its limit stays equal bit for bit.
             if kbit.to_bits() == side.kbit.to_bits() {
                 continue;
             }
@@ -263,9 +268,9 @@ impl Side {
         }
     }
 
-    /// Takes an answer into the window. Thresholds are later by a packet's time at the rate of
-    /// now: with 1500 bytes, cake-autorate's log of its issue 192 has 30.24 ms at 50 Mbit/s and
-    /// 32.4 ms at 5 Mbit/s.
+    /// Adds a reply to the window. Thresholds increase by the transmission time of a packet at
+    /// the current rate. With 1500 bytes, the log in cake-autorate's issue 192 shows 30.24 ms at
+    /// 50 Mbit/s and 32.4 ms at 5 Mbit/s.
     fn note(&mut self, late_ms: f64, packet_ms: f64) {
         self.window[self.next] = (late_ms, late_ms > DELAY_MS + packet_ms);
         self.next = (self.next + 1) % WINDOW;
@@ -279,8 +284,8 @@ impl Side {
         self.window.iter().filter(|one| one.1).count() >= DELAYED
     }
 
-    /// Where answers are late the rate falls, whatever the load is (cake-autorate's thread in
-    /// OpenWrt's forum, 135379, page 165).
+    /// Lowers the rate if replies are late, at any load (cake-autorate's thread in OpenWrt's
+    /// forum, 135379, page 165).
     fn fall(&mut self, at_ns: u64, packet_ms: f64) -> Option<(f64, Why)> {
         if !self.is_bloated() || is_within(BLOAT_NS, self.bloat_ns, at_ns) {
             return None;
@@ -290,8 +295,8 @@ impl Side {
         Some((self.kbit * factor, Why::Bloat))
     }
 
-    /// Rates rise with looks at the load alone (its change log, 3.2.0), less where the answers
-    /// come nearer to being late (3.3.0).
+    /// Raises the rate or lets it decay. A rate rises only when the load is measured (change
+    /// log, 3.2.0), and less if replies get closer to being late (3.3.0).
     fn rise_or_decay(&mut self, at_ns: u64, packet_ms: f64) -> Option<(f64, Why)> {
         if self.is_bloated() {
             return None;
@@ -318,8 +323,8 @@ impl Side {
 }
 
 impl Pinger {
-    /// How late an answer is. The baseline takes it in first (change log, 1.2). Without load it
-    /// counts for the mean over time (its issue 377).
+    /// Returns the delay of a reply above the baseline, which the reply updates first (change
+    /// log, 1.2). Without load, the delay also updates the moving average (its issue 377).
     fn late_ms(&mut self, one_way_ms: f64, quiet: bool) -> f64 {
         let before_ms = self.baseline_ms.unwrap_or(one_way_ms);
         let share = if one_way_ms > before_ms {
@@ -337,17 +342,17 @@ impl Pinger {
     }
 }
 
-/// An exponentially weighted mean.
+/// Returns an exponentially weighted moving average.
 fn mean(share: f64, new: f64, old: f64) -> f64 {
     share * new + (1.0 - share) * old
 }
 
-/// Whether something was at most a span ago.
+/// Returns whether an event was at most `span_ns` ago.
 fn is_within(span_ns: u64, last_ns: Option<u64>, at_ns: u64) -> bool {
     last_ns.is_some_and(|last_ns| at_ns.saturating_sub(last_ns) <= span_ns)
 }
 
-/// `of.0` up to `span.0`, `of.1` from `span.1` on, and on the straight line in between.
+/// Interpolates linearly: `of.0` up to `span.0`, `of.1` from `span.1` on.
 fn between(value: f64, span: (f64, f64), of: (f64, f64)) -> f64 {
     let part = ((value - span.0) / (span.1 - span.0)).clamp(0.0, 1.0);
     of.0 + (of.1 - of.0) * part

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Changes the rates of an arm's shapers as cake-autorate does, on the gateway.
 //!
-//! Echoes are asked of one node, and the counters of the gateway's devices are read. A rate comes
-//! into force by the arm's own command, in a thread that yields to the packets, as a policy that
-//! changes does; one at a time, the newest first.
+//! Echo requests go from the gateway to one node, and the counters of the gateway's devices are
+//! read. The arm's command sets a rate. It runs in a thread that yields to packet processing, as
+//! a policy change does, and only one command at a time: the newest rate first.
 
 mod controller;
 
@@ -32,24 +32,25 @@ use weirgate_kernel::{DeviceIndex, Kernel};
 use weirgate_state::DeviceName;
 use weirgate_units::Dscp;
 
-/// What is recorded so far; in the transcript when the run is over.
+/// The record so far. It is added to the transcript when the run ends.
 pub type Written = Rc<RefCell<String>>;
 
 /// The columns of the record.
 const HEAD: &str = "seconds way kbit why load late-ms quiet-ms\n";
 const WAYS: [&str; 2] = ["up", "down"];
 
-/// The identifier of the echoes, beside those of probes.
+/// The ICMP identifier of these echo requests, distinct from those of probes.
 const ID: u16 = 0x56ff;
-/// An echo request, without its identifier and number (RFC 792).
+/// An echo request, without identifier and sequence number (RFC 792).
 const REQUEST: [u8; 8] = [8, 0, 0, 0, 0, 0, 0, 0];
-/// Where its number is.
+/// The position of the sequence number.
 const SEQ: std::ops::Range<usize> = 6..8;
 /// Bytes of data in an echo: fping's default (fping(8), `-b`).
 const DATA: usize = 56;
 /// The largest packet, in IP bytes.
 const LARGEST: u32 = 1_500;
-/// Echoes and looks at counters are a little aside of round times, at which probes are sent.
+/// Echo requests and counter readings are offset from round times, at which probes are sent. The
+/// offset is 5 parts of this many of the interval.
 const ASIDE: u64 = 13;
 
 /// Starts the loop of the session's arm, if it has one.
@@ -77,7 +78,7 @@ pub fn start(session: &Session) -> Result<Option<Written>> {
     Ok(Some(written))
 }
 
-/// Puts what was recorded into the run's transcript.
+/// Adds the record to the run's transcript.
 pub fn note(recorder: &Recorder, written: &Written) {
     let text = written.borrow_mut().split_off(0);
     recorder.transcript("gateway: the record of autorate".to_owned(), text, 0);
@@ -97,7 +98,7 @@ struct Running {
     kernel: Kernel,
     controller: Controller,
     changer: Changer,
-    /// Rates that are not in force yet, in kbit/s.
+    /// Rates that are not set yet, in kbit/s.
     wanted: [Option<u64>; 2],
     in_force: [Option<u64>; 2],
     written: Written,
@@ -139,7 +140,7 @@ impl Running {
                     let took_ns = now_ns.saturating_sub(looked_ns).max(1);
                     looked_ns = now_ns;
                     look_ns += LOAD_NS;
-                    // Bytes in a nanosecond are 8 million kbit in a second.
+                    // One byte per nanosecond is 8 million kbit/s.
                     let kbit = bytes.map(|bytes| bytes as f64 * 8e6 / took_ns as f64);
                     self.controller.load(now_ns, kbit)
                 }
@@ -176,7 +177,7 @@ impl Running {
         );
     }
 
-    /// Orders what is wanted; whether there was something.
+    /// Orders the wanted rates. Returns whether any of them changes.
     fn put(&mut self, autorate: &Autorate) -> Result<bool> {
         let mut orders = Vec::new();
         for (way, side) in [&autorate.up, &autorate.down].into_iter().enumerate() {
@@ -197,12 +198,12 @@ impl Running {
     }
 }
 
-/// Asks one node for echoes, as six pingers in turn.
+/// Sends echo requests to one node, as six pingers in turn.
 struct Pinger {
     endpoint: Endpoint,
     packet: Vec<u8>,
     next: u16,
-    /// When each question that has no answer was asked.
+    /// When each unanswered request was sent.
     asked: BTreeMap<u16, u64>,
     buffer: Vec<u8>,
 }
@@ -231,13 +232,13 @@ impl Pinger {
         self.packet[SEQ].copy_from_slice(&self.next.to_be_bytes());
         self.asked.insert(self.next, now_ns);
         self.next = self.next.wrapping_add(1);
-        // A full socket loses the question, as a full queue would.
+        // If the socket buffer is full, the request is lost, as in a full queue.
         self.endpoint.send_now(&self.packet)?;
         Ok(())
     }
 
-    /// The next answer: whose it is, when it came and after what round trip. Loses nothing when
-    /// it is dropped before it is ready.
+    /// Waits for the next reply. Returns its pinger, its arrival time and its round-trip time.
+    /// It is cancel-safe.
     async fn answer(&mut self, session: &Session) -> Result<(usize, u64, u64)> {
         loop {
             let receiving = self
@@ -256,7 +257,8 @@ impl Pinger {
     }
 }
 
-/// What the devices behind the shapers have sent: upstream the line's, downstream the hosts'.
+/// Byte counters of the devices behind the shapers: upstream the line's device, downstream the
+/// hosts'.
 struct Counters {
     devices: [DeviceIndex; 2],
     sent: [u64; 2],
@@ -276,7 +278,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Bytes since the last time, with the link layer's header.
+    /// Returns the bytes since the last call, with link layer headers.
     async fn passed(&mut self, kernel: &Kernel) -> Result<[u64; 2]> {
         let mut passed = [0; 2];
         for (way, device) in self.devices.into_iter().enumerate() {
@@ -288,10 +290,10 @@ impl Counters {
     }
 }
 
-/// Argument lists of one direction each.
+/// Argument lists, each with its direction.
 type Orders = Vec<(usize, Vec<String>)>;
 
-/// The thread that runs commands.
+/// The thread that runs the commands.
 struct Changer {
     orders: mpsc::Sender<Orders>,
     done: UnboundedReceiver<Result<()>>,
@@ -310,7 +312,7 @@ impl Changer {
         }
         let work = move || {
             if let Err(error) = yielding().and_then(|()| obey(&spaces, &given, &tell)) {
-                // Nobody listens where the run has ended meanwhile.
+                // Nobody receives the result if the run has ended.
                 let _ = tell.send(Err(error));
             }
         };

@@ -2,15 +2,14 @@
 //! The times at which packets arrived at the gateway from its hosts, from which their waits in the
 //! gateway follow.
 //!
-//! A stamp does not tell: it is from before the sender's system call. Where the
-//! processor is busy, a packet may be in its host for longer than in the gateway, and
-//! all of them share one processor here.
+//! A stamp does not show this: it is written before the sender's system call. If the processor
+//! is busy, a packet may wait longer in its host than in the gateway, and all nodes share one
+//! processor here.
 //!
-//! A packet socket on the gateway's LAN device sees packets come. The kernel notes
-//! their time as they leave the host's device (`net.core.netdev_tstamp_prequeue`), so
-//! that what they wait for the gateway's softirq counts. The socket has no task: the
-//! line reads it whenever such a packet has come through, and finds it among those
-//! that came.
+//! A packet socket on the gateway's LAN device sees packets arrive. The kernel takes their
+//! timestamps as they leave the host's device (`net.core.netdev_tstamp_prequeue`), so that the
+//! wait for the gateway's softirq counts. The socket has no task. The line reads it whenever
+//! such a packet arrives there, and finds the packet among those seen.
 
 use super::packet::{ETHERNET, Facts};
 use crate::agent::clock::Clock;
@@ -24,28 +23,29 @@ use std::io;
 use std::os::fd::OwnedFd;
 use weirgate_experiment::Node;
 
-/// Packets that are remembered at most; what is beyond was lost in queues.
+/// The largest number of packets to remember. Older ones were lost in queues.
 const REMEMBERED: usize = 1 << 17;
 
-/// Bytes of an IPv4 header without options, of IPv6's, and of ICMP's or UDP's.
+/// Lengths in bytes of an IPv4 header without options, an IPv6 header, and an ICMP or UDP
+/// header.
 const HEADERS: [u32; 3] = [20, 40, 8];
 
-/// What tells a packet from all others.
+/// The key that identifies a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// A stamp's flow and number.
+    /// The flow and sequence number of a stamp.
     Stamp(u16, u32),
-    /// A segment's ports, sequence and acknowledgement number, payload, and IPv4's
-    /// identification, which a segment that is sent again has anew. A later one that
-    /// is equal takes the place of an earlier.
+    /// A segment's ports, sequence and acknowledgement number, payload length, and IPv4
+    /// identification. A retransmission has a new identification. A later packet with an equal
+    /// key replaces the earlier one.
     Segment(u16, u16, u32, u32, u16, u16),
 }
 
-/// The gateway's side towards the hosts.
+/// Observes the gateway's device to the hosts.
 #[derive(Debug)]
 pub struct Entry {
     socket: OwnedFd,
-    /// Whether TCP segments are of interest, besides what has a stamp.
+    /// Whether TCP segments are recorded, in addition to stamped packets.
     segments: bool,
     noted: Noted,
     came: BTreeMap<Key, u64>,
@@ -53,7 +53,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Watches the gateway's LAN device for stamped packets, and for TCP segments where requested.
+    /// Observes the gateway's LAN device for stamped packets, and for TCP segments if requested.
     pub fn open(nodes: &Nodes, segments: bool) -> Result<Self> {
         let socket = nodes
             .enter(Node::Gateway, || options::open_arrivals(LAN))
@@ -74,8 +74,8 @@ impl Entry {
         })
     }
 
-    /// Nanoseconds that a packet, now at the line, spent in the gateway; `None` for packets that
-    /// are not watched or did not come from a host.
+    /// Returns the nanoseconds that a packet, now at the line, spent in the gateway. `None` for
+    /// packets that are not observed or did not come from a host.
     pub fn waited(
         &mut self,
         facts: &Facts,
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Takes what has come since the last time.
+    /// Reads the packets that have arrived since the last call.
     fn read(&mut self, clock: &Clock) -> io::Result<()> {
         loop {
             let (length, noted_ns) = match options::receive_stamped(&self.socket, &mut self.buffer)
@@ -139,7 +139,7 @@ fn segment(facts: &Facts, frame: &[u8]) -> Option<Key> {
     ))
 }
 
-/// A filter that takes frames with a stamp at the start of the payload of ICMP or UDP.
+/// Returns a filter for frames with a stamp at the start of the payload of ICMP or UDP.
 fn stamped() -> [libc::sock_filter; 9] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -156,7 +156,7 @@ fn stamped() -> [libc::sock_filter; 9] {
     [
         step(LOAD, 0, 0, ETHERNET as u32 - 2),
         step(EQUAL, 2, 0, libc::ETH_P_IPV6 as u32),
-        // What ends before it is not taken.
+        // A frame that is too short is rejected.
         step(LOAD, 0, 0, payload(ipv4)),
         step(libc::BPF_JMP | libc::BPF_JA, 0, 0, 1),
         step(LOAD, 0, 0, payload(ipv6)),
@@ -176,7 +176,7 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use weirgate_experiment::Direction;
 
-    /// A frame of a UDP datagram with a stamp.
+    /// Returns a frame of a UDP datagram with a stamp.
     fn datagram(ipv6: bool, stamp: &Stamp) -> Vec<u8> {
         let header = if ipv6 { 40 } else { 20 };
         let mut frame = vec![0; ETHERNET + header + 8 + 12];
@@ -224,7 +224,7 @@ mod tests {
         };
         arrived(0, false, true);
         arrived(1, true, true);
-        // From the gateway itself, which nobody sees come.
+        // A packet of the gateway itself, which was not seen to arrive.
         arrived(2, false, false);
         let waits: Vec<bool> = recorder
             .take()
@@ -243,7 +243,7 @@ mod tests {
         let _entry = Entry::of(gateway.into(), false).unwrap();
         let sent = datagram(false, &Stamp::new(7, 1, 0));
         for other in [tcp(7, 100), vec![0; 40], sent[..42].to_vec()] {
-            // A filter that drops is no error of the sender.
+            // The sender gets an error if the filter drops the packet; ignore it.
             let _ = lan.send(&other);
         }
         lan.send(&sent).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes of line time that a packet takes.
+//! Computes the number of bytes that a packet takes on the line.
 //!
-//! Written from the standards and not shared with the crate `linklayer`: the
-//! line judges what a shaper under test believes about it.
+//! It is written from the standards and shares no code with crate `linklayer`: the line judges
+//! what a shaper under test assumes about it.
 
 use weirgate_experiment::{Framing, Line};
 
@@ -10,11 +10,11 @@ use weirgate_experiment::{Framing, Line};
 const CELL_PAYLOAD: u32 = 48;
 /// Bytes of an ATM cell with its header.
 const CELL: u32 = 53;
-/// A PTM codeword carries so many bytes (ITU-T G.993.2 annex N, IEEE 802.3
-/// clause 61.3.3) and is one byte longer.
+/// Payload of a PTM codeword in bytes (ITU-T G.993.2 annex N, IEEE 802.3 clause 61.3.3). The
+/// codeword is one byte longer.
 const CODEWORD_PAYLOAD: u32 = 64;
 
-/// How a line turns IP packets into line bytes.
+/// How a line converts IP packets to line bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wire {
     framing: Framing,
@@ -23,7 +23,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The framing of a line.
+    /// Returns the framing of a line.
     #[must_use]
     pub const fn of(line: &Line) -> Self {
         Self {
@@ -33,8 +33,8 @@ impl Wire {
         }
     }
 
-    /// Line bytes of a packet of `ip_bytes`. A part of a PTM codeword's extra
-    /// byte counts whole.
+    /// Returns the line bytes of a packet of `ip_bytes`. A partial PTM codeword counts its extra
+    /// byte in full.
     #[must_use]
     pub fn bytes(&self, ip_bytes: u32) -> u32 {
         let framed = ip_bytes.saturating_add_signed(self.overhead).max(self.mpu);
@@ -58,8 +58,8 @@ mod tests {
             mpu: 0,
         };
         let sizes = [36, 84, 500, 1_000, 1_500].map(|size| wire.bytes(size));
-        // ADSL thesis, table 7.2, which leaves the overhead out: with it, 84
-        // and 1000 bytes take a cell more.
+        // ADSL thesis, table 7.2, which leaves out the overhead: with it, 84 and 1000 bytes take
+        // one more cell.
         assert_eq!(sizes, [106, 159, 583, 1_166, 1_696]);
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the kernel gave each frame to a TAP device.
+//! Measures when the kernel passed each frame to a TAP device.
 //!
-//! The agent reads a TAP when the processor is free. A system call of another thread may
-//! hold it for milliseconds, while timers go on and a gate lets packets out. By the times of
-//! reading they would all have come at once, as if there were no gate.
+//! The agent reads a TAP when the processor is free. A system call of another thread may block
+//! it for milliseconds, while timers run and a gate releases packets. By the times of reading,
+//! all packets would seem to arrive at once, as if there were no gate.
 //!
-//! A packet socket sees a packet just before the device does (`xmit_one`, net/core/dev.c),
-//! and the kernel notes the time. So both are read in the same order. A frame for which the
-//! device has no room is seen by the socket alone.
+//! A packet socket sees a packet just before the device does (`xmit_one`, net/core/dev.c), with
+//! a timestamp of the kernel. Both are therefore read in the same order. If the device has no
+//! room for a frame, only the socket sees it.
 
 use super::packet::ETHERNET;
 use crate::agent::clock::Clock;
@@ -16,7 +16,7 @@ use crate::agent::traffic::options;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What goes out by a device.
+/// Observes the packets that leave through a device.
 #[derive(Debug)]
 pub struct Handed {
     socket: OwnedFd,
@@ -25,7 +25,7 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Watches a device of the namespace that this thread is in.
+    /// Observes a device in this thread's namespace.
     pub fn open(device: &str) -> io::Result<Self> {
         Ok(Self::of(options::open_departures(device)?))
     }
@@ -38,12 +38,12 @@ impl Handed {
         }
     }
 
-    /// When the device was given this frame, which has just been read from it; now where
-    /// that is not known.
+    /// Returns when the device was passed this frame, which has just been read from it. Returns
+    /// the current time if that is unknown.
     pub fn at_ns(&mut self, frame: &[u8], clock: &Clock) -> io::Result<u64> {
         while let Some((length, noted_ns)) = self.next()? {
             let seen = self.buffer.get(ETHERNET..length).unwrap_or_default();
-            // The socket has a VLAN tag apart, and the frame may have one.
+            // The socket reports a VLAN tag separately, and the frame may contain it.
             if !frame.ends_with(seen) {
                 continue;
             }
@@ -53,13 +53,13 @@ impl Handed {
         Ok(clock.now_ns())
     }
 
-    /// Forgets what has been seen.
+    /// Discards what has been seen.
     pub fn discard(&mut self) -> io::Result<()> {
         while self.next()?.is_some() {}
         Ok(())
     }
 
-    /// The length of the next frame, which is in the buffer, and when it passed.
+    /// Reads the next frame into the buffer. Returns its length and timestamp.
     fn next(&mut self) -> io::Result<Option<(usize, Option<u64>)>> {
         match options::receive_stamped(&self.socket, &mut self.buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -95,10 +95,10 @@ mod tests {
         };
         let (first, dropped, tagged) = (given(1), given(2), given(3));
         assert!(first.contains(&handed.at_ns(&[1; 60], &clock).unwrap()));
-        // The device had no room for the second. The third has a VLAN tag.
+        // The device had no room for the second frame. The third has a VLAN tag.
         let third = handed.at_ns(&[3; 64], &clock).unwrap();
         assert!(tagged.contains(&third) && !dropped.contains(&third));
-        // What the socket has not seen comes when it is read.
+        // A frame that the socket has not seen has the time of reading.
         let before_ns = clock.now_ns();
         assert!(handed.at_ns(&[4; 60], &clock).unwrap() >= before_ns);
     }

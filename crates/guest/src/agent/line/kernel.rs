@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line in the kernel: a namespace between gateway and provider, whose two devices are joined
-//! by a BPF program.
+//! The line in the kernel: a namespace between gateway and provider, whose two devices are
+//! joined by a BPF program.
 //!
-//! The program decides when packets leave and which are dropped; this reads what
-//! it records. It is what a run has where the kernel has BPF qdiscs and timers
-//! that are precise. Elsewhere [`tap`](super::tap) is the line.
+//! The program decides when packets leave and which are dropped; this module reads its records.
+//! A run uses it if the kernel supports BPF qdiscs and precise timers, and otherwise
+//! [`tap`](super::tap).
 
 use super::log::{Arrival, Log, Logged};
 use super::model::lots;
@@ -20,10 +20,10 @@ use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRec
 use weirgate_experiment::{Buffer, Direction, DropEnd, Framing, Impairments, Line, LineStretch};
 use weirgate_units::Rate;
 
-/// How often the kernel's records are read. The ring has room for the packets of
-/// a gigabit per second for so long.
+/// Interval between readings of the kernel's records in nanoseconds. The ring buffer holds the
+/// packets of a gigabit per second for this time.
 const READ_EVERY_NS: u64 = 10_000_000;
-/// After the time at which a packet is due, it has been handed over.
+/// The longest time in nanoseconds after which a packet that is due has been delivered.
 const LATE_NS: u64 = 5_000_000;
 
 /// A line in the kernel.
@@ -35,23 +35,23 @@ pub struct Emulation {
     longest_ns: u64,
 }
 
-/// What the kernel's records have had so far.
+/// The state that follows from the kernel's records so far.
 #[derive(Debug)]
 struct Seen {
     log: Log,
     clock: Clock,
-    /// Packets of each direction that are on the line, by their numbers.
+    /// Packets of each direction that are on the line, by number.
     under_way: [BTreeMap<u32, Logged>; 2],
-    /// What comes or ends later is not of the run.
+    /// Events after this time do not belong to the run.
     until_ns: u64,
-    /// Whether something has come later, in each direction. What is dropped since then is
-    /// dropped for that.
+    /// Whether a packet has arrived after that time, in each direction. Drops since then are
+    /// caused by such packets.
     over: [bool; 2],
     failure: Option<io::Error>,
 }
 
 impl Emulation {
-    /// Loads the line between two devices of the modem, in the run of a seed: the one to
+    /// Loads the line between two devices of the modem, for a run with this seed: the device to
     /// the gateway and the one to the provider.
     pub fn load(
         nodes: &Nodes,
@@ -90,14 +90,14 @@ impl Emulation {
         })
     }
 
-    /// Packets cross the line from now on, the zero of the run's clock; packets after `until_ns` do
-    /// not belong to the run.
+    /// Starts the line: packets cross it from now on, the zero of the run's clock. Packets after
+    /// `until_ns` do not belong to the run.
     pub fn start(&self, until_ns: u64) -> Result<()> {
         self.seen.borrow_mut().until_ns = until_ns;
         Ok(self.program.start(self.clock.zero_ns())?)
     }
 
-    /// Reads what the kernel records until an error occurs or the task is dropped.
+    /// Reads the kernel's records until an error occurs or the task is dropped.
     pub async fn read(shared: Rc<Self>) -> Result<()> {
         loop {
             shared.clock.pause(READ_EVERY_NS).await?;
@@ -105,8 +105,8 @@ impl Emulation {
         }
     }
 
-    /// Ends the run: waits until what was transmitted by its end has been handed
-    /// over, and records it. The rest stays `Left`.
+    /// Ends the run. Waits until packets transmitted by its end have been delivered, and records
+    /// them. Other packets stay `Left`.
     pub async fn finish(&self) -> Result<()> {
         self.program.stop()?;
         self.clock.pause(self.longest_ns + LATE_NS).await?;
@@ -183,7 +183,7 @@ impl Seen {
     }
 }
 
-/// One direction, as the program is configured for it.
+/// Returns the configuration of one direction for the program.
 fn side(line: &Line, direction: Direction, seed: u64) -> Result<LineSide> {
     let (side, name) = match direction {
         Direction::Up => (&line.up, "upstream"),

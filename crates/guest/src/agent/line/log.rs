@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The log of packets on the line for the recorder, whatever emulates the line.
+//! Logs packets on the line to the recorder, for every kind of line.
 
 use super::entry::Entry;
 use super::packet::Facts;
@@ -8,7 +8,7 @@ use crate::agent::recorder::Recorder;
 use std::io;
 use weirgate_experiment::{Direction, Fate, LinePacket};
 
-/// Where packets on the line are recorded.
+/// Records packets on the line.
 #[derive(Debug)]
 pub struct Log {
     recorder: Recorder,
@@ -16,34 +16,34 @@ pub struct Log {
     entry: Entry,
 }
 
-/// A packet that came to the line.
+/// A packet that arrived at the line.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'f> {
     /// Its direction.
     pub direction: Direction,
-    /// When it came.
+    /// When it arrived.
     pub at_ns: u64,
-    /// What its headers say.
+    /// Its header fields.
     pub facts: Facts,
-    /// The beginning of its frame, which has all headers.
+    /// The beginning of its frame, with all headers.
     pub frame: &'f [u8],
-    /// Line bytes with framing.
+    /// Length on the line in bytes, with framing.
     pub wire_bytes: u32,
-    /// Packets that waited or were in transmission, and their IP bytes.
+    /// Number of packets that waited or were in transmission, and their IP bytes.
     pub ahead: (u32, u32),
 }
 
-/// A packet that the log knows.
+/// A packet in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Logged {
     /// Its number in the recorder.
     number: usize,
-    /// Flow and number, for a stamped packet.
+    /// Flow and sequence number of a stamped packet.
     stamp: Option<(u16, u32)>,
 }
 
 impl Log {
-    /// A log, with what sees packets come to the gateway.
+    /// Returns a log. `entry` observes packets that arrive at the gateway.
     pub const fn new(recorder: Recorder, clock: Clock, entry: Entry) -> Self {
         Self {
             recorder,
@@ -52,7 +52,7 @@ impl Log {
         }
     }
 
-    /// Records a packet that came.
+    /// Records a packet that arrived.
     pub fn arrived(&mut self, arrival: &Arrival<'_>) -> io::Result<Logged> {
         let Arrival {
             direction,
@@ -67,7 +67,7 @@ impl Log {
             let waited_ns = self.entry.waited(&facts, frame, at_ns, &self.clock)?;
             match (stamp, facts.tcp, waited_ns) {
                 (Some(stamp), ..) if !stamp.reply => {
-                    // What the gateway itself sends begins with its stamp.
+                    // A packet of the gateway itself: its wait begins at its stamp.
                     let waited_ns = waited_ns.unwrap_or_else(|| stamp.age_ns(at_ns));
                     self.recorder.waited_up(stamp.flow, at_ns, waited_ns);
                 }
@@ -106,7 +106,7 @@ impl Log {
         self.recorder.line_fate(packet.number, sent);
     }
 
-    /// Records that a packet was handed to the gateway.
+    /// Records that a packet was passed to the gateway.
     pub fn left(&self, packet: Logged, at_ns: u64) {
         if let Some((flow, seq)) = packet.stamp {
             self.recorder.left_line(flow, seq, at_ns);

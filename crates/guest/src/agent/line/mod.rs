@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulated line: what a modem, a copper pair and an exchange do.
+//! The emulated line: a modem, a copper pair and an exchange.
 //!
-//! There are two, which share no code but what records packets: [`kernel`] is a
-//! program of BPF, [`tap`] is in user space, between two TAP devices. There
-//! [`model`] decides when packets leave and which are dropped, and [`framing`] what
-//! they cost; [`handed`] knows when the kernel gave it packets. [`log`] records
-//! packets, [`packet`] reads their headers, and [`entry`] knows when segments came to
-//! the gateway.
+//! There are two implementations, which share only the recording of packets. [`kernel`] is a BPF
+//! program, and [`tap`] runs in user space, between two TAP devices. In the latter, [`model`]
+//! decides when packets leave and which are dropped, and [`framing`] computes their length on
+//! the line; [`handed`] measures when the kernel passed packets to it. [`log`] records packets,
+//! [`packet`] parses their headers, and [`entry`] measures when packets arrived at the gateway.
 //! Nothing here shares code with the shaper under test.
 
 mod entry;
@@ -25,17 +24,17 @@ pub use log::Log;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The line of a run, whoever emulates it.
+/// The line of a run.
 #[derive(Debug, Clone)]
 pub enum Emulation {
-    /// In the kernel.
+    /// The line in the kernel.
     Kernel(Rc<kernel::Emulation>),
-    /// In user space.
+    /// The line in user space.
     Tap(Rc<RefCell<tap::Emulation>>),
 }
 
 impl Emulation {
-    /// Starts what runs beside the traffic.
+    /// Starts the tasks that run beside the traffic.
     pub fn prepare(&self, session: &Session) -> Result<()> {
         match self {
             Self::Kernel(line) => {
@@ -51,7 +50,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// The run's clock has begun; the run lasts until `until_ns`.
+    /// Starts the line when the run's clock has started. The run lasts until `until_ns`.
     pub fn start(&self, until_ns: u64) -> Result<()> {
         match self {
             Self::Kernel(line) => line.start(until_ns),
@@ -59,7 +58,7 @@ impl Emulation {
         }
     }
 
-    /// Records what was sent by the end of the run; the rest stays `Left`.
+    /// Records what was sent by the end of the run; other packets stay `Left`.
     pub async fn finish(&self, now_ns: u64) -> Result<()> {
         match self {
             Self::Kernel(line) => line.finish().await,

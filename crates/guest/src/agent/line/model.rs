@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulated line: in each direction a queue, a transmitter, a delay.
+//! The emulated line: in each direction a queue, a transmitter and a delay.
 //!
-//! A pure state machine: time comes in with each call, nothing is read or
-//! written. Packets are served first come first served; a transmission begins
-//! the instant the one before it ends, however late the caller looks, and takes
-//! exactly its bytes at the line rate (the fraction of a nanosecond is carried
-//! to the next one). After its last bit a packet travels for a fixed delay, and
-//! meets what impairs the direction.
+//! It is a pure state machine without I/O; the caller passes the time with each call. Packets
+//! are served first come, first served. A transmission begins the instant the previous one ends,
+//! however late the caller calls. It takes exactly its bytes at the line rate; the fraction of a
+//! nanosecond is carried over to the next one. After its last bit a packet is delayed by a fixed
+//! time, and by the impairments of the direction.
 //!
-//! Where the line is half duplex, one direction transmits at a time. They take
-//! turns, a packet each, while both have some.
+//! If the line is half duplex, only one direction transmits at a time. While both have packets,
+//! they take turns of one packet.
 
 mod medium;
 
@@ -22,7 +21,7 @@ use weirgate_units::Rate;
 const BIT_TIMES_PER_BYTE: u64 = 8_000_000_000;
 const MILLION: u64 = 1_000_000;
 
-/// What is decided about a packet by lot.
+/// A random decision about a packet.
 #[derive(Debug, Clone, Copy)]
 enum Lot {
     Loss,
@@ -30,23 +29,23 @@ enum Lot {
     Reordering,
 }
 
-/// One direction. `T` is what the caller knows a packet by.
+/// One direction. `T` identifies a packet for the caller.
 #[derive(Debug)]
 pub struct Side<T> {
     bits_per_second: u64,
     delay_ns: u64,
-    /// What is to come.
+    /// Future changes of the rate.
     then: VecDeque<LineStretch>,
-    /// How much longer than `delay_ns` packets take now.
+    /// Current delay of packets in addition to `delay_ns`.
     later_ns: u64,
     buffer: Buffer,
     drop: DropEnd,
     impairments: Impairments,
-    /// What lots are drawn by.
+    /// The seed of random decisions.
     lots: u64,
-    /// Packets that have come, which number the next one.
+    /// The number of packets that have arrived, which is the next packet's number.
     came: u32,
-    /// When the last packet that is in order reaches the other end.
+    /// When the last packet that keeps its order reaches the other end.
     in_order_ns: u64,
     waiting: VecDeque<Waiting<T>>,
     waiting_bytes: u64,
@@ -79,7 +78,7 @@ struct Arrival {
     late: bool,
 }
 
-/// A time with the fraction of a nanosecond, in units of 1 / line rate.
+/// A time, with the fraction of a nanosecond in units of 1 / line rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Instant {
     ns: u64,
@@ -89,17 +88,17 @@ struct Instant {
 /// A packet whose transmission has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// The caller's packet.
+    /// The caller's identifier of the packet.
     pub packet: T,
-    /// First bit.
+    /// Start of the transmission of the first bit.
     pub start_ns: u64,
-    /// Last bit, rounded up.
+    /// End of the transmission of the last bit, rounded up.
     pub end_ns: u64,
-    /// When it reaches the other end, or would.
+    /// When it reaches the other end, or would reach it if it is lost.
     pub due_ns: u64,
-    /// It is lost on the way.
+    /// Whether it is lost after transmission.
     pub lost: bool,
-    /// Those behind it may pass it.
+    /// Whether later packets may overtake it.
     late: bool,
 }
 
@@ -108,7 +107,7 @@ impl Instant {
         Self { ns, fraction: 0 }
     }
 
-    /// The first whole nanosecond that is not before.
+    /// Returns the time rounded up to whole nanoseconds.
     const fn rounded_up(self) -> u64 {
         self.ns + (self.fraction > 0) as u64
     }
@@ -125,8 +124,8 @@ impl Instant {
 }
 
 impl<T> Side<T> {
-    /// An idle direction that has this over time, whose lots are drawn by this number; `None`
-    /// where its first rate or its last is 0.
+    /// Returns an idle direction with these stretches. `lots` is the seed of random decisions.
+    /// `None` if its first or last rate is 0.
     #[must_use]
     pub fn new(side: &LineSide, stretches: &[LineStretch], lots: u64) -> Option<Self> {
         let (first, last) = (stretches.first()?, stretches.last()?);
@@ -149,8 +148,8 @@ impl<T> Side<T> {
         })
     }
 
-    /// What is in force for a transmission that could begin at `start`, and when it begins:
-    /// later where nothing is transmitted then.
+    /// Applies rate changes up to a transmission that could begin at `start`. Returns when it
+    /// begins, which is later if nothing can be transmitted then.
     fn follow(&mut self, start: Instant) -> Instant {
         let (mut begins_ns, mut waits) = (start.rounded_up(), false);
         let former = self.bits_per_second;
@@ -166,16 +165,15 @@ impl<T> Side<T> {
             self.later_ns = next.later.as_nanos();
             self.then.pop_front();
         }
-        // A fraction is in units of the rate that it began with.
+        // The fraction is in units of the former rate, so round up.
         if waits || self.bits_per_second != former {
             return Instant::whole(begins_ns);
         }
         start
     }
 
-    /// Takes a packet that arrives at `now_ns`, which may not go backwards.
-    /// Where the queue is full, `dropped` gets what is thrown away: this packet
-    /// or the oldest waiting.
+    /// Adds a packet that arrives at `now_ns`, which must not decrease. If the queue is full,
+    /// `dropped` is called with this packet or the oldest waiting one.
     pub fn arrive(
         &mut self,
         now_ns: u64,
@@ -193,8 +191,8 @@ impl<T> Side<T> {
         }
     }
 
-    /// Packets waiting or in transmission at `now_ns`, and their IP bytes; the
-    /// one in transmission counts in full.
+    /// Returns the number of packets that wait or are in transmission at `now_ns`, and their IP
+    /// bytes. The one in transmission counts in full.
     pub fn ahead(&mut self, now_ns: u64) -> (u32, u32) {
         self.advance(now_ns);
         self.ahead_now()
@@ -207,7 +205,8 @@ impl<T> Side<T> {
         (packets as u32, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// The next packet that has reached the other end by `now_ns`, or would have.
+    /// Returns the next packet that has reached the other end by `now_ns`, or would have if it
+    /// is lost.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<Departure<T>> {
         self.advance(now_ns);
         self.pop_arrived(now_ns)
@@ -222,7 +221,7 @@ impl<T> Side<T> {
         there.then(|| self.travelling.remove(first)).flatten()
     }
 
-    /// When the next packet reaches the other end, as far as is known.
+    /// Returns the next known time at which a packet reaches the other end.
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
         let sending = self.sending.as_ref();
@@ -232,21 +231,21 @@ impl<T> Side<T> {
             .min()
     }
 
-    /// Ends the run at `now_ns`: what was transmitted by then and still travels.
+    /// Ends the run at `now_ns`. Returns packets that were transmitted by then and are still
+    /// under way.
     pub fn finish(&mut self, now_ns: u64) -> impl Iterator<Item = Departure<T>> {
         self.advance(now_ns);
         self.travelling.drain(..)
     }
 
-    /// Ends the transmissions that have ended by `now_ns` and begins those that
-    /// followed them.
+    /// Ends the transmissions that have ended by `now_ns` and begins the following ones.
     fn advance(&mut self, now_ns: u64) {
         while let Some(end) = self.end(now_ns) {
             self.begin(end);
         }
     }
 
-    /// Ends the transmission if it has ended by `now_ns`, and says when.
+    /// Ends the transmission if it has ended by `now_ns`. Returns when it ended.
     fn end(&mut self, now_ns: u64) -> Option<Instant> {
         let sent = self
             .sending
@@ -262,7 +261,7 @@ impl<T> Side<T> {
         Some(sent.end)
     }
 
-    /// Begins to transmit the oldest packet that waits; false where none does.
+    /// Begins to transmit the oldest waiting packet. Returns false if there is none.
     fn begin(&mut self, at: Instant) -> bool {
         let next = self.take_oldest();
         let some = next.is_some();
@@ -283,7 +282,7 @@ impl<T> Side<T> {
         }
     }
 
-    /// Has a packet wait, or drops one.
+    /// Adds a packet to the queue, or drops one.
     fn queue(&mut self, arrival: Waiting<T>, mut dropped: impl FnMut(T)) {
         let ip_bytes = arrival.ip_bytes;
         if self.drop == DropEnd::Front && self.fits(ip_bytes, 0, 0) {
@@ -314,7 +313,7 @@ impl<T> Side<T> {
         });
     }
 
-    /// How a packet of this number reaches the other end, whose last bit is sent at
+    /// Returns how the packet with this number reaches the other end. Its last bit is sent at
     /// `end_ns`.
     fn arrival(&mut self, number: u32, end_ns: u64) -> Arrival {
         let Impairments {
@@ -344,8 +343,8 @@ impl<T> Side<T> {
         Arrival { due_ns, lost, late }
     }
 
-    /// A lot about the packet of this number, of 32 bits: a number of SplitMix64
-    /// (Steele, Lea and Flood 2014) for each.
+    /// Returns a 32-bit random number for a decision about the packet with this number, from
+    /// SplitMix64 (Steele, Lea and Flood 2014).
     const fn lot(&self, number: u32, what: Lot) -> u64 {
         let step = number as u64 * 3 + what as u64 + 1;
         let state = self

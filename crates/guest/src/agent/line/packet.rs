@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the line reads from the headers of an Ethernet frame.
+//! Parses the headers of an Ethernet frame for the line.
 //!
-//! Reading is total: what is cut short or unknown has a length and no facts.
+//! Parsing cannot fail: a truncated or unknown packet has a length and no other fields.
 
 use crate::agent::stamp::Stamp;
 use weirgate_experiment::TcpSegment;
 
-/// Ethernet's addresses and type, which no access line carries for free: what
-/// the line charges instead is the experiment's `overhead`.
+/// Length of Ethernet's addresses and type. The line does not count them; the experiment's
+/// `overhead` states what it counts instead.
 pub(super) const ETHERNET: usize = 14;
 
 const ICMP: u8 = 1;
@@ -18,22 +18,22 @@ const ICMPV6: u8 = 58;
 /// SACK, a TCP option (RFC 2018 section 3).
 const OPTION_SACK: u8 = 5;
 
-/// The facts of a frame.
+/// Header fields of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Facts {
     /// Length without the Ethernet header.
     pub ip_bytes: u16,
     /// Transport protocol, source and destination port.
     pub ports: Option<(u8, u16, u16)>,
-    /// TCP header facts.
+    /// Fields of the TCP header.
     pub tcp: Option<TcpSegment>,
-    /// The lab's stamp; for the answer to an ICMP echo, marked as an answer.
+    /// The lab's stamp. For the reply to an ICMP echo, it is marked as a reply.
     pub stamp: Option<Stamp>,
 }
 
 impl Facts {
-    /// Reads the beginning of a frame, which has all headers, of a packet of so
-    /// many bytes of IP.
+    /// Parses the beginning of a frame, which has all headers. `ip_bytes` is the length of the
+    /// IP packet.
     #[must_use]
     pub fn read(frame: &[u8], ip_bytes: u32) -> Self {
         let packet = frame.get(ETHERNET..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Facts {
                     self.stamp = rest.get(4..).and_then(Stamp::read);
                 }
             }
-            // Echo (RFC 792, RFC 4443 section 4) and its answer.
+            // Echo request (RFC 792, RFC 4443 section 4) and reply.
             (ICMP, [8, _, _, _, _, _, _, _, data @ ..])
             | (ICMPV6, [128, _, _, _, _, _, _, _, data @ ..]) => self.stamp = Stamp::read(data),
             (ICMP, [0, _, _, _, _, _, _, _, data @ ..])
@@ -76,8 +76,8 @@ impl Facts {
     }
 }
 
-/// Protocol of an IPv4 packet, the length of its payload, and what is there of it;
-/// none for later fragments.
+/// Returns the protocol of an IPv4 packet, the length of its payload, and the available part of
+/// it; `None` for later fragments.
 fn ipv4(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
     let header = packet.first_chunk::<20>()?;
     let length = usize::from(header[0] & 0x0f) * 4;
@@ -90,8 +90,8 @@ fn ipv4(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
         .map(|there| (header[9], payload, there))
 }
 
-/// Next header, the length of the payload of an IPv6 packet, and what is there of
-/// it; extension headers, which the lab does not send, are not followed.
+/// Returns the next header of an IPv6 packet, the length of its payload, and the available part
+/// of it. Extension headers, which the lab does not send, are not parsed.
 fn ipv6(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
     let header = packet.first_chunk::<40>()?;
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -102,7 +102,7 @@ fn ipv6(packet: &[u8], ip_bytes: usize) -> Option<(u8, usize, &[u8])> {
         .map(|there| (header[6], length, there))
 }
 
-/// What the header of a segment of so many bytes says.
+/// Parses the header of a segment with this length in bytes.
 fn tcp(segment: &[u8], bytes: usize) -> Option<TcpSegment> {
     let header = segment.first_chunk::<20>()?;
     let word = |at: usize| {
@@ -120,7 +120,7 @@ fn tcp(segment: &[u8], bytes: usize) -> Option<TcpSegment> {
     })
 }
 
-/// The first SACK block among TCP options (RFC 9293 section 3.1).
+/// Returns the first SACK block among TCP options (RFC 9293 section 3.1).
 fn sack(mut options: &[u8]) -> Option<(u32, u32)> {
     loop {
         match *options {
@@ -143,7 +143,7 @@ mod tests {
     use super::{Facts, Stamp};
     use proptest::prelude::*;
 
-    /// The facts of a frame that is there as a whole.
+    /// Parses a complete frame.
     fn read(frame: &[u8]) -> Facts {
         Facts::read(frame, frame.len().saturating_sub(14) as u32)
     }
@@ -203,7 +203,7 @@ mod tests {
         let whole = read(&frame);
         assert_eq!(whole.tcp.expect("TCP facts").payload, 1_460);
         assert_eq!(Facts::read(&frame[..128], 1_500), whole);
-        // A header that says more than the frame has is no header.
+        // A header whose length exceeds the packet's is invalid.
         assert_eq!(Facts::read(&frame[..128], 1_499).tcp, None);
     }
 

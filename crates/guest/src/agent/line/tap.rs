@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line in user space, between two TAP devices. It checks the line in the
-//! [`kernel`](super::kernel), and replaces it where that cannot run.
+//! The line in user space, between two TAP devices. It serves to check the line in the
+//! [`kernel`](super::kernel), and replaces it on kernels that do not support that.
 //!
-//! `wan` in the gateway is the modem's Ethernet port, `line` in the provider
-//! the exchange's. A packet arrives when the kernel gives it to the TAP, which
-//! [`Handed`] knows; the TAP's own queue is never the bottleneck.
+//! `wan` in the gateway is the modem's Ethernet port, `line` in the provider the exchange's. A
+//! packet arrives when the kernel passes it to the TAP, as measured by [`Handed`]. The TAP's own
+//! queue is never the bottleneck.
 
 use super::framing::Wire;
 use super::handed::Handed;
@@ -26,13 +26,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use weirgate_experiment::{Direction, Line};
 
-/// Room for a frame of the line's devices: MTU 1500, Ethernet header, VLAN tag.
+/// Buffer size in bytes: MTU 1500, Ethernet header, VLAN tag.
 const FRAME: usize = 1_518;
-/// Frames read before what is due is delivered, so that a flood delays nothing.
+/// The number of frames read before due packets are delivered, so that a flood does not delay
+/// them.
 const BATCH: usize = 32;
 
-/// Creates a TAP device in the namespace that this thread is in. It lives as
-/// long as the descriptor.
+/// Creates a TAP device in this thread's namespace. It exists as long as the descriptor.
 pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
     let device = TunTap::builder()
         .name(name)
@@ -44,7 +44,7 @@ pub fn open_tap(name: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A TAP device of the line. It lives as long as the descriptor.
+/// A TAP device of the line. It exists as long as the descriptor.
 #[derive(Debug)]
 pub struct Tap {
     frames: OwnedFd,
@@ -52,7 +52,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Creates a device in the namespace that this thread is in.
+    /// Creates a device in this thread's namespace.
     pub fn open(name: &str) -> io::Result<Self> {
         Ok(Self {
             frames: open_tap(name)?,
@@ -61,25 +61,25 @@ impl Tap {
     }
 }
 
-/// The two ends of the line and what is between them.
+/// The two ends of the line and everything between them.
 #[derive(Debug)]
 pub struct Emulation {
-    /// Up and down, in this order.
+    /// Upstream, then downstream.
     directions: [DirectedLine; 2],
     medium: Medium<Frame>,
     wire: Wire,
     clock: Clock,
     log: Log,
-    /// What has been read and has not arrived yet.
+    /// Frames that have been read and have not arrived at the line yet.
     read: Vec<Read>,
-    /// Until when the medium has been followed.
+    /// The time up to which the medium has been advanced.
     followed_ns: u64,
-    /// Buffers of frames that have left.
+    /// Buffers of delivered frames, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
-/// One direction: the device it is read from. It is written to the device that the
-/// other direction is read from.
+/// One direction, with the device from which it is read. Its frames are written to the other
+/// direction's device.
 #[derive(Debug)]
 struct DirectedLine {
     direction: Direction,
@@ -87,7 +87,7 @@ struct DirectedLine {
     handed: Handed,
 }
 
-/// A frame that was read from a direction's device, and when it came there.
+/// A frame that was read from a direction's device, and when it arrived there.
 #[derive(Debug)]
 struct Read {
     index: usize,
@@ -103,7 +103,7 @@ struct Frame {
 }
 
 impl Emulation {
-    /// A line between two TAP devices, in a run of this seed.
+    /// Returns a line between two TAP devices, for a run with this seed.
     pub fn new(line: &Line, taps: Taps, seed: u64, clock: Clock, log: Log) -> Result<Self> {
         let directed = |direction, Tap { frames, handed }| {
             let from = watch(frames, Interest::READABLE).context("watch a TAP device")?;
@@ -148,7 +148,7 @@ impl Emulation {
         std::future::poll_fn(|cx| shared.borrow_mut().poll(cx, &alarm)).await
     }
 
-    /// Records what was sent by the end of the run; the rest stays `Left`.
+    /// Records what was sent by the end of the run; other packets stay `Left`.
     pub fn finish(&mut self, now_ns: u64) {
         for (_, departure) in self.medium.finish(now_ns) {
             self.log.sent(
@@ -159,7 +159,7 @@ impl Emulation {
         }
     }
 
-    /// Does all that can be done now; never ready except with an error.
+    /// Does everything that is possible now. It is ready only with an error.
     fn poll(&mut self, cx: &mut Context<'_>, alarm: &Alarm) -> Poll<Result<()>> {
         loop {
             let mut more = false;
@@ -176,7 +176,7 @@ impl Emulation {
         }
     }
 
-    /// Reads up to a batch of frames; true if there may be more.
+    /// Reads up to a batch of frames. Returns true if there may be more.
     fn take(&mut self, cx: &mut Context<'_>, index: usize) -> Result<bool> {
         for _ in 0..BATCH {
             let directed = &mut self.directions[index];
@@ -204,8 +204,8 @@ impl Emulation {
         Ok(true)
     }
 
-    /// Has what was read arrive, in the order of time. What came before the medium was last
-    /// looked at is as late as that.
+    /// Passes read frames to the medium in order of time. A frame from before the medium's
+    /// current time arrives at the current time.
     fn arrive(&mut self) -> Result<()> {
         self.read.sort_by_key(|read| read.at_ns);
         for Read {
@@ -238,7 +238,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// Hands over what has reached the other end.
+    /// Delivers packets that have reached the other end.
     fn deliver(&mut self) -> Result<()> {
         for index in 0..self.directions.len() {
             let now_ns = self.clock.now_ns();
@@ -263,7 +263,7 @@ impl Emulation {
     }
 }
 
-/// One frame; `None` where there is none now.
+/// Reads one frame; returns `None` if none is available.
 fn read(from: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::io::read(from.get_ref(), buffer) {
         Ok(length) => Ok(Some(length)),

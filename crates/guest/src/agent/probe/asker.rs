@@ -12,17 +12,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weirgate_experiment::Probe;
 
-/// What the sender and the receiver of a probe share.
+/// State that a probe's sender and receiver share.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) clock: Clock,
     pub(super) recorder: Recorder,
     /// The probe's number in the experiment.
     number: u16,
-    /// Its flow.
+    /// Its flow's index.
     flow: u16,
     pub(super) endpoint: Endpoint,
-    /// Time of sending and the recorder's number, by sequence number.
+    /// Time of sending and record number, by sequence number.
     sent: RefCell<Vec<(u64, usize)>>,
 }
 
@@ -38,8 +38,8 @@ impl Asker {
         })
     }
 
-    /// Asks at the probe's times. `packet` is what is sent; the stamp goes to
-    /// its byte `stamp_at`, and `mark` writes what else changes.
+    /// Sends requests at the probe's times. `packet` is the payload with the stamp at byte
+    /// `stamp_at`; `mark` writes other changing fields.
     pub(super) async fn ask(
         &self,
         probe: &Probe,
@@ -59,7 +59,7 @@ impl Asker {
                 if let Some(payload) = packet.get_mut(stamp_at..) {
                     Stamp::new(self.flow, seq, sent_ns).write(payload);
                 }
-                // A full socket loses the probe, as a full queue would.
+                // If the socket buffer is full, the probe is lost, as in a full queue.
                 self.endpoint.send_now(&packet)?;
                 let number = self.recorder.probe(self.number, sent_ns);
                 self.sent.borrow_mut().push((sent_ns, number));
@@ -68,8 +68,8 @@ impl Asker {
         Ok(())
     }
 
-    /// Records the answer to the newest probe whose sequence number ends in
-    /// these 16 bits, which is all that an echo reply has of it.
+    /// Records the reply to the newest probe whose sequence number ends in these 16 bits. An
+    /// echo reply has no more of it.
     pub(super) fn answered(&self, low: u16, at_ns: u64) {
         let sent = self.sent.borrow();
         let asked = newest_ending_in(low, sent.len()).and_then(|index| sent.get(index));
@@ -80,7 +80,7 @@ impl Asker {
     }
 }
 
-/// The largest number below `count` whose low 16 bits are these.
+/// Returns the largest number below `count` with these low 16 bits.
 fn newest_ending_in(low: u16, count: usize) -> Option<usize> {
     let newest = count.checked_sub(1)?;
     newest.checked_sub(newest.wrapping_sub(usize::from(low)) & 0xffff)

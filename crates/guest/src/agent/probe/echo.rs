@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP and ICMPv6 echo probes, answered by the target's kernel.
+//! ICMP and ICMPv6 echo probes, which the target's kernel answers.
 
 use super::asker::Asker;
 use crate::agent::nodes::{address, is_behind_gateway, name};
@@ -19,7 +19,7 @@ const REQUEST_V4: u8 = 8;
 const REQUEST_V6: u8 = 128;
 /// Bytes of an echo header: type, code, checksum, identifier, sequence number.
 const HEADER: usize = 8;
-/// Where the sequence number is in it.
+/// The position of the sequence number in the header.
 const SEQ: std::ops::Range<usize> = 6..8;
 /// The identifier of the experiment's first probe.
 const FIRST_ID: u16 = 0x5700;
@@ -27,7 +27,7 @@ const FIRST_ID: u16 = 0x5700;
 /// Starts a probe.
 pub fn start(session: &Session, number: u16, flow: u16, probe: &Probe) -> Result<()> {
     let length = HEADER + payload_of(probe.packet, probe.ipv6)?;
-    // The identifier is what sorts replies to several probes of one node.
+    // The identifier distinguishes replies to several probes of one node.
     let id = FIRST_ID.wrapping_add(number).max(1);
     let echo = Transport::Echo;
     let socket = endpoint::bound(&session.nodes, probe.from, echo, probe.ipv6, probe.dscp, id)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Round-trip probes.
 //!
-//! A probe's time of sending is taken just before its send call, its answer's
-//! time is the kernel's note of its arrival, so that what the event loop does
-//! in between does not count. An answer that has not come when the run ends is
-//! lost: the recorder says so from the start.
+//! The time of sending is read just before the send call, and the time of the reply is the
+//! kernel's receive timestamp. Delays in the event loop therefore do not count. A reply that has
+//! not arrived when the run ends is lost; every probe is recorded as lost until its reply
+//! arrives.
 
 mod asker;
 mod echo;
@@ -15,7 +15,7 @@ use super::traffic::ports::Ports;
 use anyhow::Result;
 use weirgate_experiment::{Probe, ProbeKind};
 
-/// Starts the probe that is number `number` of the experiment.
+/// Starts the experiment's probe with this number.
 pub fn start(session: &Session, ports: &Ports, number: u16, probe: &Probe) -> Result<()> {
     let flow = session
         .recorder

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! UDP probes, answered by a task at the target's port.
+//! UDP probes, which a task at the target's port answers.
 
 use super::asker::Asker;
 use crate::agent::nodes::{address, is_behind_gateway, name};
@@ -34,8 +34,8 @@ pub fn start(
         stamp::LEN - length
     );
     let own_port = ports.near();
-    // The answering socket takes this probe's packets only, so that each probe
-    // is answered with its own code point.
+    // Each probe has its own answering socket, connected to its source, so that the reply has
+    // the probe's code point.
     let answering = connected(session, probe, (probe.to, port), (probe.from, own_port))?;
     let asking = connected(session, probe, (probe.from, own_port), (probe.to, port))?;
     let (far_port, near_port) = if is_behind_gateway(probe.from) {

@@ -13,7 +13,7 @@ use super::session::Session;
 use anyhow::Result;
 use weirgate_units::Span;
 
-/// Starts the experiment's samplers; an interval of 0 starts none.
+/// Starts the experiment's samplers. An interval of 0 disables one.
 pub fn start(session: &Session, senders: &Senders) -> Result<()> {
     let sampling = &session.experiment.sampling;
     if sampling.tcp > Span::ZERO {

@@ -6,29 +6,29 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use weirgate_experiment::IdleSample;
 
-/// What is read: its first line has times of all processors, in ticks (proc_stat(5)).
+/// Its first line has the times of all processors, in ticks (proc_stat(5)).
 const FILE: &str = "/proc/stat";
-/// More than the first line has.
+/// Buffer size in bytes, larger than the first line.
 const LINE: usize = 256;
-/// Its numbers for user, nice, system, irq, softirq and steal. Its idle time is of no use:
-/// on Linux 7.3 it rises by up to 1.33 s in a second here.
+/// The fields user, nice, system, irq, softirq and steal. The idle field is not usable: on Linux
+/// 7.3 it was seen to rise by up to 1.33 s per second.
 const BUSY: [usize; 6] = [1, 2, 3, 6, 7, 8];
 
-/// A tick: `USER_HZ` is 100 (include/asm-generic/param.h).
+/// Length of a tick: `USER_HZ` is 100 (include/asm-generic/param.h).
 const TICK_NS: u64 = 10_000_000;
 
 /// The machine's processors.
 #[derive(Debug)]
 pub struct Processors {
     file: File,
-    /// The nanoseconds of a tick, over the number of processors.
+    /// Nanoseconds of a tick, divided by the number of processors.
     tick_ns: u64,
 }
 
 impl Processors {
     /// # Errors
     ///
-    /// Where the kernel has no such file.
+    /// Returns an error if the kernel does not have the file.
     pub fn open() -> Result<Self> {
         let count = std::thread::available_parallelism().context("count the processors")?;
         Ok(Self {
@@ -37,12 +37,12 @@ impl Processors {
         })
     }
 
-    /// Their idle time until now, which is `up_ns` since the machine's start: what is not
-    /// busy of it.
+    /// Returns the processors' idle time since boot: `up_ns`, the time since boot, minus the
+    /// busy time.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn idle(&self, at_ns: u64, up_ns: u64) -> Result<IdleSample> {
         let mut line = [0; LINE];
         let length = self.file.read_at(&mut line, 0).context(FILE)?;
@@ -55,7 +55,7 @@ impl Processors {
     }
 }
 
-/// The ticks of a first line in which a processor had something to do.
+/// Returns the busy ticks in the first line, the sum over all processors.
 fn busy_ticks(text: &str) -> Option<u64> {
     let numbers: Vec<&str> = text.lines().next()?.split_whitespace().collect();
     BUSY.iter()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of the gateway's qdiscs and classes.
 //!
-//! A place is a device (`wan`: its root qdisc) or a device and a handle
-//! (`wan 1:50`). Reading the counters is the crate `kernel`'s.
+//! A place is a device (`wan`: its root qdisc) or a device and a handle (`wan 1:50`). Crate
+//! `kernel` reads the counters.
 
 use super::tick::tick;
 use crate::agent::nodes::Nodes;
@@ -16,8 +16,8 @@ use weirgate_kernel::{Counters, DeviceIndex, Kernel};
 use weirgate_state::DeviceName;
 use weirgate_units::{Handle, Span};
 
-/// Kinds whose classes are an administrator's. Others show their flows as
-/// classes, which come and go.
+/// Qdiscs whose classes an administrator creates. Other kinds show their flows as classes, which
+/// come and go.
 const CLASSFUL: [&str; 7] = ["htb", "hfsc", "drr", "qfq", "ets", "prio", "cbq"];
 
 /// Starts sampling each `interval`.
@@ -29,11 +29,11 @@ pub fn start(session: &Session, interval: Span) -> Result<()> {
     Ok(())
 }
 
-/// The gateway's devices but for the loopback.
+/// Returns the gateway's devices except for the loopback device.
 fn devices(nodes: &Nodes) -> io::Result<Vec<DeviceName>> {
     let file = "/proc/thread-self/net/dev";
     let text = nodes.enter(Node::Gateway, || std::fs::read_to_string(file))?;
-    // Two lines of heads, then `name: counters`.
+    // The first two lines are headers, the others `name: counters`.
     let names = text.lines().skip(2).filter_map(|line| {
         let (name, _) = line.split_once(':')?;
         DeviceName::new(name.trim()).filter(|name| name.as_str() != "lo")
@@ -41,7 +41,7 @@ fn devices(nodes: &Nodes) -> io::Result<Vec<DeviceName>> {
     Ok(names.collect())
 }
 
-/// The same with their numbers.
+/// Returns the devices with their indices.
 async fn numbered(session: &Session, kernel: &Kernel) -> Result<Vec<(DeviceName, DeviceIndex)>> {
     let names = devices(&session.nodes).context("list the gateway's devices")?;
     let mut found = Vec::new();
@@ -55,7 +55,7 @@ async fn numbered(session: &Session, kernel: &Kernel) -> Result<Vec<(DeviceName,
 async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> {
     let mut places = Places::default();
     let mut devices = numbered(&session, &kernel).await?;
-    // A policy's own devices come and go with it.
+    // A policy's own devices are created and removed with it.
     let mut changes = session.recorder.changes();
     loop {
         tick(&session.clock, interval).await?;
@@ -64,7 +64,7 @@ async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> 
             devices = numbered(&session, &kernel).await?;
         }
         for (name, index) in &devices {
-            // Lets packets pass between one device and the next.
+            // Let packets pass between two devices.
             yield_now().await;
             let counters = kernel.stats(*index).await;
             let counters = counters.with_context(|| format!("read the counters of {name}"))?;
@@ -89,8 +89,8 @@ async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> 
             }
             for class in &counters.classes {
                 if CLASSFUL.contains(&class.kind.as_str()) {
-                    // What a leaf drops when it is emptied, and what it marks,
-                    // the class does not count.
+                    // The class does not count marks, or packets that its leaf drops when it is
+                    // emptied, so use the leaf's counters.
                     let own = |qdisc: &&Counters| qdisc.parent == Some(class.handle);
                     let leaf = counters.qdiscs.iter().find(own);
                     record(class, leaf.unwrap_or(class))?;
@@ -100,7 +100,7 @@ async fn sample(session: Session, kernel: Kernel, interval: Span) -> Result<()> 
     }
 }
 
-/// The numbers of places, so that a name is made once and not for each sample.
+/// The indices of places, so that a name is built only once and not for each sample.
 #[derive(Debug, Default)]
 struct Places {
     known: BTreeMap<(DeviceIndex, Option<Handle>), u16>,
@@ -114,8 +114,7 @@ impl Places {
         name: &DeviceName,
         object: &Counters,
     ) -> u16 {
-        // A class right under the root has that parent as well; its handle has
-        // a minor number.
+        // A class right below the root has the same parent, but its handle has a minor number.
         let is_root = object.parent.is_none() && object.handle.as_u32() as u16 == 0;
         let handle = (!is_root).then_some(object.handle);
         *self.known.entry((index, handle)).or_insert_with(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of senders: of TCP from `TCP_INFO`, of QUIC from the connection.
+//! The state of senders: TCP from `TCP_INFO`, QUIC from the connection.
 
 use super::tick::tick;
 use crate::agent::session::Session;
@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use weirgate_experiment::TcpSample;
 use weirgate_units::Span;
 
-/// The open senders of a run; clones share them.
+/// The open senders of a run, which clones share.
 #[derive(Debug, Clone, Default)]
 pub struct Senders {
     all: Rc<RefCell<Vec<Sender>>>,
@@ -24,23 +24,22 @@ struct Sender {
     state: State,
 }
 
-/// Where a sender's state is to be had, as long as it sends.
+/// The source of a sender's state, while it sends.
 #[derive(Debug)]
 enum State {
     Tcp {
         endpoint: Weak<Endpoint>,
-        /// What the kernel counts as acknowledged besides payload: the SYN, at
-        /// the end that connected.
+        /// Bytes that the kernel counts as acknowledged in addition to payload: the SYN of the
+        /// connecting end.
         acknowledged_before: u64,
     },
     Quic(Weak<QuicSender>),
 }
 
 impl Senders {
-    /// Has a connected socket that sends for a flow sampled until it closes.
-    /// Must be called before it sends.
+    /// Samples a connected socket for a flow until it closes. Must be called before it sends.
     pub fn add(&self, flow: u16, endpoint: &Rc<Endpoint>) {
-        // A socket that says nothing now says so when it is sampled.
+        // If this fails, sampling the socket reports the error.
         let acknowledged_before =
             tcp_info(endpoint.as_ref()).map_or(0, |info| info.tcpi_bytes_acked);
         let state = State::Tcp {
@@ -50,7 +49,7 @@ impl Senders {
         self.all.borrow_mut().push(Sender { flow, state });
     }
 
-    /// Has a QUIC connection that sends for a flow sampled until it is dropped.
+    /// Samples a QUIC connection for a flow until it is dropped.
     pub fn add_quic(&self, flow: u16, sender: &Rc<QuicSender>) {
         let state = State::Quic(Rc::downgrade(sender));
         self.all.borrow_mut().push(Sender { flow, state });
@@ -65,7 +64,7 @@ impl Sender {
         }
     }
 
-    /// Its state now; nothing where it has closed.
+    /// Returns its current state; `None` if it has closed.
     fn sample(&self, at_ns: u64) -> Result<Option<TcpSample>> {
         Ok(match &self.state {
             State::Tcp {
@@ -106,9 +105,8 @@ pub async fn sample(session: Session, senders: Senders, interval: Span) -> Resul
     }
 }
 
-/// Payload sent and not acknowledged (SND.NXT - SND.UNA): what was sent first
-/// time, less what was acknowledged. `tcpi_unacked` counts segments of unknown
-/// length.
+/// Returns the payload that is sent and not acknowledged (SND.NXT - SND.UNA): bytes sent without
+/// retransmissions, minus acknowledged bytes. `tcpi_unacked` counts segments of unknown length.
 fn outstanding(info: &libc::tcp_info, acknowledged_before: u64) -> u64 {
     let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
     let acknowledged = info.tcpi_bytes_acked.saturating_sub(acknowledged_before);

@@ -5,15 +5,14 @@ use crate::agent::clock::Clock;
 use anyhow::Result;
 use weirgate_units::Span;
 
-/// Waits for the next sample. What was missed is not made up for: a late sample
-/// says nothing of its time.
+/// Waits for the next sample. Missed samples are skipped, because a late sample has the wrong
+/// time.
 pub(crate) async fn tick(clock: &Clock, interval: Span) -> Result<()> {
     Ok(clock.until(next_ns(clock.now_ns(), interval)).await?)
 }
 
-/// When the next sample is due: a part of `interval` after one of its
-/// multiples, because traffic and probes are sent at round times, and nothing
-/// is to wait for a sampler then.
+/// Returns when the next sample is due. Samples are offset from multiples of `interval`, because
+/// traffic and probes are sent at round times and must not wait for a sampler.
 fn next_ns(now_ns: u64, interval: Span) -> u64 {
     let interval_ns = interval.as_nanos();
     let aside_ns = interval_ns / 13 * 5;

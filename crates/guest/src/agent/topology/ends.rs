@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ends of the topology's links: addresses, neighbours and routes as plain
-//! values, and their way into the kernel.
+//! The ends of the topology's links: addresses, neighbours and routes as plain values, and their
+//! configuration in the kernel.
 
 use crate::agent::nodes::{ETH, LAN, LINE, NET, WAN, address};
 use anyhow::{Context, Result};
@@ -10,8 +10,8 @@ use nlink::{Connection, Route};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_experiment::Node;
 
-/// Packets that a TAP holds until the line reads them, and the default limit
-/// of a FIFO on it: what Ethernet devices have.
+/// The transmit queue length of devices, which is Ethernet's default. It is the number of
+/// packets that a TAP holds until the line reads them, and the default limit of a FIFO on it.
 const QUEUE_LENGTH: u32 = 1_000;
 
 const HOSTS_V4: Net = Net(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), 16);
@@ -34,7 +34,7 @@ const ANY_V6: Net = Net(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 struct Net(IpAddr, u8);
 
 impl Net {
-    /// The first address, a router's.
+    /// Returns the first address, which is the router's.
     fn first(self) -> IpAddr {
         match self.0 {
             IpAddr::V4(net) => Ipv4Addr::from_bits(net.to_bits() + 1).into(),
@@ -46,20 +46,20 @@ impl Net {
 /// One end of a link.
 #[derive(Debug)]
 pub struct End {
-    /// Where it is.
+    /// Its node.
     pub node: Node,
     /// Its device.
     pub device: &'static str,
-    /// Own addresses with the length of their prefix.
+    /// Its addresses with prefix lengths.
     addresses: Vec<(IpAddr, u8)>,
-    /// Who else is on the link.
+    /// Addresses and hardware addresses of the other nodes on the link.
     neighbours: Vec<(IpAddr, [u8; 6])>,
-    /// Networks and the neighbour that leads there.
+    /// Networks and the next hop for each.
     routes: Vec<(Net, IpAddr)>,
 }
 
 impl End {
-    /// A router's end towards its leaves.
+    /// Returns a router's end towards its leaves.
     pub fn of_router(node: Node, device: &'static str, leaves: &[Node]) -> Self {
         let nets = nets_of(node);
         Self {
@@ -71,7 +71,7 @@ impl End {
         }
     }
 
-    /// A host's or server's end.
+    /// Returns the end of a host or server.
     pub fn of_leaf(node: Node) -> Self {
         let (router, device) = match node {
             Node::Host(_) | Node::Gateway => (Node::Gateway, LAN),
@@ -93,7 +93,7 @@ impl End {
         }
     }
 
-    /// The gateway's or provider's end of the line.
+    /// Returns the gateway's or provider's end of the line.
     pub fn of_line(node: Node) -> Self {
         let (device, other, far, nets) = match node {
             Node::Host(_) | Node::Gateway => (WAN, Node::Provider, LINE, [ANY_V4, ANY_V6]),
@@ -113,7 +113,7 @@ impl End {
         }
     }
 
-    /// Puts all of it into the kernel, and switches the device on.
+    /// Configures the end in the kernel, and switches the device on.
     pub async fn configure(&self, route: &Connection<Route>) -> Result<()> {
         let device = self.device;
         switch_on(route, device).await?;
@@ -144,14 +144,14 @@ impl End {
     }
 }
 
-/// Switches a device on, after making it keep packets as they will be on the
-/// line: no segmentation offload is left to it.
+/// Switches a device on, after disabling segmentation offload, so that its packets are those
+/// that the line carries.
 pub async fn switch_on(route: &Connection<Route>, device: &str) -> Result<()> {
     let switch = async {
         let link = route.get_link_by_name(device).await?;
         let index = link.context("there is no such device")?.ifindex();
-        // Whoever sends through the device, or forwards to it, then hands over
-        // single segments (net/core/dev.c, gso_features_check).
+        // Senders and forwarders then pass single segments to the device (net/core/dev.c,
+        // gso_features_check).
         route.set_link_gso_max_segs_by_index(index, 1).await?;
         route.set_link_txqlen_by_index(index, QUEUE_LENGTH).await?;
         route.set_link_up_by_index(index).await?;
@@ -160,7 +160,7 @@ pub async fn switch_on(route: &Connection<Route>, device: &str) -> Result<()> {
     switch.await.with_context(|| format!("switch on {device}"))
 }
 
-/// The networks of hosts or of servers.
+/// Returns the networks of hosts or of servers.
 fn nets_of(node: Node) -> [Net; 2] {
     match node {
         Node::Host(_) | Node::Gateway => [HOSTS_V4, HOSTS_V6],
@@ -168,13 +168,13 @@ fn nets_of(node: Node) -> [Net; 2] {
     }
 }
 
-/// A node as its neighbours know it.
+/// Returns a node's addresses with its hardware address, as neighbours need them.
 fn seen(node: Node, device: &str) -> [(IpAddr, [u8; 6]); 2] {
     let hardware = hardware(node, device);
     [false, true].map(|ipv6| (address(node, ipv6), hardware))
 }
 
-/// The hardware address of a device: locally administered, and readable.
+/// Returns the hardware address of a device: locally administered and readable.
 pub fn hardware(node: Node, device: &str) -> [u8; 6] {
     let (role, number) = match node {
         Node::Host(number) => (1, number),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds `access-line`: hosts - gateway - line - provider - servers.
 //!
-//! All links are made here, with fixed hardware addresses and permanent
-//! neighbours, so that no ARP, duplicate address detection or router
-//! solicitation disturbs a measurement. No link merges or splits packets:
-//! every device sees what the line will carry. What happens on the line itself
-//! is `line`'s.
+//! All links are created here, with fixed hardware addresses and permanent neighbours. ARP,
+//! duplicate address detection or router solicitation therefore cannot disturb a measurement. No
+//! link merges or splits packets, so every device handles the packets that the line carries.
+//! Module `line` emulates the line itself.
 
 mod ends;
 pub mod modem;
@@ -34,7 +33,7 @@ pub struct Taps {
     pub line: Tap,
 }
 
-/// Makes the namespaces, and all in them but the line's devices.
+/// Creates the namespaces, and everything in them except the line's devices.
 pub async fn build(topology: &Topology) -> Result<Nodes> {
     let nodes = Nodes::create(topology.hosts, topology.servers)?;
     for node in nodes.all() {
@@ -60,7 +59,7 @@ pub async fn build(topology: &Topology) -> Result<Nodes> {
     Ok(nodes)
 }
 
-/// Makes the line's devices as TAPs.
+/// Creates the line's devices as TAPs.
 pub async fn add_taps(nodes: &Nodes) -> Result<Taps> {
     let open = async |node, device: &str| {
         let tap = nodes.enter(node, || Tap::open(device))?;
@@ -79,13 +78,13 @@ pub async fn add_taps(nodes: &Nodes) -> Result<Taps> {
     Ok(Taps { wan, line })
 }
 
-/// Gives the line's devices, whatever they are, addresses and routes.
+/// Configures addresses and routes of the line's devices, of whatever kind.
 pub async fn configure_line(nodes: &Nodes) -> Result<()> {
     configure(nodes, End::of_line(Node::Gateway)).await?;
     configure(nodes, End::of_line(Node::Provider)).await
 }
 
-/// A netlink socket in a node's namespace.
+/// Opens a netlink socket in a node's namespace.
 pub fn connect(nodes: &Nodes, node: Node) -> Result<Connection<Route>> {
     nodes
         .enter(node, || {
@@ -101,7 +100,7 @@ async fn configure(nodes: &Nodes, end: End) -> Result<()> {
         .with_context(|| format!("configure {} in {}", end.device, name(end.node)))
 }
 
-/// Connects leaves to a router: one directly, more by a bridge.
+/// Connects leaves to a router: a single one directly, several by a bridge.
 async fn link(nodes: &Nodes, router: Node, device: &str, leaves: &[Node]) -> Result<()> {
     let route = connect(nodes, router)?;
     let bridged = leaves.len() > 1;

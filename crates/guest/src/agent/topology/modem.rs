@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The namespace of the modem, between gateway and provider, for a line that the
-//! kernel emulates.
+//! The namespace of the modem, between gateway and provider, for a line that the kernel
+//! emulates.
 
 use super::{MTU, configure_line, ends, hardware, settings};
 use crate::agent::clock::Clock;
@@ -19,11 +19,11 @@ use weirgate_state::DeviceName;
 /// The modem's devices to the gateway and to the provider.
 pub const ENDS: [&str; 2] = ["g", "p"];
 
-/// That a device computes checksums; without, the kernel computes them before it
-/// gives a packet to the device, as on the wire they have to be right.
+/// The feature of a device that computes checksums. If it is off, the kernel computes them
+/// before the device gets the packet, so that they are correct on the line.
 const CHECKSUMS: &str = "tx-checksum-ip-generic";
 
-/// Makes the namespace, and its devices joined to `wan` and `line`, switched off.
+/// Creates the namespace, and its devices joined to `wan` and `line`, which are off.
 pub async fn make(nodes: &mut Nodes) -> Result<Connection<Route>> {
     nodes.make_modem()?;
     let route = nodes
@@ -44,7 +44,7 @@ pub async fn make(nodes: &mut Nodes) -> Result<Connection<Route>> {
     Ok(route)
 }
 
-/// Builds a line of the lab's own program between `wan` and `line`, in a run of this seed.
+/// Builds a line of the lab's own program between `wan` and `line`, for a run with this seed.
 pub async fn build(
     nodes: &mut Nodes,
     line: &Line,

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line as the kernel's netem emulates it, for comparison with the lab's
-//! own.
+//! The line as emulated by the kernel's netem, to compare with the lab's own line.
 //!
-//! A namespace between gateway and provider bridges the two devices through an
-//! inner pair: at its ends netem has the rates and the buffers, at the outer
-//! devices the delays. One netem could have both, but it starts the delay
-//! before the transmission (net/sched/sch_netem.c, netem_enqueue), so that
-//! packets that queue would not be delayed. What netem cannot express is
-//! refused. The packets of this line are not recorded.
+//! A namespace between gateway and provider bridges the two devices through an inner veth pair.
+//! The qdiscs at the ends of this pair have the rates and buffers, those on the outer devices
+//! the delays. A single netem could have both, but it starts the delay before the transmission
+//! (net/sched/sch_netem.c, netem_enqueue), so that packets in the queue would not be delayed.
+//! Settings that netem cannot express are refused. Packets on this line are not recorded.
 
 use super::{MTU, configure_line, ends, modem};
 use crate::agent::nodes::Nodes;
@@ -17,11 +15,11 @@ use nlink::netlink::tc::NetemConfig;
 use nlink::util::{Packets, Rate};
 use weirgate_experiment::{Buffer, DropEnd, Framing, Line, LineSide};
 
-/// Linux counts the Ethernet header when a packet leaves a device.
+/// Linux counts the Ethernet header in the length of a packet that leaves a device.
 const ETHERNET: i32 = 14;
-/// No IP packet is smaller.
+/// The smallest IP packet in bytes.
 const SMALLEST: u32 = 20;
-/// Packets that may be under way in the delay.
+/// The largest number of packets in the delay.
 const TRAVELLING: u32 = 100_000;
 
 /// Builds the line between `wan` and `line`.
@@ -53,7 +51,7 @@ pub async fn build(nodes: &mut Nodes, line: &Line) -> Result<()> {
     configure_line(nodes).await
 }
 
-/// Rate, framing and buffer of one direction.
+/// Returns the rate, framing and buffer of one direction.
 fn rate(line: &Line, side: &LineSide) -> Result<NetemConfig> {
     let Buffer::Packets(limit) = side.buffer else {
         bail!("its limit is in packets, and the experiment's buffer is in bytes");
@@ -73,7 +71,7 @@ fn rate(line: &Line, side: &LineSide) -> Result<NetemConfig> {
         Framing::Ptm => bail!("its cells are padded, and PTM is not"),
     };
     let rate = Rate::bits_per_sec(side.rate.as_bits_per_second());
-    // What is being transmitted counts too.
+    // netem counts the packet in transmission too.
     let limit = Packets::new(limit.saturating_add(1));
     Ok(NetemConfig::new()
         .rate(rate)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bulk transfers: one TCP connection per run, as fast as it goes.
 //!
-//! A transfer that its run's end cuts off is reset, so that the next phase
-//! does not begin with what a buffer still held. One with an amount of bytes
-//! closes in order when all of them were taken. One that cannot connect goes on
-//! trying until its run ends; without success it is recorded as a connection
-//! that was never established, and has sent nothing.
+//! A transfer that is cut off by the end of its run is reset, so that the next phase does not
+//! begin with buffered data. A transfer of a fixed amount closes when everything was received. A
+//! connection that cannot be established is tried until its run ends. It is then recorded as
+//! never established, without data.
 
 use super::flow::Flow;
 use super::meter::Meter;
@@ -14,7 +13,7 @@ use anyhow::Result;
 use std::rc::Rc;
 use weirgate_experiment::{Amount, Connection, TcpSettings};
 
-/// Runs a flow's transfers.
+/// Runs the transfers of a flow.
 pub async fn run(flow: Flow, settings: TcpSettings) -> Result<()> {
     let meter = Rc::new(Meter::new(flow.session.recorder.clone(), flow.index));
     for (start_ns, end_ns) in flow.runs() {
@@ -50,7 +49,7 @@ async fn send(
     let sending = async {
         tcp::send(&endpoint, bytes).await?;
         endpoint.finish()?;
-        // The receiver closes when it has taken everything.
+        // The receiver closes when it has read everything.
         endpoint.discard(1).await?;
         Ok(())
     };
@@ -65,7 +64,7 @@ async fn send(
     }
 }
 
-/// Records that no connection came about before the run's end.
+/// Records that no connection was established before the run's end.
 fn unconnected(flow: &Flow, settings: &TcpSettings, start_ns: u64) {
     let bytes = settings.amount.map(|Amount::Bytes(size)| size.as_bytes());
     flow.session.recorder.connection(Connection {

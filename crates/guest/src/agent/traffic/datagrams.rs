@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stamped datagrams at a constant rate: UDP streams, and voice both ways.
+//! Stamped datagrams at a constant rate: UDP streams, and voice in both directions.
 
 use super::endpoint::{self, Endpoint};
 use super::flow::Flow;
@@ -24,7 +24,7 @@ const IPV4_HEADER: u16 = 20;
 /// Bytes of an IPv6 header (RFC 8200 section 3).
 const IPV6_HEADER: u16 = 40;
 
-/// Datagrams sent without looking at other tasks.
+/// The number of datagrams sent before other tasks run.
 const BATCH: u64 = 64;
 
 /// A stream of datagrams in one direction.
@@ -34,12 +34,12 @@ pub struct Stream {
     pub interval: Span,
     /// IP packet length in bytes.
     pub packet: u16,
-    /// Stops each run after so many.
+    /// The number of datagrams after which each run stops.
     pub packets: Option<u64>,
 }
 
-/// Bytes of payload in an IP packet of `packet` bytes that carries UDP (or
-/// ICMP echo, the header of which is as long).
+/// Returns the length of the payload of an IP packet with UDP, or with ICMP echo, whose header
+/// has the same length.
 pub fn payload_of(packet: u16, ipv6: bool) -> Result<usize> {
     let headers = UDP_HEADER + if ipv6 { IPV6_HEADER } else { IPV4_HEADER };
     ensure!(
@@ -56,8 +56,8 @@ pub fn start(flow: &Flow, stream: Stream) -> Result<()> {
     send(flow, flow.index, &source, stream)
 }
 
-/// Starts a stream each way between the same two sockets. What goes back from
-/// `to` to `from` counts as further instances of the entry, after its `count`.
+/// Starts a stream in each direction between the same two sockets. The stream from `to` to
+/// `from` counts as additional instances of the entry, numbered after its `count`.
 pub fn start_voice(flow: &Flow, stream: Stream) -> Result<()> {
     let (source, sink) = pair(flow)?;
     let entry = &flow.entry;
@@ -70,8 +70,7 @@ pub fn start_voice(flow: &Flow, stream: Stream) -> Result<()> {
     send(flow, back, &sink, stream)
 }
 
-/// Two sockets that take packets of each other only: the one at `from` and the
-/// one at `to`.
+/// Returns two sockets connected to each other: at `from` and at `to`.
 pub fn pair(flow: &Flow) -> Result<(Rc<Endpoint>, Rc<Endpoint>)> {
     let (near_node, far_node) = flow.ends();
     let near_port = flow.shared.ports.near();
@@ -95,7 +94,7 @@ fn connected(flow: &Flow, own: (Node, u16), peer: (Node, u16)) -> Result<Rc<Endp
     Ok(Rc::new(Endpoint::readable(socket)?))
 }
 
-/// Starts the sender of the flow numbered `index`.
+/// Starts the sender of the flow with this index.
 fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Result<()> {
     let length = payload_of(stream.packet, flow.entry.ipv6)?;
     let clock = flow.session.clock.clone();
@@ -116,11 +115,11 @@ fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Res
                 }
                 for _ in 0..pace.take(now_ns, BATCH) {
                     Stamp::new(index, seq, now_ns).write(&mut payload);
-                    // A full socket loses the datagram, as a full queue would:
-                    // its number is missed at the receiver.
+                    // If the socket buffer is full, the datagram is lost, as in a full queue.
+                    // The receiver detects the gap in the sequence numbers.
                     match endpoint.send_now(&payload) {
-                        // The far end answered that nobody listens: as a program
-                        // that gets this answer, it gives up.
+                        // No process listens at the far end (ICMP port unreachable). Stop, as
+                        // real programs do.
                         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                             return Ok(());
                         }
@@ -129,7 +128,7 @@ fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Res
                     seq = seq.wrapping_add(1);
                     now_ns = clock.now_ns();
                 }
-                // Lets the line and the receivers run however much is due.
+                // Let the line and the receivers run, however many packets are due.
                 tokio::task::yield_now().await;
             }
         }
@@ -138,7 +137,7 @@ fn send(flow: &Flow, index: u16, endpoint: &Rc<Endpoint>, stream: Stream) -> Res
     Ok(())
 }
 
-/// Starts the receiver, at `node`, of the flow numbered `index`.
+/// Starts the receiver of the flow with this index at `node`.
 fn receive(flow: &Flow, index: u16, node: Node, endpoint: &Rc<Endpoint>) {
     let session = flow.session.clone();
     let endpoint = Rc::clone(endpoint);

@@ -23,31 +23,30 @@ use tokio::io::unix::AsyncFd;
 use weirgate_experiment::Node;
 use weirgate_units::Dscp;
 
-/// Room in datagram sockets, in both directions: the line and the gateway's
-/// queues are to lose packets, not the sockets.
+/// Buffer size of datagram sockets in bytes, in both directions. The line and the gateway's
+/// queues should lose packets, not the sockets.
 const DATAGRAM_BUFFER: usize = 8 << 20;
 
-/// A note of arrival further back than this shows that the machine's time of
-/// day was changed.
+/// A receive timestamp older than this in nanoseconds shows that the system time was changed.
 const FURTHEST_NS: u64 = 10_000_000_000;
 
-/// A non-blocking socket that waits in the event loop. Dropping closes it.
+/// A non-blocking socket, registered in the event loop. Dropping closes it.
 #[derive(Debug)]
 pub struct Endpoint {
     socket: AsyncFd<OwnedFd>,
     noted: Noted,
 }
 
-/// Turns the kernel's notes of arrival into times of the run's clock.
+/// Converts the kernel's receive timestamps to the run's clock.
 #[derive(Debug, Default)]
 pub struct Noted {
-    /// How far `CLOCK_REALTIME`, by which the kernel notes arrivals, is ahead
-    /// of the run's clock, once it is known.
+    /// How far `CLOCK_REALTIME`, the clock of receive timestamps, is ahead of the run's clock;
+    /// `None` if unknown.
     ahead_ns: Cell<Option<u64>>,
 }
 
-/// A socket of `node` before it is in the event loop, bound to the node's
-/// address and `port`.
+/// Opens a socket of `node` that is not yet registered in the event loop. It is bound to the
+/// node's address and `port`.
 pub fn bound(
     nodes: &Nodes,
     node: Node,
@@ -58,8 +57,8 @@ pub fn bound(
 ) -> io::Result<OwnedFd> {
     nodes.enter(node, || {
         let socket = options::open(transport, ipv6, dscp)?;
-        // Several instances may share a server's port, and a port may be in
-        // the state TIME_WAIT since an earlier run.
+        // Several instances may share a server's port, and a port may be in the state TIME_WAIT
+        // from an earlier run.
         set_socket_reuseaddr(&socket, true)?;
         if transport != Transport::Tcp {
             set_socket_send_buffer_size_force(&socket, DATAGRAM_BUFFER)?;
@@ -72,15 +71,14 @@ pub fn bound(
 }
 
 impl Endpoint {
-    /// Puts a TCP socket into the event loop.
+    /// Registers a TCP socket in the event loop.
     pub fn stream(socket: OwnedFd) -> io::Result<Self> {
         Self::watched(socket, Interest::READABLE.add(Interest::WRITABLE))
     }
 
-    /// Puts a socket that only [receives](Self::receive_stamped),
-    /// [accepts](Self::accept) or [sends at once](Self::send_now) into the
-    /// event loop. Waiting for room in a datagram socket would wake the event
-    /// loop for every packet that leaves.
+    /// Registers a socket that only [receives](Self::receive_stamped), [accepts](Self::accept)
+    /// or [sends at once](Self::send_now). Waiting for room in a datagram socket would wake the
+    /// event loop for every packet that leaves.
     pub fn readable(socket: OwnedFd) -> io::Result<Self> {
         Self::watched(socket, Interest::READABLE)
     }
@@ -92,9 +90,8 @@ impl Endpoint {
         })
     }
 
-    /// Connects a stream, and only then puts it into the event loop: of a
-    /// socket that is not connecting yet, epoll says that it was hung up, and
-    /// the event loop would believe that for good.
+    /// Connects a stream, and registers it in the event loop only then. epoll reports a socket
+    /// that is not connecting yet as hung up, and the event loop would keep this state.
     pub async fn connect(socket: OwnedFd, peer: SocketAddr) -> io::Result<Self> {
         match rustix::net::connect(&socket, &peer) {
             Ok(()) => Self::stream(socket),
@@ -108,7 +105,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes the next connection of a listening socket, and its peer's port.
+    /// Accepts the next connection of a listening socket. Returns it with its peer's port.
     pub async fn accept(&self) -> io::Result<(Self, u16)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
@@ -120,7 +117,7 @@ impl Endpoint {
                     let port = peer.map_or(0, |peer| peer.port());
                     return Ok((Self::stream(socket)?, port));
                 }
-                // The peer gave up before it was taken: wait for the next.
+                // The peer has given up already: wait for the next connection.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Ok(Err(error)) => return Err(error),
                 Err(_would_block) => {}
@@ -128,14 +125,14 @@ impl Endpoint {
         }
     }
 
-    /// Sends some of `data`, waiting until the socket takes any.
+    /// Sends a part of `data`, and waits until the socket accepts some.
     pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
         loop {
             let mut guard = self.socket.writable().await?;
             match guard.try_io(|fd| Ok(rustix::net::send(fd, data, SendFlags::NOSIGNAL)?)) {
                 Ok(Ok(sent)) => {
-                    // A stream that took less than offered is full now: this
-                    // saves the call that would find out.
+                    // A stream that accepted less than offered is full now. This saves the
+                    // system call that would fail.
                     if sent < data.len() {
                         guard.clear_ready();
                     }
@@ -147,7 +144,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends a datagram if the socket takes it now; false where it is full.
+    /// Sends a datagram without waiting. Returns false if the socket buffer is full.
     pub fn send_now(&self, data: &[u8]) -> io::Result<bool> {
         match rustix::net::send(self, data, SendFlags::NOSIGNAL) {
             Ok(_) => Ok(true),
@@ -156,8 +153,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes at most `most` bytes of a stream and throws them away; 0 at the
-    /// stream's end.
+    /// Reads and discards at most `most` bytes of a stream; returns 0 at the end of the stream.
     pub async fn discard(&self, most: usize) -> io::Result<usize> {
         loop {
             let mut guard = self.socket.readable().await?;
@@ -174,7 +170,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads a datagram, and when the kernel received it by the run's clock.
+    /// Reads a datagram. Returns its length and when the kernel received it, by the run's clock.
     /// Needs [`options::note_arrivals`].
     pub async fn receive_stamped(
         &self,
@@ -188,7 +184,7 @@ impl Endpoint {
         Ok((length, at_ns))
     }
 
-    /// Reads a datagram as [`options::receive_with_ecn`] does, once there is one.
+    /// Reads the next datagram as [`options::receive_with_ecn`] does.
     pub fn poll_receive(
         &self,
         cx: &mut Context<'_>,
@@ -203,27 +199,27 @@ impl Endpoint {
         }
     }
 
-    /// The port that it is bound to.
+    /// Returns the port to which it is bound.
     pub fn port(&self) -> io::Result<u16> {
         let own = SocketAddr::try_from(rustix::net::getsockname(self)?)?;
         Ok(own.port())
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending direction.
     pub fn finish(&self) -> io::Result<()> {
         Ok(rustix::net::shutdown(self, Shutdown::Write)?)
     }
 
-    /// Makes closing drop what is not yet acknowledged and reset the peer, so
-    /// that the sender falls silent at once.
+    /// Makes closing discard unacknowledged data and reset the connection, so that the sender
+    /// stops at once.
     pub fn abort_on_close(&self) -> io::Result<()> {
         Ok(set_socket_linger(self, Some(Duration::ZERO))?)
     }
 }
 
 impl Noted {
-    /// The kernel's note of an arrival, in nanoseconds of `CLOCK_REALTIME`, by
-    /// the run's clock, which is at `now_ns`.
+    /// Converts a receive timestamp in nanoseconds of `CLOCK_REALTIME` to the run's clock, whose
+    /// current time is `now_ns`.
     pub fn at(&self, noted_ns: u64, now_ns: u64, clock: &Clock) -> u64 {
         let by = |ahead_ns: u64| noted_ns.saturating_sub(ahead_ns);
         let plausible = now_ns.saturating_sub(FURTHEST_NS)..=now_ns;
@@ -244,10 +240,10 @@ impl AsFd for Endpoint {
     }
 }
 
-/// How far `CLOCK_REALTIME` is ahead of the run's clock.
+/// Returns how far `CLOCK_REALTIME` is ahead of the run's clock.
 fn realtime_ahead(clock: &Clock) -> u64 {
-    // Something may come between reading the one and the other: the closest of
-    // a few readings counts.
+    // The thread may be preempted between reading the two clocks, so take the closest of several
+    // readings.
     let readings = (0..8).map(|_| {
         let before_ns = clock.now_ns();
         let realtime_ns = realtime_ns();

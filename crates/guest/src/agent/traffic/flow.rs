@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One sender of an experiment: a traffic entry and which of its `count`.
+//! One sender of an experiment: a traffic entry and the sender's number in it.
 
 use super::endpoint::Endpoint;
 use super::ports::Ports;
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::rc::Rc;
 use weirgate_experiment::{Node, Traffic};
 
-/// What all flows of a run share.
+/// State that all flows of a run share.
 #[derive(Debug)]
 pub struct Shared {
     /// Port numbers.
@@ -23,16 +23,16 @@ pub struct Shared {
     pub senders: Senders,
 }
 
-/// A flow; clones share everything.
+/// A flow; clones share all state.
 #[derive(Debug, Clone)]
 pub struct Flow {
     /// The run.
     pub session: Session,
-    /// What all flows share.
+    /// The state that all flows share.
     pub shared: Rc<Shared>,
     /// Its entry in the experiment.
     pub entry: Rc<Traffic>,
-    /// Which of the entry's `count` it is, from 0.
+    /// The sender's number within the entry's `count`, from 0.
     pub instance: u16,
     /// Its index in the recording.
     pub index: u16,
@@ -41,8 +41,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Its runs by the run's clock, in nanoseconds, moved by its stagger. A run
-    /// that the stagger leaves nothing of is not in them.
+    /// Returns its runs in nanoseconds of the run's clock, delayed by its stagger. A run that
+    /// the stagger exceeds is left out.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let late_ns = self.entry.stagger.as_nanos();
         let late_ns = late_ns.saturating_mul(u64::from(self.instance));
@@ -51,18 +51,18 @@ impl Flow {
             .filter(|(start, end)| start < end)
     }
 
-    /// The side that connects (behind the gateway where only one side is),
-    /// and the other one.
+    /// Returns the connecting side and the other one. The connecting side is the one behind the
+    /// gateway, if only one is.
     pub fn ends(&self) -> (Node, Node) {
         ends(&self.entry)
     }
 
-    /// True if data goes to the side that accepts.
+    /// Returns whether data goes to the accepting side.
     pub fn is_sent_to_far(&self) -> bool {
         self.ends().1 == self.entry.to
     }
 
-    /// Starts a task of this flow; `doing` says what it does in errors.
+    /// Starts a task of this flow. `doing` describes it in errors.
     pub fn spawn(&self, doing: &str, task: impl Future<Output = Result<()>> + 'static) {
         let step = format!(
             "traffic `{}` number {}: {doing}",
@@ -71,20 +71,20 @@ impl Flow {
         self.session.spawn(step, task);
     }
 
-    /// Has the line know packets between these ports as this flow's.
+    /// Assigns packets between these ports to this flow.
     pub fn label(&self, protocol: u8, near_port: u16) {
         self.session
             .recorder
             .label(protocol, self.port, Some(near_port), self.index);
     }
 
-    /// Has the TCP state of a socket sampled for this flow.
+    /// Samples the TCP state of a socket for this flow.
     pub fn sample(&self, endpoint: &Rc<Endpoint>) {
         self.shared.senders.add(self.index, endpoint);
     }
 }
 
-/// See [`Flow::ends`].
+/// Returns the connecting side and the other one, as [`Flow::ends`] does.
 pub fn ends(entry: &Traffic) -> (Node, Node) {
     let inside = nodes::is_behind_gateway;
     if inside(entry.to) && !inside(entry.from) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records the payload of a stream without a record for each read.
+//! Records the payload of a stream without one record for each read.
 
 use crate::agent::recorder::Recorder;
 use std::cell::Cell;
 use weirgate_experiment::Delivered;
 
-/// Reads closer together than this share a record.
+/// Reads within this many nanoseconds share a record.
 const GRAIN_NS: u64 = 10_000_000;
 
 /// Counts what one flow's receivers read.
@@ -13,12 +13,12 @@ const GRAIN_NS: u64 = 10_000_000;
 pub struct Meter {
     recorder: Recorder,
     flow: u16,
-    /// The open record's number and time.
+    /// The number and time of the current record.
     open: Cell<Option<(usize, u64)>>,
 }
 
 impl Meter {
-    /// A meter of one flow.
+    /// Returns a meter for one flow.
     #[must_use]
     pub const fn new(recorder: Recorder, flow: u16) -> Self {
         Self {
@@ -28,8 +28,8 @@ impl Meter {
         }
     }
 
-    /// Adds bytes read at `now_ns`. A record has the time of its first read,
-    /// so that records stay in order.
+    /// Adds bytes read at `now_ns`. A record has the time of its first read, so that records
+    /// stay in order.
     pub fn add(&self, now_ns: u64, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if let Some((number, since_ns)) = self.open.get()

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Everything that an experiment sends, probes and samples.
 //!
-//! [`start`] opens all sockets, so that what cannot be opened is known before
-//! time begins, and leaves tasks in the event loop that follow the experiment's
-//! times. They end with the run. The line and the topology are not here.
+//! [`start`] opens all sockets, so that errors are detected before time begins. It starts tasks
+//! in the event loop, which follow the experiment's times and end with the run. Line and
+//! topology are in other modules.
 //!
-//! Start reading at [`flow`]: one flow is one traffic entry and which of its
-//! `count` it is; then [`tcp`], [`datagrams`] and [`quic`], on which the rest is
-//! built.
+//! Start reading at [`flow`]: a flow is one of the `count` senders of a traffic entry. The
+//! modules [`tcp`], [`datagrams`] and [`quic`] are the basis of the others.
 
 mod bulk;
 mod datagrams;
@@ -37,14 +36,14 @@ use weirgate_experiment::{Traffic, TrafficKind};
 
 /// Kernel settings of every node that its sockets need.
 const SETTINGS: [(&str, &str); 2] = [
-    // Entries of different code points may share a listening port.
+    // Entries with different code points may share a listening port.
     ("/proc/sys/net/ipv4/tcp_reflect_tos", "1"),
-    // Echo sockets for every group.
+    // Permit echo sockets for every group.
     ("/proc/sys/net/ipv4/ping_group_range", "0 2147483647"),
 ];
 
-/// Starts everything that the session's experiment names and its arm keeps.
-/// Must be called inside the run's `LocalSet`.
+/// Starts everything that the session's experiment names and its arm does not leave out. Must be
+/// called inside the run's `LocalSet`.
 pub fn start(session: &Session) -> Result<()> {
     prepare(&session.nodes)?;
     let experiment = &session.experiment;
@@ -70,7 +69,7 @@ pub fn start(session: &Session) -> Result<()> {
     sample::start(session, &shared.senders)
 }
 
-/// Sets what the sockets of the nodes need.
+/// Writes the kernel settings of every node.
 fn prepare(nodes: &Nodes) -> Result<()> {
     for node in nodes.all() {
         for (file, value) in SETTINGS {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes sockets, with the socket calls that rustix lacks.
+//! Opens sockets, with the socket calls that rustix lacks.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -16,22 +16,22 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weirgate_units::Dscp;
 
-/// Room for what passed and was not read yet: a second of 100 Mbit/s.
+/// Buffer for packets that are not yet read, in bytes: one second at 100 Mbit/s.
 const PACKETS_BUFFER: usize = 16 << 20;
 
-/// What a socket carries.
+/// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// A TCP connection.
     Tcp,
     /// UDP datagrams.
     Udp,
-    /// ICMP echo through a ping socket: the kernel adds the checksum and sorts
-    /// replies by the identifier, which is the socket's port.
+    /// ICMP echo through a ping socket. The kernel adds the checksum, and assigns replies by the
+    /// identifier, which is the socket's port.
     Echo,
 }
 
-/// A socket in this thread's namespace, ready for the event loop.
+/// Opens a non-blocking socket in this thread's namespace.
 pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd> {
     let family = if ipv6 {
         AddressFamily::INET6
@@ -53,8 +53,8 @@ pub fn open(transport: Transport, ipv6: bool, dscp: Dscp) -> io::Result<OwnedFd>
     Ok(socket)
 }
 
-/// A packet socket in this thread's namespace for packets that arrive through a device, with
-/// timestamps; packets that leave are not seen.
+/// Opens a packet socket in this thread's namespace for packets that arrive through a device,
+/// with timestamps. It does not see departing packets.
 pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
     let socket = open_packets()?;
     set_number(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -62,8 +62,8 @@ pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A packet socket in this thread's namespace for packets that leave through a device, with the
-/// times at which its qdisc passed them on; packets that arrive are not seen.
+/// Opens a packet socket in this thread's namespace for packets that leave through a device,
+/// with the times at which its qdisc dequeued them. It does not see arriving packets.
 pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let socket = open_packets()?;
@@ -82,8 +82,7 @@ pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A packet socket with notes of when packets passed. It takes nothing until it is
-/// bound to a device.
+/// Opens a packet socket with timestamps. It receives nothing until it is bound to a device.
 fn open_packets() -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
@@ -92,12 +91,11 @@ fn open_packets() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Has a packet socket take what passes a device, of any protocol (packet(7)).
+/// Binds a packet socket to a device, for packets of any protocol (packet(7)).
 #[expect(unsafe_code, reason = "rustix has no address of packet sockets")]
 fn bind_to_device(socket: &OwnedFd, device: &str) -> io::Result<()> {
     let index = rustix::net::netdevice::name_to_index(socket, device)?;
-    // SAFETY: the fields are integers and an array of them, for which 0 is a
-    // value.
+    // SAFETY: the fields are integers and an array of them, for which 0 is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
@@ -113,7 +111,7 @@ fn bind_to_device(socket: &OwnedFd, device: &str) -> io::Result<()> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // A device that is still down is an error of the socket, once (packet(7)).
+    // A device that is down is reported once as an error of the socket (packet(7)).
     match socket_error(socket)? {
         Ok(()) | Err(Errno::NETDOWN) => Ok(()),
         Err(error) => Err(error.into()),
@@ -126,8 +124,8 @@ pub fn set_dscp(socket: impl AsFd, ipv6: bool, dscp: Dscp) -> io::Result<()> {
     set_octet(socket, ipv6, dscp.value() << 2)
 }
 
-/// Sets the octet of code point and ECN field (RFC 3168 section 5) of what the
-/// socket sends. Of a TCP socket the kernel takes the code point only.
+/// Sets the octet with code point and ECN field (RFC 3168 section 5) of sent packets. For a TCP
+/// socket, the kernel uses only the code point.
 pub fn set_octet(socket: impl AsFd, ipv6: bool, octet: u8) -> io::Result<()> {
     if ipv6 {
         set_ipv6_tclass(socket, u32::from(octet))?;
@@ -137,8 +135,8 @@ pub fn set_octet(socket: impl AsFd, ipv6: bool, octet: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel tell the octet of what comes, and never fragment what is
-/// sent: QUIC wants both (RFC 9000 sections 13.4 and 14).
+/// Enables reporting of the octet of received packets, and disables fragmentation of sent ones.
+/// QUIC needs both (RFC 9000 sections 13.4 and 14).
 pub fn tell_octets_and_do_not_fragment(socket: impl AsFd, ipv6: bool) -> io::Result<()> {
     if ipv6 {
         set_ipv6_recvtclass(&socket, true)?;
@@ -155,22 +153,22 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
-/// How often a SYN without an answer is repeated.
+/// Sets how often an unanswered SYN is retransmitted.
 pub fn set_syn_repeats(socket: impl AsFd, times: u32) -> io::Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_SYNCNT, times)
 }
 
-/// Limits how much the socket takes beyond what it has sent, in bytes.
+/// Limits the unsent data in the socket, in bytes.
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Has the kernel note when packets come, for [`receive_stamped`].
+/// Enables receive timestamps, for [`receive_stamped`].
 pub fn note_arrivals(socket: impl AsFd) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// Has the socket take only what a filter of classic BPF lets through (socket(7)).
+/// Attaches a filter of classic BPF to the socket (socket(7)).
 pub fn set_filter(socket: impl AsFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
@@ -187,7 +185,7 @@ fn set_number(socket: impl AsFd, level: c_int, option: c_int, value: u32) -> io:
 
 #[expect(unsafe_code, reason = "rustix does not have these socket options")]
 fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the option's value lives through the call, and what it points to too.
+    // SAFETY: the option's value and the data it points to are valid through the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -204,11 +202,10 @@ fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, value: &T) -> i
     }
 }
 
-/// The state of a TCP socket (`TCP_INFO`). Fields that the kernel does not
-/// have are 0.
+/// Returns the state of a TCP socket (`TCP_INFO`). Fields that the kernel lacks are 0.
 #[expect(unsafe_code, reason = "rustix does not have TCP_INFO")]
 pub fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
-    // SAFETY: all of its fields are integers, for which 0 is a value.
+    // SAFETY: all fields are integers, for which 0 is a valid value.
     let mut info: libc::tcp_info = unsafe { zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, the size of `info`.
@@ -228,25 +225,25 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
     }
 }
 
-/// Takes at most `most` bytes of a TCP stream and throws them away: with
-/// `MSG_TRUNC` the kernel does not copy them (tcp(7)).
+/// Reads and discards at most `most` bytes of a TCP stream. With `MSG_TRUNC`, the kernel does
+/// not copy them (tcp(7)).
 #[expect(unsafe_code, reason = "rustix asks for a buffer")]
 pub fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: no buffer is given. TCP does not touch it under this flag; any
-    // other socket would fail with EFAULT.
+    // SAFETY: no buffer is passed. TCP does not access it with this flag; other sockets would
+    // fail with EFAULT.
     let taken = unsafe { libc::recv(fd, std::ptr::null_mut(), most, libc::MSG_TRUNC) };
     usize::try_from(taken).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads one datagram: its length, and when the kernel received it, in
-/// nanoseconds of `CLOCK_REALTIME`.
+/// Reads one datagram. Returns its length, and its receive timestamp in nanoseconds of
+/// `CLOCK_REALTIME`.
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let stamped = weirgate_kernel::receive_timestamped(socket, buffer)?;
     Ok((stamped.length, stamped.at_ns))
 }
 
-/// Reads one datagram: its length, and the ECN field that it came with. Needs
+/// Reads one datagram. Returns its length and its ECN field. Needs
 /// [`tell_octets_and_do_not_fragment`].
 pub fn receive_with_ecn(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, u8)> {
     let read = weirgate_kernel::receive_timestamped(socket, buffer)?;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the packets of a constant-rate stream are due: pure arithmetic.
+//! The schedule of the packets of a constant-rate stream, as pure arithmetic.
 
 /// The absolute schedule `start + n * interval` of one run.
 ///
-/// It never drifts: a sender that was late sends what is due and is back on
-/// the schedule.
+/// It does not drift: a late sender sends everything that is due, and is on schedule again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     start_ns: u64,
@@ -14,8 +13,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The schedule of a run; at most `limit` packets where given. A packet is
-    /// due at the start, none at the end. An interval of 0 counts as 1 ns.
+    /// Returns the schedule of a run, with at most `limit` packets if given. A packet is due at
+    /// the start, but none at the end. An interval of 0 counts as 1 ns.
     #[must_use]
     pub fn new((start_ns, end_ns): (u64, u64), interval_ns: u64, limit: Option<u64>) -> Self {
         let interval_ns = interval_ns.max(1);
@@ -28,18 +27,18 @@ impl Pace {
         }
     }
 
-    /// When the next packet is due; `None` after the last.
+    /// Returns when the next packet is due; `None` after the last.
     #[must_use]
     pub const fn next_ns(&self) -> Option<u64> {
         if self.done < self.count {
-            // Below the run's end, so that nothing overflows.
+            // The result is before the run's end, so this cannot overflow.
             Some(self.start_ns + self.done * self.interval_ns)
         } else {
             None
         }
     }
 
-    /// Takes the packets that are due at `now_ns`, at most `most` of them.
+    /// Takes at most `most` of the packets that are due at `now_ns`. Returns their number.
     pub fn take(&mut self, now_ns: u64, most: u64) -> u64 {
         let Some(since_ns) = now_ns.checked_sub(self.start_ns) else {
             return 0;

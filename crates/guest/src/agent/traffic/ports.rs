@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Port numbers: each flow has its own, by which the line knows it.
+//! Port numbers. Each flow has its own, by which the line identifies it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use weirgate_experiment::{Experiment, ProbeKind};
 
-/// Ports of the side that connects. Clear of well-known ports, which policies
-/// match.
+/// Ports of the connecting side. They avoid well-known ports, which policies match.
 const NEAR: (u16, u16) = (20_000, 60_999);
-/// Ports of the other side where the experiment names none.
+/// Ports of the other side, if the experiment does not name one.
 const FAR: (u16, u16) = (7_001, 19_999);
 
-/// Gives out port numbers.
+/// Allocates port numbers.
 #[derive(Debug)]
 pub struct Ports {
     named: BTreeSet<u16>,
@@ -20,7 +19,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// All ports but those that the experiment names.
+    /// Returns an allocator of all ports except those that the experiment names.
     #[must_use]
     pub fn new(experiment: &Experiment) -> Self {
         let probes = experiment
@@ -38,18 +37,18 @@ impl Ports {
         }
     }
 
-    /// A port for the side that connects. After 41 000 they come again.
+    /// Returns a port for the connecting side. Ports repeat after 41 000 calls.
     pub fn near(&self) -> u16 {
         self.next(&self.near, NEAR)
     }
 
-    /// A port for the other side.
+    /// Returns a port for the other side.
     pub fn far(&self) -> u16 {
         self.next(&self.far, FAR)
     }
 
     fn next(&self, cell: &Cell<u16>, (first, last): (u16, u16)) -> u16 {
-        // With every port of the range named, binding says what is wrong.
+        // If every port of the range is named, binding fails with an error.
         let mut port = first;
         for _ in first..=last {
             port = cell.get();

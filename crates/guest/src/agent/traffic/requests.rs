@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests and responses over one TCP connection per run.
 //!
-//! Responses are the data that goes from the entry's `from` to its `to`, so
-//! `to` asks. Each request is one record of a connection: the first has the
-//! time at which the connection was established, later ones have none. One that
-//! cannot connect goes on trying until its run ends, and leaves a record
-//! without any time.
+//! Responses are the data from the entry's `from` to its `to`, so `to` sends the requests. Each
+//! request is one connection record. The first one has the time at which the connection was
+//! established, later ones do not. A connection that cannot be established is tried until its
+//! run ends, and leaves a record without times.
 
 use super::flow::Flow;
 use super::meter::Meter;
@@ -14,21 +13,21 @@ use anyhow::{Result, bail};
 use weirgate_experiment::{Amount, Connection, TcpSettings};
 use weirgate_units::{Size, Span};
 
-/// What is asked and answered.
+/// The sizes and pauses of an exchange.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// Bytes of a request, at least 1.
+    /// Length of a request in bytes, at least 1.
     request: u64,
-    /// Bytes of a response, at least 1.
+    /// Length of a response in bytes, at least 1.
     response: u64,
-    /// Pause between response and next request, in nanoseconds.
+    /// Pause between a response and the next request, in nanoseconds.
     think_ns: u64,
     settings: TcpSettings,
 }
 
 impl Exchange {
-    /// The exchange of an entry. An empty message could not be seen to come,
-    /// so it has one byte.
+    /// Returns the exchange of an entry. The arrival of an empty message could not be seen, so
+    /// the minimum length is one byte.
     #[must_use]
     pub fn new(request: Size, response: Size, think: Span, settings: TcpSettings) -> Self {
         Self {
@@ -40,7 +39,7 @@ impl Exchange {
     }
 }
 
-/// Runs a flow's exchanges.
+/// Runs the exchanges of a flow.
 pub async fn run(flow: Flow, exchange: Exchange) -> Result<()> {
     let clock = flow.session.clock.clone();
     for (start_ns, end_ns) in flow.runs() {

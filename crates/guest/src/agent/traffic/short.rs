@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short TCP flows with random starts and lengths (requirement D11).
 //!
-//! Each is a connection of its own and is started on time whatever became of
-//! the others. One that cannot connect, or that the run's end cuts off, is
-//! recorded without those times; only other errors fail the run.
+//! Each flow is a separate connection and starts on time, regardless of the others. A connection
+//! that is not established, or is cut off by the run's end, is recorded without the missing
+//! times. Only other errors fail the run.
 
 use super::flow::Flow;
 use super::meter::Meter;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use weirgate_experiment::{Amount, Connection, Random, ShortFlow, ShortFlowSchedule, TcpSettings};
 use weirgate_units::{Size, Span};
 
-/// Starts and lengths.
+/// The distribution of starts and lengths.
 #[derive(Debug, Clone)]
 pub struct Distribution {
     /// Mean time between starts.
@@ -24,11 +24,11 @@ pub struct Distribution {
     pub mean_length: Size,
     /// Pareto shape, above 1.
     pub shape: f64,
-    /// Before a run's end, in which none is started any more.
+    /// The time before the end of a run in which no flow starts.
     pub drain: Span,
 }
 
-/// Starts a flow's connections.
+/// Starts the connections of a flow.
 pub async fn run(flow: Flow, distribution: Distribution, settings: TcpSettings) -> Result<()> {
     let session = &flow.session;
     let settings = Rc::new(settings);
@@ -87,7 +87,7 @@ async fn transfer(
         receive(&flow, &settings, sink, &meter, short.bytes, number, end_ns),
     );
     match result {
-        // SYNs or data were lost until a kernel gave up: an observation.
+        // SYNs or data were lost until a kernel gave up: this is an observation.
         Err(error) if gave_up(&error) => Ok(()),
         other => other.map(|_| ()),
     }
@@ -144,7 +144,7 @@ async fn receive(
             let finished_ns = clock.now_ns();
             let recorder = &flow.session.recorder;
             recorder.connection_mut(number, |record| record.finished_ns = Some(finished_ns));
-            // Its FIN first, so that this side's answers it.
+            // Wait for the peer's FIN before closing this side.
             tcp::take(&endpoint, 1).await?;
         }
         Ok(())
@@ -158,7 +158,7 @@ fn connected(flow: &Flow, number: usize) {
     recorder.connection_mut(number, |record| record.connected_ns = Some(connected_ns));
 }
 
-/// Whether this side's kernel gave up, or the far one had when data came.
+/// Returns whether this kernel gave up, or the far one had given up when data arrived.
 fn gave_up(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     cause.is_some_and(|cause| {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SYNs that nobody answers, at a constant rate: what a worm or a P2P client
-//! with old addresses sends.
+//! SYNs without an answer, at a constant rate, as sent by a worm or a P2P client with stale
+//! addresses.
 //!
-//! The far end listens and takes nothing: once the queue of connections that
-//! wait to be taken is full, the kernel drops further SYNs without a word
-//! (`sk_acceptq_is_full`, include/net/sock.h), as a host that is not there
-//! would. The near end gives each attempt up at once, so that none is sent
-//! again.
+//! The far end listens but does not accept. Once its accept queue is full, the kernel drops
+//! further SYNs silently (`sk_acceptq_is_full`, include/net/sock.h), as if the host did not
+//! exist. The near end closes each socket at once, so that no SYN is retransmitted.
 
 use super::endpoint;
 use super::flow::Flow;
@@ -20,10 +18,10 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use weirgate_units::Span;
 
-/// Attempts made without looking at other tasks.
+/// The number of attempts before other tasks run.
 const BATCH: u64 = 16;
 
-/// Starts a flow's SYNs, one each `interval`.
+/// Starts a flow's SYNs, one per `interval`.
 pub fn start(flow: &Flow, interval: Span) -> Result<()> {
     let (near_node, far_node) = flow.ends();
     let (nodes, entry) = (&flow.session.nodes, &flow.entry);
@@ -39,7 +37,7 @@ pub fn start(flow: &Flow, interval: Span) -> Result<()> {
     let alarm = clock.alarm()?;
     let flow = flow.clone();
     flow.clone().spawn("send SYNs", async move {
-        // The one that is answered keeps the far end's queue full.
+        // The connection that is answered keeps the far end's accept queue full.
         let mut answered = None;
         for run in flow.runs() {
             let mut pace = Pace::new(run, interval.as_nanos(), None);
@@ -65,7 +63,7 @@ pub fn start(flow: &Flow, interval: Span) -> Result<()> {
                     }
                     answered.get_or_insert(socket);
                 }
-                // Lets the line run however much is due.
+                // Let the line run, however many packets are due.
                 tokio::task::yield_now().await;
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP connections between two nodes, both ends of which are in this process.
+//! TCP connections between two nodes, both of whose ends are in this process.
 //!
-//! Options that count from the first segment on (window, buffers, congestion
-//! control, code point) are set before connecting and on the listening socket.
-//! What is sent over a connection is the business of the modules beside this.
+//! Options that must apply to the first segment (window, buffers, congestion control, code
+//! point) are set before connecting, and on the listening socket. Other modules decide what a
+//! connection sends.
 
 use super::endpoint::{self, Endpoint};
 use super::flow::Flow;
@@ -30,29 +30,28 @@ use weirgate_units::{Dscp, Size};
 /// The TCP protocol number.
 pub const PROTOCOL: u8 = 6;
 
-/// How much a sender keeps beyond what it has sent, in bytes, where no send
-/// buffer is asked for. The kernel wakes the sender at half of it: 64 KiB at a
-/// time are few wake-ups, and enough for 5 ms of 100 Mbit/s.
+/// The limit of unsent bytes in a socket without a configured send buffer. The kernel wakes the
+/// sender at half of it: 64 KiB at a time need few wake-ups, and last for 5 ms at 100 Mbit/s.
 const UNSENT: u32 = 128 << 10;
 
-/// Receive buffer per byte of window. A segment's memory is two to four times
-/// its payload, and the kernel halves the buffer's use besides: with less, the
-/// window asked for would not be reached.
+/// Receive buffer per byte of window. A segment occupies two to four times its payload, and the
+/// kernel uses only half of the buffer for the window. A smaller buffer would prevent the
+/// requested window.
 const BUFFER_PER_WINDOW: u64 = 8;
 
-/// What the first segment of data adds to the window before the limit can be
-/// set again ([`hold_window`]): two segments of 1460 bytes (`tcp_grow_window`).
-/// A connection begins with so much less.
+/// The bytes by which the first data segment enlarges the window before the limit can be set
+/// again ([`hold_window`]): two segments of 1460 bytes (`tcp_grow_window`). A connection starts
+/// with a window that is smaller by this.
 const GROWTH: u64 = 2 * 1_460;
 
-/// The most repetitions of a SYN that Linux takes (`MAX_TCP_SYNCNT`,
-/// include/net/tcp.h): hours.
+/// The largest number of SYN retransmissions that Linux permits (`MAX_TCP_SYNCNT`,
+/// include/net/tcp.h), which takes hours.
 const MOST_SYNS: u32 = 127;
 
-/// How much is taken at once; it costs nothing to ask for more.
+/// The largest number of bytes to read at once; a large value costs nothing.
 const MOST: u64 = 1 << 20;
 
-/// Payload; what it holds does not matter.
+/// Payload of arbitrary content.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The listening sockets of a run, by node, address family and port.
@@ -61,37 +60,37 @@ pub struct Listeners {
     all: RefCell<BTreeMap<(Node, bool, u16), Rc<Listener>>>,
 }
 
-/// A listening socket. Entries that name the same port of the same node share
-/// it, and the connecting port says to which of them a connection belongs.
+/// A listening socket. Entries with the same port of the same node share it, and the source port
+/// shows to which of them a connection belongs.
 #[derive(Debug)]
 struct Listener {
-    /// The receive settings that its connections begin with.
+    /// The receive settings of its connections.
     receives: (Option<Size>, Option<Size>),
-    /// Who waits for the connection from which port.
+    /// The tasks that wait for a connection, by source port.
     expected: RefCell<BTreeMap<u16, oneshot::Sender<Endpoint>>>,
 }
 
-/// One end of a connection about to be made.
+/// One end of a connection that is not established yet.
 #[derive(Debug)]
 pub enum Opening {
-    /// The end that connects.
+    /// The connecting end.
     Connect(OwnedFd, SocketAddr),
-    /// The end that accepts.
+    /// The accepting end.
     Accept(Accepting),
 }
 
-/// The end that accepts.
+/// The accepting end of a connection.
 #[derive(Debug)]
 pub struct Accepting {
     accepted: oneshot::Receiver<Endpoint>,
     ipv6: bool,
     dscp: Dscp,
-    /// Where it is the end that data comes from.
+    /// The TCP settings, if this end sends the data.
     sender: Option<TcpSettings>,
 }
 
 impl Listeners {
-    /// Makes a flow's far end listen, once for all that share it.
+    /// Opens a flow's listening socket, once for all flows that share it.
     pub fn open(&self, flow: &Flow, settings: &TcpSettings) -> Result<()> {
         let node = flow.ends().1;
         let receives = if flow.is_sent_to_far() {
@@ -123,9 +122,9 @@ impl Listeners {
         .and_then(|socket| {
             set_receiver(&socket, receives)?;
             if matches!(entry.kind, TrafficKind::Tcp(_)) {
-                // As long as the near end insists: by itself the kernel forgets
-                // a handshake after five repetitions, 63 s
-                // (`tcp_synack_retries`), and resets what comes of it later.
+                // Retry as long as the near end does. By default, the kernel drops a half-open
+                // connection after five SYN-ACK retransmissions, or 63 s (`tcp_synack_retries`),
+                // and resets it when a segment arrives later.
                 options::set_syn_repeats(&socket, MOST_SYNS)?;
             }
             rustix::net::listen(&socket, i32::from(u16::MAX))?;
@@ -145,7 +144,7 @@ impl Listeners {
                     Some(waiting) => waiting.send(connection).err(),
                     None => Some(connection),
                 };
-                // The other side gave up in the meantime: its run has ended.
+                // The other side has given up, because its run has ended.
                 if let Some(connection) = unwanted {
                     connection.abort_on_close()?;
                 }
@@ -168,8 +167,8 @@ impl Listeners {
 }
 
 impl Flow {
-    /// Prepares a connection, so that already its first packet is known, and
-    /// returns the end that data comes from and the one that it goes to.
+    /// Prepares a connection so that even its first packet is assigned to the flow. Returns the
+    /// sending and the receiving end.
     pub fn dial(&self, settings: &TcpSettings) -> Result<(Opening, Opening)> {
         let (near_node, far_node) = self.ends();
         let near_port = self.shared.ports.near();
@@ -189,7 +188,7 @@ impl Flow {
             let receives = (settings.window, settings.receive_buffer);
             set_receiver(&socket, receives).context("set the receive window")?;
             if prague::is_asked_for(settings) {
-                // The end that connects asks for the feedback that the other needs.
+                // The connecting end requests the feedback that the sending end needs.
                 set_congestion(&socket, settings)?;
             }
         }
@@ -214,14 +213,14 @@ impl Flow {
 }
 
 impl Opening {
-    /// True for the end that connects.
+    /// Returns whether this end connects.
     pub fn connects(&self) -> bool {
         matches!(self, Self::Connect(..))
     }
 
-    /// Has the kernel ask for the connection as long as its run lasts. By
-    /// itself it gives up after six repetitions of the SYN, 127 s
-    /// (`tcp_syn_retries`), which a lossy line may take from a flow by chance.
+    /// Keeps retransmitting the SYN as long as the run lasts. By default, the kernel gives up
+    /// after six retransmissions, or 127 s (`tcp_syn_retries`), which may happen by chance on a
+    /// lossy line.
     pub fn insist(&self) -> Result<()> {
         if let Self::Connect(endpoint, peer) = self {
             let set = options::set_syn_repeats(endpoint, MOST_SYNS);
@@ -230,7 +229,7 @@ impl Opening {
         Ok(())
     }
 
-    /// The connection, or `None` where it has not come about by `end_ns`.
+    /// Returns the connection, or `None` if it is not established by `end_ns`.
     pub async fn by(self, clock: &Clock, end_ns: u64) -> Result<Option<Rc<Endpoint>>> {
         tokio::select! {
             biased;
@@ -250,7 +249,7 @@ impl Opening {
             }
             Self::Accept(accepting) => {
                 let Ok(endpoint) = accepting.accepted.await else {
-                    // The listener has failed and says so itself.
+                    // The listener has failed and reports its own error.
                     return std::future::pending().await;
                 };
                 options::set_dscp(&endpoint, accepting.ipv6, accepting.dscp)?;
@@ -282,7 +281,7 @@ fn set_congestion(socket: impl std::os::fd::AsFd, settings: &TcpSettings) -> Res
 }
 
 fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io::Result<()> {
-    // The kernel doubles what it is given and stays below 2 GiB.
+    // The kernel doubles the value, which must stay below 2 GiB.
     let most = u64::from(u32::MAX / 4);
     let buffer = match receives {
         (_, Some(buffer)) => Some(buffer.as_bytes()),
@@ -299,9 +298,9 @@ fn set_receiver(socket: &OwnedFd, receives: (Option<Size>, Option<Size>)) -> io:
     Ok(())
 }
 
-/// The limit before the first segment of data. The kernel chooses the window's
-/// scale by it (`tcp_select_initial_window`), so it must not be below the power
-/// of two at which the scale changes.
+/// Returns the limit before the first data segment. The kernel chooses the window scale by it
+/// (`tcp_select_initial_window`), so it must not be below the power of two at which the scale
+/// changes.
 fn first_window(bytes: u64) -> u64 {
     let first = bytes.saturating_sub(GROWTH).max(bytes / 2);
     match bytes.checked_ilog2() {
@@ -310,9 +309,9 @@ fn first_window(bytes: u64) -> u64 {
     }
 }
 
-/// Limits the window again. The kernel forgets the limit when it learns the
-/// size of segments (`tcp_measure_rcv_mss`) or grows the buffer
-/// (`tcp_rcv_space_adjust`), both of which happen before data is read.
+/// Limits the window again. The kernel forgets the limit when it learns the segment size
+/// (`tcp_measure_rcv_mss`) or grows the buffer (`tcp_rcv_space_adjust`). Both happen before data
+/// is read.
 fn hold_window(socket: impl std::os::fd::AsFd, window: Option<Size>) -> io::Result<()> {
     match window {
         Some(window) => {
@@ -322,7 +321,7 @@ fn hold_window(socket: impl std::os::fd::AsFd, window: Option<Size>) -> io::Resu
     }
 }
 
-/// Sends this many bytes, or without end.
+/// Sends this many bytes, or without limit if `None`.
 pub async fn send(endpoint: &Endpoint, bytes: Option<u64>) -> io::Result<()> {
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 {
@@ -335,7 +334,8 @@ pub async fn send(endpoint: &Endpoint, bytes: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives until this many bytes have arrived or the sender is done, and returns how many arrived.
+/// Receives until this many bytes have arrived or the sender has finished. Returns how many
+/// arrived.
 pub async fn receive(
     flow: &Flow,
     endpoint: &Endpoint,
@@ -357,8 +357,8 @@ pub async fn receive(
     Ok(came)
 }
 
-/// Takes so many bytes without recording them, fewer at the stream's end, and
-/// returns how many.
+/// Reads this many bytes without recording them, or fewer at the end of the stream. Returns how
+/// many.
 pub async fn take(endpoint: &Endpoint, bytes: u64) -> io::Result<u64> {
     let mut came = 0;
     while came < bytes {
@@ -371,9 +371,8 @@ pub async fn take(endpoint: &Endpoint, bytes: u64) -> io::Result<u64> {
     Ok(came)
 }
 
-/// The result of a transfer, where a reset after the run's end is none: that
-/// is how the sender ends it. Nor is it one where the kernel gave up by then,
-/// because nothing came through: what did is in the recording.
+/// Ignores a reset after the run's end, by which the sender ends the transfer. It also ignores a
+/// timeout of the kernel by then: the recording has the data that arrived.
 pub fn unless_cut_off<T>(result: io::Result<T>, clock: &Clock, end_ns: u64) -> Result<()> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
     match result {
@@ -387,8 +386,7 @@ pub fn unless_cut_off<T>(result: io::Result<T>, clock: &Clock, end_ns: u64) -> R
     }
 }
 
-/// Sends small messages at once (no Nagle), as programs that wait for answers
-/// do.
+/// Disables Nagle's algorithm, as programs do that wait for replies to small messages.
 pub fn send_at_once(endpoint: &Endpoint) -> io::Result<()> {
     Ok(set_tcp_nodelay(endpoint, true)?)
 }

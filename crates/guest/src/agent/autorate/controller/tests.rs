@@ -8,7 +8,7 @@ const LIMITS: Limits = Limits {
 };
 const MS: u64 = 1_000_000;
 
-/// A controller of the downstream that is told of echoes and load at their times.
+/// A controller of the downstream, with its echo replies and load at simulated times.
 struct Line {
     controller: Controller,
     at_ns: u64,
@@ -28,8 +28,8 @@ impl Line {
         self.controller.sides[1].as_ref().unwrap().kbit
     }
 
-    /// So many milliseconds with round trips of `round_trip_ms`, in which `load` of the rate passes
-    /// and half a megabit upstream.
+    /// Simulates `ms` milliseconds with this round-trip time. `load` of the downstream rate is
+    /// used, and half a megabit per second upstream.
     fn pass(&mut self, ms: u64, round_trip_ms: u64, load: f64) -> Vec<Change> {
         let mut changes = Vec::new();
         let end_ns = self.at_ns + ms * MS;
@@ -62,7 +62,7 @@ fn a_baseline_falls_at_once_and_rises_slowly() {
     assert!(close(pinger.late_ms(10.0, true), -1.0));
     assert!(close(pinger.late_ms(111.0, false), 111.0 - 11.1));
     assert!(close(pinger.baseline_ms.unwrap(), 11.1));
-    // Only answers without load count for the mean.
+    // Only replies without load update the average.
     assert!(close(pinger.quiet_ms, -0.095));
 }
 
@@ -82,7 +82,7 @@ fn a_rate_rises_by_a_twenty_fifth_at_high_load_up_to_the_most() {
 fn it_rises_less_where_answers_are_nearly_late() {
     let mut line = Line::new();
     line.pass(400, 20, 0.5);
-    // 20 ms late each way, less a packet's 1.5 ms: nearly half of the way to 30 ms.
+    // 20 ms late each way, minus a packet's 1.5 ms: almost half of the way to 30 ms.
     line.pass(600, 60, 0.5);
     let changes = line.pass(200, 60, 0.9);
     let late_ms = changes[0].late_ms - 1.5;
@@ -98,7 +98,8 @@ fn it_rises_less_where_answers_are_nearly_late() {
 fn three_late_answers_of_six_are_bloat_and_a_rate_falls_by_how_late_they_are() {
     let mut line = Line::new();
     line.pass(400, 20, 0.5);
-    // Late by 100 ms each way: the third one is enough, at a mean of 50 ms less a packet's.
+    // Replies are 100 ms late each way, so the third one is enough. The mean is 50 ms, minus a
+    // packet's 1.5 ms.
     assert_eq!(line.pass(100, 220, 0.5), []);
     let changes = line.pass(50, 220, 0.5);
     assert_eq!(changes.len(), 1);
@@ -106,7 +107,7 @@ fn three_late_answers_of_six_are_bloat_and_a_rate_falls_by_how_late_they_are() {
     let part = (changes[0].late_ms - 1.5 - 30.0) / 30.0;
     assert!((0.6..0.65).contains(&part), "{part}");
     assert!(close(line.kbit(), 8_000.0 * (0.99 - 0.24 * part)));
-    // The next one comes after 300 ms, and has the whole factor.
+    // The next decrease comes after 300 ms, with the full factor.
     let before = line.kbit();
     assert_eq!(line.pass(300, 220, 0.9), []);
     assert_eq!(line.pass(50, 220, 0.9).len(), 1);
@@ -119,7 +120,7 @@ fn three_late_answers_of_six_are_bloat_and_a_rate_falls_by_how_late_they_are() {
 fn a_threshold_is_later_by_a_packet() {
     let mut line = Line::new();
     line.pass(400, 20, 0.5);
-    // 31 ms late is within 30 ms and a packet of 1.5 ms.
+    // 31 ms is below the threshold of 30 ms plus a packet's 1.5 ms.
     assert_eq!(line.pass(1_000, 82, 0.5), []);
     assert_ne!(line.pass(1_000, 84, 0.5), []);
 }
@@ -130,7 +131,7 @@ fn at_low_load_a_rate_returns_to_the_base_by_a_hundredth_a_second() {
         let mut line = Line::new();
         line.pass(400, 20, 0.5);
         line.pass(800, round_ms, load);
-        // What was late leaves the window.
+        // Late replies leave the window.
         line.pass(2_000, 20, 0.5);
         let before = line.kbit();
         let changes = line.pass(3_600, 20, 0.5);
@@ -165,7 +166,7 @@ fn in_a_stall_rates_stay() {
         controller.load(at_ns + after_ns, [up, 7_000.0])
     };
     assert_eq!(silent(&mut line.controller, 2 * LOAD_NS, 9.0), []);
-    // Where both directions carry something, answers are lost, not the line.
+    // If both directions carry traffic, replies are lost but the line is not stalled.
     let changes = silent(&mut line.controller, 8 * LOAD_NS, 11.0);
     assert_eq!(changes.len(), 1, "{changes:?}");
 }

@@ -4,7 +4,8 @@
 use super::{Departure, Instant, Side};
 use weirgate_experiment::{Direction, Line, Random};
 
-/// What a direction's lots are drawn by: the run's seed and the direction's name.
+/// Returns the seed of a direction's random decisions, from the run's seed and the direction's
+/// name.
 #[must_use]
 pub fn lots(seed: u64, direction: Direction) -> u64 {
     Random::of_flow(seed, &format!("line {direction}"), 0).bits()
@@ -18,8 +19,8 @@ pub struct Medium<T> {
 }
 
 impl<T> Medium<T> {
-    /// An idle line in a run of this seed; the direction whose first or last rate is 0 where
-    /// one is.
+    /// Returns an idle line for a run with this seed. The error is the direction whose first or
+    /// last rate is 0.
     pub fn new(line: &Line, seed: u64) -> Result<Self, Direction> {
         let side = |side, direction| {
             let stretches = line.stretches(direction);
@@ -34,7 +35,7 @@ impl<T> Medium<T> {
         })
     }
 
-    /// As [`Side::arrive`].
+    /// Handles an arrival, as [`Side::arrive`].
     pub fn arrive(
         &mut self,
         index: usize,
@@ -58,20 +59,20 @@ impl<T> Medium<T> {
         }
     }
 
-    /// As [`Side::ahead`].
+    /// Returns the queue of a direction, as [`Side::ahead`].
     pub fn ahead(&mut self, index: usize, now_ns: u64) -> (u32, u32) {
         self.advance(now_ns);
         self.sides[index].ahead_now()
     }
 
-    /// As [`Side::pop_due`].
+    /// Returns the next packet that is due, as [`Side::pop_due`].
     pub fn pop_due(&mut self, index: usize, now_ns: u64) -> Option<Departure<T>> {
         self.advance(now_ns);
         self.sides[index].pop_arrived(now_ns)
     }
 
-    /// When a packet reaches an end, as far as is known, or a transmission ends that another
-    /// direction's waits for.
+    /// Returns the next known time at which a packet reaches an end, or at which a transmission
+    /// ends that the other direction waits for.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         let due = self.sides.iter().filter_map(Side::next_due_ns);
@@ -80,7 +81,7 @@ impl<T> Medium<T> {
         due.chain(ends.filter(|_| self.half_duplex)).min()
     }
 
-    /// As [`Side::finish`], of both directions.
+    /// Ends the run in both directions, as [`Side::finish`].
     pub fn finish(&mut self, now_ns: u64) -> impl Iterator<Item = (usize, Departure<T>)> {
         self.advance(now_ns);
         let sides = self.sides.iter_mut().enumerate();
@@ -93,7 +94,7 @@ impl<T> Medium<T> {
             return;
         }
         while let Some((index, end)) = self.end(now_ns) {
-            // Fractions of a nanosecond are in units of a direction's own rate.
+            // Fractions of a nanosecond are in units of a direction's own rate, so round up.
             let at = Instant::whole(end.rounded_up());
             if !self.sides[1 - index].begin(at) {
                 self.sides[index].begin(at);
@@ -101,7 +102,7 @@ impl<T> Medium<T> {
         }
     }
 
-    /// Which direction's transmission has ended by `now_ns`, and when.
+    /// Returns the direction whose transmission has ended by `now_ns`, and when.
     fn end(&mut self, now_ns: u64) -> Option<(usize, Instant)> {
         let mut sides = self.sides.iter_mut().enumerate();
         sides.find_map(|(index, side)| Some((index, side.end(now_ns)?)))

@@ -10,10 +10,10 @@ use weirgate_units::{Rate, Size, Span};
 
 const MS: u64 = 1_000_000;
 const FULL: u32 = 1_500;
-/// 1500 bytes in ATM cells with 28 bytes of overhead.
+/// 1500 bytes with 28 bytes of overhead, in ATM cells.
 const FULL_WIRE: u32 = 1_696;
 
-/// This rate from the start on.
+/// Returns a constant rate.
 fn steady(rate: Rate) -> LineStretch {
     LineStretch {
         after: Span::ZERO,
@@ -33,7 +33,7 @@ fn side(rate: Rate, delay: Span, buffer: Buffer, drop: DropEnd) -> Side<usize> {
     Side::new(&side, &[steady(rate)], 0).expect("a rate above 0")
 }
 
-/// 8 kbit/s, a millisecond for each byte, with this after it.
+/// Returns 8 kbit/s, a millisecond for each byte, with these impairments.
 fn impaired(impairments: Impairments) -> LineSide {
     LineSide {
         rate: Rate::kbit(8),
@@ -44,7 +44,7 @@ fn impaired(impairments: Impairments) -> LineSide {
     }
 }
 
-/// Small packets that come as soon as the line is free, each of a byte.
+/// Sends packets of one byte, each as soon as the line is free.
 fn in_a_row(impairments: Impairments) -> Vec<Departure<usize>> {
     let mut side =
         Side::new(&impaired(impairments), &[steady(Rate::kbit(8))], 7).expect("a rate above 0");
@@ -56,8 +56,8 @@ fn adsl(buffer: Buffer, drop: DropEnd) -> Side<usize> {
     side(Rate::kbit(512), Span::from_millis(2), buffer, drop)
 }
 
-/// What became of packets given as (arrival, IP bytes), looked at only when
-/// something arrives and at the end.
+/// The fates of packets, given as (arrival, IP bytes). The line is advanced only at arrivals and
+/// at the end.
 struct Run {
     sent: Vec<Departure<usize>>,
     dropped: Vec<usize>,
@@ -111,7 +111,7 @@ fn one_packet_takes_its_line_time_and_the_delay() {
 
 #[test]
 fn fractions_of_a_nanosecond_do_not_add_up() {
-    // 7 bit/s: a byte takes 8e9 / 7 ns, which is not whole.
+    // At 7 bit/s, a byte takes 8e9 / 7 ns, which is not a whole number.
     let mut side = side(
         Rate::bits_per_second(7),
         Span::ZERO,
@@ -158,7 +158,7 @@ fn a_part_of_the_packets_is_lost_after_transmission() {
     });
     assert_eq!(sent.len(), 10_000);
     let lost = sent.iter().filter(|one| one.lost).count();
-    // 200, and three standard deviations of a binomial.
+    // The mean of 200, and three standard deviations of a binomial distribution.
     assert!((158..=242).contains(&lost), "{lost}");
     let all = Impairments {
         loss: 1_000_000,
@@ -284,13 +284,14 @@ fn buffers() -> impl Strategy<Value = Buffer> {
 
 #[test]
 fn a_rate_holds_for_what_begins_after_it() {
-    // A second for each; half way through the second one the rate doubles.
+    // Each packet takes a second. Half way through the second one the rate doubles.
     let ends = ends_under(&[(0, 8, 0), (1_500, 16, 0)], 3);
     assert_eq!(ends, [1_000 * MS, 2_000 * MS, 2_500 * MS]);
 }
 
-/// When `count` packets of 1000 bytes, which all come at the start, reach the other end. A
-/// stretch is a time in milliseconds, kbit/s, and how much later packets are.
+/// Returns when `count` packets of 1000 bytes reach the other end. All arrive at the start. A
+/// stretch is a time in milliseconds, a rate in kbit/s, and the additional delay in
+/// milliseconds.
 fn ends_under(stretches: &[(u64, u64, u64)], count: usize) -> Vec<u64> {
     let stretches: Vec<LineStretch> = stretches
         .iter()
@@ -312,7 +313,7 @@ fn ends_under(stretches: &[(u64, u64, u64)], count: usize) -> Vec<u64> {
 
 #[test]
 fn nothing_begins_while_the_line_carries_nothing() {
-    // The packet in transmission ends as it began; the next one begins after the gap.
+    // The packet in transmission ends with its own rate; the next one begins after the outage.
     let ends = ends_under(&[(0, 8, 0), (500, 0, 0), (1_700, 0, 3), (2_000, 16, 3)], 3);
     let begins = 2_000 * MS + 1;
     let last = begins + 500 * MS + 3 * MS;
@@ -347,7 +348,7 @@ proptest! {
         let mut side = side(Rate::bits_per_second(rate), delay, buffer, drop);
         let Run { sent, dropped } = run(&mut side, &arrivals);
 
-        // Each packet leaves or is dropped, once.
+        // Each packet leaves or is dropped, exactly once.
         let mut fates = BTreeMap::<usize, u32>::new();
         for packet in sent.iter().map(|departure| departure.packet).chain(dropped) {
             *fates.entry(packet).or_default() += 1;
@@ -355,8 +356,8 @@ proptest! {
         prop_assert_eq!(fates.len(), arrivals.len());
         prop_assert!(fates.values().all(|&times| times == 1));
 
-        // In order, one at a time, as soon as there is something to send, at
-        // the exact rate: within a busy period ends are the sum of line times.
+        // Packets leave in order, one at a time, as soon as the line is free, and at the exact
+        // rate: within a busy period, ends are the sum of transmission times.
         prop_assert!(sent.is_sorted_by_key(|departure| departure.packet));
         let mut busy_since = 0_u128;
         let mut bytes = 0_u128;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The application on a connection, which fills streams or empties them.
+//! The application on a connection, which writes to streams or reads from them.
 
 use crate::agent::clock::Clock;
 use crate::agent::traffic::meter::Meter;
@@ -11,27 +11,27 @@ use quinn_proto::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Payload; what it holds does not matter.
+/// Payload of arbitrary content.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// One end's part in a transfer.
+/// One end's role in a transfer.
 #[derive(Debug)]
 pub enum Application {
-    /// Data comes from here.
+    /// It sends the data.
     Sends {
-        /// Of each stream, what is to be written yet; without end where absent.
+        /// The bytes left to write on each stream that is not open yet; `None` for no limit.
         shares: Vec<Option<u64>>,
-        /// The open streams with what is to be written yet.
+        /// The open streams, with the bytes left to write.
         open: BTreeMap<StreamId, Option<u64>>,
-        /// Whether all were opened.
+        /// Whether all streams are open.
         opened: bool,
     },
-    /// Data goes to here, and is counted.
+    /// It receives and counts the data.
     Receives(Rc<Meter>),
 }
 
 impl Application {
-    /// Sends this many bytes over this many streams, or without end.
+    /// Returns a sender of this many bytes over this many streams; `None` for no limit.
     pub fn sending(streams: u16, bytes: Option<u64>) -> Self {
         let streams = u64::from(streams.max(1));
         let share =
@@ -43,13 +43,12 @@ impl Application {
         }
     }
 
-    /// Receives arriving data.
+    /// Returns a receiver.
     pub fn receiving(meter: Rc<Meter>) -> Self {
         Self::Receives(meter)
     }
 
-    /// The bytes that it is to send, 0 where there is no end; `None` where it
-    /// receives.
+    /// Returns the bytes to send, 0 if there is no limit; `None` for a receiver.
     pub fn amount(&self) -> Option<u64> {
         match self {
             Self::Sends { shares, .. } => {
@@ -59,7 +58,7 @@ impl Application {
         }
     }
 
-    /// Whether everything was sent and acknowledged.
+    /// Returns whether everything was sent and acknowledged.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Sends { open, opened: true, .. } if open.is_empty())
     }
@@ -107,7 +106,7 @@ impl Application {
     }
 }
 
-/// Writes as much as the connection takes, and says when that was all.
+/// Writes as much as the connection accepts, and finishes the stream when everything is written.
 fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) -> Result<()> {
     let mut stream = connection.send_stream(id);
     loop {
@@ -127,12 +126,12 @@ fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) -> R
     }
 }
 
-/// Takes in order what a stream has, as a program would.
+/// Reads the available data of a stream in order, as a program would.
 fn read(connection: &mut Connection, id: StreamId, meter: &Meter, clock: &Clock) -> Result<()> {
     let mut stream = connection.recv_stream(id);
     let mut chunks = match stream.read(true) {
         Ok(chunks) => chunks,
-        // It was read to its end before this event.
+        // The stream was read to its end before this event.
         Err(ReadableError::ClosedStream) => return Ok(()),
         Err(error) => return Err(error).context("read a stream"),
     };
@@ -144,7 +143,7 @@ fn read(connection: &mut Connection, id: StreamId, meter: &Meter, clock: &Clock)
             Err(ReadError::Reset(code)) => break Some(code),
         }
     };
-    // What it has to say of it goes out with what the connection sends next.
+    // The acknowledgement is sent with the connection's next packet.
     let _ = chunks.finalize().should_transmit();
     if taken > 0 {
         meter.add(clock.now_ns(), taken);

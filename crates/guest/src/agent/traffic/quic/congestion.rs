@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Congestion controls of quinn-proto, and what is sampled of a sender.
+//! Congestion controllers of quinn-proto, and the sampled state of a sender.
 
 use quinn_proto::congestion::{
     BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use weirgate_experiment::{QuicCongestion, TcpSample};
 
-/// A connection, and the bytes of its packets in flight, which quinn-proto tells
-/// nobody but the congestion control.
+/// A connection, and the bytes of its packets in flight. quinn-proto reports these only to the
+/// congestion controller.
 #[derive(Debug)]
 pub struct Sender {
     /// The connection.
@@ -22,8 +22,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A connection, and the count of the [`Counted`] control that it was made
-    /// with.
+    /// Returns a sender with its connection, and the counter of its [`Counted`] controller.
     pub fn new(connection: Connection, in_flight: Arc<AtomicU64>) -> Self {
         Self {
             connection: RefCell::new(connection),
@@ -31,8 +30,8 @@ impl Sender {
         }
     }
 
-    /// What a TCP socket would say: packets stand for segments, and those that
-    /// are in flight have QUIC's headers.
+    /// Returns a sample like that of a TCP socket. Packets stand for segments, and bytes in
+    /// flight include QUIC's headers.
     pub fn sample(&self, flow: u16, at_ns: u64) -> TcpSample {
         let path = self.connection.borrow().stats().path;
         TcpSample {
@@ -46,14 +45,14 @@ impl Sender {
     }
 }
 
-/// Makes congestion controls that count what is in flight.
+/// Creates congestion controllers that count the bytes in flight.
 pub struct Counting {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     in_flight: Arc<AtomicU64>,
 }
 
 impl Counting {
-    /// A maker of controls of a kind that count in `in_flight`.
+    /// Returns a factory of controllers of this kind, which count in `in_flight`.
     pub fn new(kind: QuicCongestion, in_flight: Arc<AtomicU64>) -> Self {
         let inner: Arc<dyn ControllerFactory + Send + Sync> = match kind {
             QuicCongestion::Cubic => Arc::new(CubicConfig::default()),
@@ -73,7 +72,7 @@ impl ControllerFactory for Counting {
     }
 }
 
-/// A congestion control, and the bytes in flight as it is given them.
+/// A congestion controller, and the bytes in flight as reported to it.
 struct Counted {
     inner: Box<dyn Controller>,
     in_flight: Arc<AtomicU64>,
@@ -103,8 +102,8 @@ impl Controller for Counted {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
-    // Says what is in flight, and so ends what acknowledgements that were sent
-    // have added: nobody acknowledges those.
+    // Called with the bytes in flight. It removes sent acknowledgements from the count, since
+    // they are not acknowledged.
     fn on_end_acks(
         &mut self,
         now: Instant,

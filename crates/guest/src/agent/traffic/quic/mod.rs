@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bulk transfers over QUIC: one connection per run, as fast as it goes.
 //!
-//! The protocol is quinn-proto's, which has no sockets, clocks or threads: each
-//! end is a task that gives it datagrams and the run's time ([`side`]). The end
-//! behind the gateway connects; the one that data comes from opens the streams.
+//! quinn-proto implements the protocol, without sockets, clocks or threads. Each end is a task
+//! that passes datagrams and the run's time to it ([`side`]). The end behind the gateway
+//! connects; the sending end opens the streams.
 //!
-//! What is random follows from the seed where quinn-proto lets it be chosen:
-//! keys, connection ids, its own generator. The TLS of rustls, reserved
-//! transport parameters and the phase of BBR's cycle ask the kernel. In the
-//! laboratory's machine that is seeded too, so a run repeats; elsewhere not.
+//! Random values derive from the seed where quinn-proto permits it: keys, connection IDs, its
+//! own generator. The TLS of rustls, reserved transport parameters and the phase of BBR's cycle
+//! use the kernel's generator. In the laboratory's machine that has a fixed seed too, so runs
+//! are reproducible there, but not elsewhere.
 //!
-//! A transfer that its run's end cuts off closes the connection, and what still
-//! comes by then is not sent again. One with an amount of bytes closes when all
-//! of it was acknowledged.
+//! A transfer that is cut off by the end of its run closes the connection, and lost data is not
+//! sent again. A transfer of a fixed amount closes when all of it is acknowledged.
 
 mod application;
 pub mod congestion;
@@ -31,7 +30,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use weirgate_experiment::{Amount, Connection, QuicSettings, Random};
 
-/// Runs a flow's transfers.
+/// Runs the transfers of a flow.
 pub async fn run(flow: Flow, settings: QuicSettings) -> Result<()> {
     let meter = Rc::new(Meter::new(flow.session.recorder.clone(), flow.index));
     let mut random = Random::of_flow(flow.session.seed, &flow.entry.name, flow.instance);
@@ -80,7 +79,7 @@ pub async fn run(flow: Flow, settings: QuicSettings) -> Result<()> {
     Ok(())
 }
 
-/// Runs one end, and records a sender's connection that did not come about.
+/// Runs one end. Records a connection of the sender that was not established.
 async fn finish(flow: Flow, mut side: Side, (start_ns, end_ns): (u64, u64)) -> Result<()> {
     side.run(end_ns).await?;
     if let Some(bytes) = side.unconnected() {

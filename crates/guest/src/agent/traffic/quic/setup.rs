@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The set-up of both ends of a connection: keys, TLS, transport parameters. Nothing here is
-//! secret; a key protects only this run.
+//! secret, since a key protects only this run.
 
 use super::congestion::Counting;
 use anyhow::{Context, Result};
@@ -27,35 +27,35 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use weirgate_experiment::{QuicSettings, Random};
 
-/// What both ends say that they speak: there is no registered name for it, and
-/// QUIC wants one (RFC 9001 section 8.1).
+/// The application protocol (ALPN) of both ends. It is not a registered name, but QUIC requires
+/// one (RFC 9001 section 8.1).
 const PROTOCOL: &[u8] = b"weirgate-bulk";
 
-/// An Ed25519 private key in PKCS #8, up to the 32 bytes of the key itself
-/// (RFC 8410 section 7).
+/// The prefix of an Ed25519 private key in PKCS #8, before the 32 bytes of the key (RFC 8410
+/// section 7).
 const ED25519: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// Bytes of a connection id.
+/// Length of a connection ID in bytes.
 const ID: usize = 8;
 
-/// What the ends of one connection are made with.
+/// The configuration of both ends of one connection.
 pub struct Setup {
-    /// Of the end that connects, and of the one that accepts.
+    /// The endpoints of the connecting and of the accepting end.
     pub endpoints: [Arc<EndpointConfig>; 2],
-    /// The end that connects.
+    /// The configuration of the connecting end.
     pub client: ClientConfig,
-    /// The end that accepts.
+    /// The configuration of the accepting end.
     pub server: Arc<ServerConfig>,
-    /// Bytes in flight of both.
+    /// The bytes in flight of the connecting and of the accepting end.
     pub in_flight: [Arc<AtomicU64>; 2],
     /// Whether packets are sent with an ECN field.
     pub ecn: bool,
 }
 
 impl Setup {
-    /// Keys and parameters, as far as they are random from `random`.
+    /// Returns keys and parameters. Random values come from `random`.
     pub fn new(settings: &QuicSettings, random: &mut Random) -> Result<Self> {
         let in_flight: [Arc<AtomicU64>; 2] = Default::default();
         let [near, far] = &in_flight;
@@ -88,8 +88,8 @@ fn draw(random: &mut Random) -> [u8; 32] {
     bytes
 }
 
-/// A connection id. Its first byte is the second one of short packets, where
-/// another value would let some look like a stamp of the lab's own datagrams.
+/// Returns a connection ID. Its first byte is the second byte of short packets, where other
+/// values could look like a stamp of the lab's datagrams.
 fn id(random: &mut Random) -> ConnectionId {
     let mut bytes = random.bits().to_be_bytes();
     bytes[0] = 0;
@@ -106,7 +106,7 @@ fn endpoint(random: &mut Random) -> Arc<EndpointConfig> {
     Arc::new(config)
 }
 
-/// Connection ids from the seed.
+/// Generates connection IDs from the seed.
 #[derive(Clone)]
 struct Ids(Random);
 
@@ -131,14 +131,13 @@ fn transport(settings: &QuicSettings, in_flight: &Arc<AtomicU64>) -> Arc<Transpo
         .congestion_controller_factory(Arc::new(control))
         .allow_spin(settings.spin)
         .enable_segmentation_offload(false)
-        // As long as its run lasts, as TCP's.
+        // As TCP connections do, keep the connection as long as its run lasts.
         .max_idle_timeout(None);
     Arc::new(config)
 }
 
-/// ChaCha20 first: the lab's processor has no instructions for AES. quinn-proto
-/// needs AES for the first packets, whose keys everybody knows (RFC 9001
-/// section 5.2).
+/// Prefers ChaCha20, because the lab's processor has no instructions for AES. quinn-proto needs
+/// AES for the first packets, whose keys are public (RFC 9001 section 5.2).
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![
@@ -150,7 +149,7 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// A raw public key (RFC 7250) in place of a certificate.
+/// Returns a raw public key (RFC 7250), used in place of a certificate.
 fn key(provider: &CryptoProvider, secret: &[u8; 32]) -> Result<Arc<CertifiedKey>> {
     let der = [&ED25519[..], secret].concat();
     let der = PrivatePkcs8KeyDer::from(der);
@@ -183,7 +182,7 @@ fn tls_server(provider: &Arc<CryptoProvider>, key: Arc<CertifiedKey>) -> Result<
     Ok(QuicServerConfig::try_from(tls)?)
 }
 
-/// Accepts the one key of the run.
+/// Accepts only the run's own key.
 #[derive(Debug)]
 struct Expected {
     key: Vec<u8>,

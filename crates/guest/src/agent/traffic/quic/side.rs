@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One end of a QUIC connection in the event loop: datagrams in, time, the
-//! application, datagrams out, and waiting for more.
+//! One end of a QUIC connection in the event loop: handles datagrams, timers and the
+//! application, sends datagrams, and waits.
 
 use super::application::Application;
 use super::congestion::Sender;
@@ -26,14 +26,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 
-/// Datagrams taken, and sent, without looking at other tasks.
+/// The number of datagrams received or sent before other tasks run.
 const BATCH: usize = 64;
 
-/// The name by which the end that connects asks for the other; nobody compares
-/// it with anything.
+/// The server name that the connecting end requests. It is not checked.
 const NAME: &str = "weirgate.test";
 
-/// One end.
+/// One end of a connection.
 pub struct Side {
     flow: Flow,
     socket: Rc<Endpoint>,
@@ -47,17 +46,17 @@ pub struct Side {
     /// Whether it closed the connection itself.
     closed: bool,
     alarm: Alarm,
-    /// The same moment by the two clocks.
+    /// The same moment on quinn-proto's clock and the run's clock.
     zero: (Instant, u64),
     ecn: bool,
-    /// The octet that the socket sends with.
+    /// The octet (code point and ECN field) that the socket currently sends.
     octet: u8,
     taken: Vec<u8>,
     sent: Vec<u8>,
 }
 
 impl Side {
-    /// The end that connects, from a socket to its peer.
+    /// Returns the connecting end, with a socket connected to its peer.
     pub fn connecting(
         flow: &Flow,
         setup: &Setup,
@@ -73,7 +72,7 @@ impl Side {
         Ok(side)
     }
 
-    /// The end that accepts a connection of its socket's peer.
+    /// Returns the accepting end, which accepts a connection of its socket's peer.
     pub fn accepting(
         flow: &Flow,
         setup: &Setup,
@@ -137,13 +136,12 @@ impl Side {
         zero_ns.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
     }
 
-    /// The bytes that it was to send, where it is the sender and never was
-    /// connected.
+    /// Returns the bytes to send, if it is the sender and was never connected.
     pub fn unconnected(&self) -> Option<u64> {
         self.application.amount().filter(|_| !self.connected)
     }
 
-    /// Runs until the connection is over, or none has come about by `end_ns`.
+    /// Runs until the connection has ended, or until `end_ns` if it is not established.
     pub async fn run(&mut self, end_ns: u64) -> Result<()> {
         loop {
             let is_late = self.flow.session.clock.now_ns() >= end_ns;
@@ -156,7 +154,7 @@ impl Side {
                 return Ok(());
             }
             if self.send()? {
-                // Lets the line and the other end run.
+                // Let the line and the other end run.
                 yield_now().await;
             } else {
                 self.wait(end_ns).await?;
@@ -180,8 +178,8 @@ impl Side {
         }
     }
 
-    /// Serves the application and the endpoint, and closes the connection when
-    /// there is nothing more to send.
+    /// Handles events of the application and the endpoint. Closes the connection when there is
+    /// nothing left to send.
     fn serve(&mut self, end_ns: u64) -> Result<()> {
         let now = self.now();
         let Some((handle, sender)) = &self.open else {
@@ -218,7 +216,7 @@ impl Side {
         Ok(())
     }
 
-    /// Sends what is to be sent now; true if there may be more.
+    /// Sends due packets. Returns true if there may be more.
     fn send(&mut self) -> Result<bool> {
         let Some(sender) = self.open.as_ref().map(|(_, sender)| Rc::clone(sender)) else {
             return Ok(false);
@@ -238,7 +236,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Sends the first `size` bytes of what was prepared.
+    /// Sends the first `size` bytes of the prepared buffer.
     fn put(&mut self, size: usize, ecn: Option<EcnCodepoint>) -> Result<()> {
         let field = ecn.filter(|_| self.ecn).map_or(0, |ecn| ecn as u8);
         let octet = self.flow.entry.dscp.value() << 2 | field;
@@ -247,14 +245,14 @@ impl Side {
             self.octet = octet;
         }
         match self.socket.send_now(&self.sent[..size]) {
-            // A full socket loses the datagram, as a full queue would.
+            // If the socket buffer is full, the datagram is lost, as in a full queue.
             Ok(_) => Ok(()),
             Err(error) if is_loss(&error) => Ok(()),
             Err(error) => Err(error).context("send a datagram"),
         }
     }
 
-    /// Waits for a datagram, which is taken, or for the next thing to do.
+    /// Waits for a datagram and handles it, or for the next timer.
     async fn wait(&mut self, end_ns: u64) -> Result<()> {
         let now_ns = self.flow.session.clock.now_ns();
         let timeout = self
@@ -262,7 +260,7 @@ impl Side {
             .as_ref()
             .and_then(|(_, sender)| sender.connection.borrow_mut().poll_timeout());
         let timeout = timeout.map(|at| self.nanoseconds(at));
-        // After the end, only what a closed connection still waits for.
+        // After the end, wait only for what a closed connection still needs.
         let end = Some(end_ns).filter(|end_ns| *end_ns > now_ns);
         self.alarm.set(timeout.into_iter().chain(end).min())?;
         let (socket, alarm, taken) = (&self.socket, &self.alarm, &mut self.taken);
@@ -280,7 +278,7 @@ impl Side {
         }
     }
 
-    /// Takes the datagrams that have come.
+    /// Receives the datagrams that have arrived.
     fn receive(&mut self) -> Result<()> {
         for _ in 0..BATCH {
             match options::receive_with_ecn(&*self.socket, &mut self.taken) {
@@ -293,7 +291,7 @@ impl Side {
         Ok(())
     }
 
-    /// Gives the endpoint a datagram that was taken.
+    /// Passes a received datagram to the endpoint.
     fn handle(&mut self, length: usize, ecn: u8) -> Result<()> {
         let now = self.now();
         let data = BytesMut::from(&self.taken[..length]);
@@ -313,7 +311,7 @@ impl Side {
                 let (handle, connection) = accepted.map_err(|error| error.cause)?;
                 self.take(handle, connection);
             }
-            // A second one of the same peer: there is none in a run.
+            // A second connection of the same peer does not occur in a run.
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
             Some(DatagramEvent::Response(transmit)) => self.put(transmit.size, transmit.ecn)?,
             None => {}
@@ -322,7 +320,7 @@ impl Side {
     }
 }
 
-/// How a transfer ends that nothing is wrong with.
+/// Returns whether a transfer has ended without an error.
 fn is_end(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
@@ -331,9 +329,8 @@ fn is_end(reason: &ConnectionError) -> bool {
     }
 }
 
-/// What the network says of a datagram that it did not deliver: a loss to QUIC
-/// (RFC 9000 section 14.2.1). A probe of a larger packet than the path takes is
-/// one too.
+/// Returns whether an error means that the network did not deliver a datagram. QUIC treats this
+/// as a loss (RFC 9000 section 14.2.1), also for a probe that is larger than the path's MTU.
 fn is_loss(error: &io::Error) -> bool {
     let losses = [
         Errno::CONNREFUSED,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two namespaces joined by a veth pair, and runs of traffic between them.
 //!
-//! This needs root, as the agent itself does, and says so without it. The wire
-//! has no rate of its own; where one matters, a TBF gives it.
+//! The tests need root, as the agent does, and fail with a message without it. The link has no
+//! rate of its own; tests that need one use a TBF.
 
 use crate::agent::clock::Clock;
 use crate::agent::nodes::{self, Nodes};
@@ -27,7 +27,7 @@ pub fn size(bytes: u64) -> Size {
     Size::bytes(bytes)
 }
 
-/// The least that an experiment must say; what is sent is replaced.
+/// A minimal experiment, whose traffic is replaced.
 const LEAST: &str = r#"
 version = 1
 name = "test"
@@ -121,7 +121,7 @@ pub fn command(nodes: &Nodes, node: Node, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Two namespaces joined directly; `rate` shapes both directions.
+/// Returns two namespaces joined directly; `rate` shapes both directions.
 pub fn topology(rate: Option<&str>) -> Nodes {
     let nodes = Nodes::create(1, 1).expect("namespaces: these tests need root");
     let far = nodes.space(SERVER).expect("a namespace").as_raw_fd();
@@ -146,7 +146,7 @@ pub fn topology(rate: Option<&str>) -> Nodes {
             run(format!("tc qdisc add dev eth0 root {rate}"));
         }
     }
-    // Devices come up, and neighbours are found, before time begins.
+    // Wait until devices are up and neighbours are found before time begins.
     for ipv6 in [false, true] {
         let peer = nodes::address(SERVER, ipv6);
         let ping = format!("ping -n -q -c 1 -i 0.02 -w 10 {peer}");
@@ -155,7 +155,7 @@ pub fn topology(rate: Option<&str>) -> Nodes {
     nodes
 }
 
-/// Runs an experiment without a line, and returns what it observed.
+/// Runs an experiment without a line, and returns its recording.
 pub fn run(experiment: Experiment, nodes: Nodes) -> Result<Recording, String> {
     let arm = experiment.arms[0].clone();
     let end_ns = experiment.duration().as_nanos();

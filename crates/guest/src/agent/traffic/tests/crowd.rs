@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many flows that start at once, and SYNs that nobody answers.
+//! Many flows that start at once, and SYNs without an answer.
 
 use super::bench::{HOST, SERVER, experiment, run, size, span, topology, traffic};
 use crate::agent::line::packet::Facts;
@@ -7,8 +7,8 @@ use crate::agent::traffic::options;
 use std::io::ErrorKind;
 use weirgate_experiment::{Amount, TcpSettings, TrafficKind};
 
-/// With more tasks than the event loop runs between two looks at its sockets,
-/// a socket may not be in it before it connects.
+/// There are more tasks than the event loop runs between two checks of its sockets. A socket
+/// must not be registered in it before it connects.
 #[test]
 fn many_downloads_that_start_at_once_come_to_their_end() {
     let settings = TcpSettings {
@@ -36,14 +36,14 @@ fn syns_come_at_their_rate_and_once_each() {
     let arrivals = arrivals.expect("a packet socket");
     let kind = TrafficKind::Syns { interval: span(20) };
     let storm = traffic("storm", kind, HOST, SERVER, &[(0, 1_500)]);
-    // Real time: a busy machine has 1.5 s to send what is late.
+    // Real time: a busy machine has 1.5 s to send late packets.
     run(experiment(3_000, vec![storm], Vec::new()), nodes).expect("a run");
     let mut frame = vec![0; 2_048];
     let (mut syns, mut acks) = (Vec::new(), 0);
     loop {
         let length = match options::receive_stamped(&arrivals, &mut frame) {
             Ok((length, _)) => length,
-            // Told once, where the run's namespaces are gone by now.
+            // Reported once, when the run's namespaces are gone.
             Err(error) if error.kind() == ErrorKind::NetworkDown => continue,
             Err(_) => break,
         };

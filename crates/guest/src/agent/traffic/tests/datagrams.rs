@@ -45,8 +45,8 @@ fn datagrams_have_their_rate_size_and_numbers() {
         assert!(small.iter().all(|record| record.bytes == 12));
         assert!((0..500).eq(small.iter().filter_map(|record| record.datagram)));
         assert!(small.iter().all(|record| record.transit_ns.is_some()));
-        // The schedule is absolute: none is early, and however late this
-        // machine let some be, one of the second half is on time.
+        // The schedule is absolute: no datagram is early. However late this machine was with
+        // some, at least one in the second half is on time.
         let late = |record: &&Delivered| {
             let sent_ns = record.at_ns - record.transit_ns.expect("a stamp");
             let due_ns = 1_000_000 * u64::from(record.datagram.expect("a stamp"));
@@ -123,7 +123,7 @@ fn probes_measure_the_round_trip() {
 
 #[test]
 fn packets_have_the_length_and_code_point_asked_for() {
-    // Counted by the kernel at the server: packets of these lengths with EF.
+    // The server's kernel counts packets of these lengths with EF.
     let nodes = topology(None);
     let rules = "table inet t {\n\
         counter udp4 {}\ncounter echo4 {}\ncounter echo6 {}\ncounter tcp4 {}\ncounter plain {}\n\

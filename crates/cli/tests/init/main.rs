@@ -33,8 +33,8 @@ fn in_the_guest(name: &str) {
 }
 
 #[test]
-fn two_topologies_are_shaped_by_one_command_each() {
-    in_the_guest("two_topologies");
+fn a_bridge_is_shaped_by_one_command() {
+    in_the_guest("one_topology");
 }
 
 /// What only `make test-all` waits for.

@@ -17,7 +17,7 @@ mod net;
 #[path = "../../../bpf/tests/inside/tap.rs"]
 mod tap;
 
-use weirgate_lab::{Limits, OwnTests, Together};
+use weirgate_lab::{Limits, OwnTests};
 
 fn own() -> OwnTests<'static> {
     OwnTests {
@@ -29,35 +29,20 @@ fn own() -> OwnTests<'static> {
     }
 }
 
-/// Tests that share a guest.
-mod together {
-    mod changes {
-        use super::super::{Together, own};
-
-        static GUEST: Together = Together::new(
-            own,
-            &[
-                "changes::edits_under_traffic_store_what_differs",
-                "changes::an_unconfirmed_change_returns",
-            ],
-        );
-
-        #[test]
-        fn edits_under_traffic_store_what_differs() {
-            let name = "changes::edits_under_traffic_store_what_differs";
-            println!("{}", GUEST.run(name));
-        }
-
-        #[test]
-        fn an_unconfirmed_change_returns() {
-            println!("{}", GUEST.run("changes::an_unconfirmed_change_returns"));
-        }
-    }
+#[test]
+fn edits_under_traffic_store_what_differs() {
+    let name = "changes::edits_under_traffic_store_what_differs";
+    println!("{}", own().run(name));
 }
 
 /// What only `make test-all` waits for.
 mod long {
     use super::own;
+
+    #[test]
+    fn an_unconfirmed_change_returns() {
+        println!("{}", own().run("changes::an_unconfirmed_change_returns"));
+    }
 
     #[test]
     fn a_killed_change_leaves_the_old_rows_or_the_new() {

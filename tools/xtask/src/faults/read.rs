@@ -124,7 +124,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Fault>> {
 fn mistakes(root: &Path, fault: &Fault) -> Vec<String> {
     let mut found = Vec::new();
     let crates = fault.file.starts_with("crates/") && fault.file.contains("/src/");
-    let programs = ["aqm/", "bpf/"];
+    let programs = ["aqm/", "bpf/", "packaging/"];
     if !crates && !programs.iter().any(|it| fault.file.starts_with(it)) {
         let file = &fault.file;
         found.push(format!("`file` is {file}, which is not of the product"));

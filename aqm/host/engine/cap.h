@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Ceilings of the engine: a node's own, and those that nodes share.
+ * Ceilings of the engine: a node's own, and caps, which several nodes share.
  *
- * Over any time t, the packets of a node that begin in it have at most
- * ceiling * (t + slack) bytes, and the last packet. The slack is the time of its
- * burst and a full packet at the ceiling, as in the kit's shaper, and two ticks at
- * least; of the root, which waits for nobody, it is two ticks. So a burst is the
- * depth of a token bucket: what a node has left of its ceiling, up to that.
+ * In any time t, a node starts to send at most ceiling * (t + slack) bytes and
+ * one more packet. The slack is the time of its burst and a full packet at the
+ * ceiling, as in the kit's shaper, but at least two ticks. For the root, which
+ * waits for no other node, it is two ticks. So a burst is the depth of a token
+ * bucket, which fills while the node sends less than its ceiling.
  *
- * A cap is a row that is in no tree and has a ceiling. Nodes that name it are held
- * by that as by their own, wherever they are, and what they send counts for it
- * together. One finds that another has used it up when its own turn comes, so that
- * nothing is searched for: a packet costs at most a step more for each node of its
- * cap.
+ * A cap is a row outside the tree that has a ceiling. It limits all nodes that
+ * name it, wherever they are, together. A node finds out that another has used
+ * up the cap only when its own turn comes, so nothing is searched. A packet
+ * costs at most one more step for each node of its cap.
  */
 #ifndef AQM_ENGINE_CAP_H
 #define AQM_ENGINE_CAP_H
 
 #include "engine/wheel.h"
 
-/* The rule of an engine, or how many rows it has, has changed: what follows from that. */
+/* Updates derived values after a change of the rule or of the number of
+ * rows. */
 AQM_FN void engine_ruled(struct engine *e)
 {
 	e->full = aqm_wire(&e->rule.link, e->rule.link.mtu_bytes);
@@ -27,7 +27,7 @@ AQM_FN void engine_ruled(struct engine *e)
 	e->slow_bytes_s = (u64)e->full * 1000000000 / ENGINE_SLOW_NS;
 }
 
-/* The cap of a node; NULL for none. */
+/* Returns the cap of a node, or NULL. */
 AQM_FN struct engine_node *engine_cap(struct engine *e,
 				      const struct engine_node *n)
 {
@@ -36,7 +36,7 @@ AQM_FN struct engine_node *engine_cap(struct engine *e,
 	return cap && cap->config.live == ENGINE_CAP ? cap : NULL;
 }
 
-/* Until when a node is above its ceiling, or that of its cap. */
+/* Returns until when a node is above its ceiling or that of its cap. */
 AQM_FN u64 engine_opens_by(const struct engine_node *n,
 			   const struct engine_node *cap)
 {
@@ -53,10 +53,11 @@ AQM_FN u64 engine_opens(struct engine *e, const struct engine_node *n)
 }
 
 /*
- * A node is held until then. One of whose ceiling a full packet takes long waits for one
- * tick in several: so its host is woken for many of them at once. That it then goes on
- * late is at most half of what its ceiling makes up for. Nodes of a cap take turns
- * within a tick, and wait for any. So does the root, which makes up for two.
+ * Holds a node in the wheel until `opens_ns`. A slow node is woken only every
+ * few ticks, so that the host wakes many nodes at once. The added delay is at
+ * most half of what its ceiling compensates for. Nodes of a cap take turns
+ * within a tick, so they may wait for any tick. So may the root, whose ceiling
+ * compensates for two ticks only.
  */
 AQM_FN void engine_wait(struct engine *e, u32 id, struct engine_node *n,
 			u64 opens_ns)
@@ -68,8 +69,8 @@ AQM_FN void engine_wait(struct engine *e, u32 id, struct engine_node *n,
 	engine_wheel_put(e, id, opens_ns);
 }
 
-/* The priority of a node among the children of the root, or of who is above it
- * there. */
+/* Returns the priority of a node's ancestor that is a child of the root, or of
+ * the node itself if it is one. */
 AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
 {
 	const struct engine_node *above;
@@ -85,12 +86,14 @@ AQM_FN u32 engine_rank(struct engine *e, const struct engine_node *n)
 }
 
 /*
- * Until when a node that went last leaves its cap to another, which found it used up
- * when its own turn came: for the time of a full packet at most, and to none that is
- * less urgent. 0: for no time. Else a class that is owed its guarantee would have all
- * of a host's limit, and the host's other classes nothing. Nor would another have any
- * whose parent is held by its own ceiling each time that the cap opens; so its parent
- * may open within that time.
+ * Returns until when the node that sent last leaves its cap to the node that
+ * waits for it (cap->prev); 0: it need not wait. It waits for the time of one
+ * full packet at most, and never for a less urgent node.
+ *
+ * Without this, a class that is owed its guarantee would take all of a host's
+ * limit and starve the host's other classes. A class would also starve if its
+ * parent is at its own ceiling each time the cap opens. So the wait also covers
+ * a parent whose ceiling opens within that time.
  */
 AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -116,14 +119,15 @@ AQM_WHOLE_FN u64 engine_yields(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return engine_rank(e, other) <= engine_rank(e, n) ? until : 0;
 }
 
-/* Whether it is. */
+/* Whether the node or its cap is above its ceiling. */
 AQM_FN int engine_shut(struct engine *e, const struct engine_node *n,
 		       u64 now_ns)
 {
 	return engine_opens(e, n) > now_ns;
 }
 
-/* A packet is counted. One that was dropped, where that counts for rates, was not sent. */
+/* Counts a packet as sent, unless it was dropped. (A dropped packet may still
+ * be charged to ceilings.) */
 AQM_FN void engine_count(const struct engine *e, struct engine_node *n,
 			 u32 wire)
 {
@@ -133,8 +137,9 @@ AQM_FN void engine_count(const struct engine *e, struct engine_node *n,
 	n->sent_packets++;
 }
 
-/* A packet of so many bytes goes through a ceiling that makes up for so much lateness,
- * and for a packet of `full` bytes and its burst. */
+/* Charges a packet of `wire` bytes to a ceiling. The ceiling compensates for
+ * `late_ns` of lateness, or for the time of its burst and `full` bytes if that
+ * is longer. */
 AQM_FN void engine_through(struct engine_node *n, u32 wire, u64 late_ns,
 			   u32 full, u64 now_ns)
 {
@@ -148,11 +153,12 @@ AQM_FN void engine_through(struct engine_node *n, u32 wire, u64 late_ns,
 
 	if (!rate)
 		return;
-	/* What is less late than that is made up for in any case. */
+	/* Up to ENGINE_LATE_NS the limit makes no difference: skip the
+	 * division. */
 	if (full &&
 	    (n->ceiling.light || gate.opens_ns + ENGINE_LATE_NS < now_ns))
 		late_ns = aqm_max(late_ns, spared * 1000000000 / rate);
-	/* The last packet found all of that unused. */
+	/* The last packet found the whole slack unused: charge it now. */
 	if (full && n->ceiling.light) {
 		gate.opens_ns -= aqm_min(gate.opens_ns, late_ns);
 		gate.rest = 0;

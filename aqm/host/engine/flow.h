@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The queues of a leaf of the engine, which it has while more than one packet waits in it.
+ * The queues of a leaf, which it has while more than one packet waits in it.
  *
- * They are lent to flows: one gets a queue of its own while there is a free one, and a
- * host of several flows leaves half of them to others. A host's turn is divided among its
- * flows, so that hosts share first and flows within them. New flows go first for a turn
- * (RFC 8290), and each queue has a CoDel (RFC 8289).
+ * A flow gets a queue of its own while one is free. A host with several flows
+ * leaves half of the queues to others. A host's turn is divided among its
+ * flows, so hosts share first, and flows share within a host. New flows go
+ * first for one turn (RFC 8290), and each queue has a CoDel instance (RFC
+ * 8289).
  */
 #ifndef AQM_ENGINE_FLOW_H
 #define AQM_ENGINE_FLOW_H
 
 #include "engine/tree.h"
 
-/* Looks at the queues of a leaf for one packet. */
+/* Most steps to find the queue of the next packet. */
 #define ENGINE_LOOKS_MOST (8 * ENGINE_FLOWS)
 
-/* No queue of a leaf. */
+/* Returned if no queue of a leaf has packets. */
 #define ENGINE_NO_FLOW ENGINE_FLOWS
 
-/* 1 where both are equal. Without a branch, so that the kernel's verifier sees
- * one way through loops that ask this. */
+/* Returns 1 if both are equal, else 0. It has no branch, so the verifier sees a
+ * single path through loops that call it. */
 AQM_FN u32 engine_equal(u32 a, u32 b)
 {
 	return (u32)(((u64)(a ^ b) - 1) >> 63);
 }
 
-/* Who a flow is of a leaf: its host and itself. */
+/* The key of a flow: its host and its own hash. */
 AQM_FN u64 engine_flow_key(u32 host, u32 flow)
 {
 	return (u64)host << 32 | flow;
 }
 
-/* The active queues that are of a host. */
+/* Returns the bitmap of a host's active queues. */
 AQM_FN u32 engine_flows_of(const struct engine_queue *q, u32 host)
 {
 	u32 i, all = 0;
@@ -41,7 +42,7 @@ AQM_FN u32 engine_flows_of(const struct engine_queue *q, u32 host)
 	return all & (q->fresh | q->old);
 }
 
-/* The number of bits set, of eight. */
+/* Returns the number of bits set in an 8-bit word. */
 AQM_FN u32 engine_bits(u32 word)
 {
 	word = (word & 0x55) + ((word >> 1) & 0x55);
@@ -49,7 +50,7 @@ AQM_FN u32 engine_bits(u32 word)
 	return (word & 0xf) + (word >> 4);
 }
 
-/* The first bit set from `from` on, or else the first. */
+/* Returns the first set bit at or after `from`, or else the lowest one. */
 AQM_FN u32 engine_from(u32 set, u32 from)
 {
 	u32 later = set & (ENGINE_FLOW_BITS << (from & (ENGINE_FLOWS - 1)));
@@ -58,7 +59,7 @@ AQM_FN u32 engine_from(u32 set, u32 from)
 			  ENGINE_FLOWS - 1);
 }
 
-/* Lends a free queue to a flow of a host. */
+/* Assigns a free queue to a flow. */
 AQM_FN void engine_flow_begin(struct engine_queue *q, u32 at, u64 key)
 {
 	struct engine_flow *f = &q->flow[at];
@@ -70,9 +71,9 @@ AQM_FN void engine_flow_begin(struct engine_queue *q, u32 at, u64 key)
 }
 
 /*
- * The queue of a packet: its flow's, or a free one, or one that it shares. A host
- * without a queue takes any that is free; one that has some, only while more than
- * half are.
+ * Returns the queue of a packet: its flow's, a free one, or one that it shares.
+ * A host without a queue takes any free one. A host that already has one takes
+ * another only while more than half are free.
  */
 AQM_FN u32 engine_flow_for(struct engine_queue *q, u64 key)
 {
@@ -93,7 +94,7 @@ AQM_FN u32 engine_flow_for(struct engine_queue *q, u64 key)
 	return engine_from(of_host ? of_host : active, (u32)key);
 }
 
-/* Puts a packet at the end of a flow. */
+/* Appends a packet to a flow's queue. */
 AQM_FN void engine_append(struct engine *e, struct engine_flow *flow, u32 index,
 			  u32 len)
 {
@@ -109,16 +110,16 @@ AQM_FN void engine_append(struct engine *e, struct engine_flow *flow, u32 index,
 	flow->bytes += len;
 }
 
-/* The queue whose turn it is, of those of a leaf that are active. */
+/* Returns the active queue of a leaf whose turn it is. */
 AQM_FN u32 engine_flow_next(const struct engine_queue *q)
 {
 	return engine_from(q->fresh ? q->fresh : q->old,
 			   q->fresh ? 0 : q->turn);
 }
 
-/* The queue of a leaf whose turn it is; ENGINE_NO_FLOW where none has packets.
- * An empty one leaves, a new one through the old ones, so that it cannot starve
- * them by coming back as a new one. */
+/* Returns the queue of the next packet, or ENGINE_NO_FLOW if there are no
+ * packets. An empty queue becomes inactive. An empty new queue first joins the
+ * old ones, so that it cannot starve them by returning as new. */
 AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
 {
 	struct engine_queue *q = engine_queue(e, queue);
@@ -158,8 +159,9 @@ AQM_WHOLE_FN u32 engine_flow_turn(struct engine *e AQM_NONNULL, u32 queue)
 	return ENGINE_NO_FLOW;
 }
 
-/* The verdict about the head of a flow, which has left it; `whole` is the leaf that is
- * configured. A flow in which nothing waits has no delay that goes on either. */
+/* Returns the verdict for a packet that was just removed from the head of a
+ * flow. `whole` is the configured leaf. An empty flow has no standing delay, so
+ * CoDel's state ends with its last packet. */
 AQM_FN struct aqm_verdict
 engine_judge(const struct engine *e, const struct engine_node *n,
 	     const struct engine_node *whole, struct engine_flow *flow,

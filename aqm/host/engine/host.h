@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Hosts of the engine: a leaf of its own for each that sends.
+ * Hosts of the engine: each host that sends gets a leaf of its own.
  *
- * A leaf that tells hosts apart lends each of them a leaf beside itself, below the
- * same parent, with the same configuration. So hosts are equals that take turns, and
- * each has eight queues for its flows. Rows for that are behind those of the user.
+ * A leaf that distinguishes hosts lends each of them a leaf next to itself,
+ * below the same parent and with the same configuration. So hosts are equals
+ * that take turns, and each has eight queues for its flows. Their rows follow
+ * those of user space.
  *
- * A host is found by a hash of itself and its leaf. It keeps the row when it has
- * nothing to send, with what it owes for its last turn; otherwise it would come back
- * without the debt. Rows of such hosts rest in a circle, and the one that has rested
- * longest is lent to the next host that has none.
+ * A host is found by a hash of its address and its leaf. An idle host keeps its
+ * row and its deficit. Otherwise it could shed the deficit by pausing. Idle
+ * rows are in a circular list, and a new host takes over the row that has been
+ * idle longest.
  *
- * Hosts below a node have no more queues than are free. So whoever sends under
- * thousands of addresses leaves queues to other nodes, and hosts that get none share
- * the eight of the leaf itself.
+ * The hosts below a node use at most as many queues as are free. So a sender
+ * with thousands of addresses leaves queues to other nodes. Hosts that get none
+ * share the eight queues of the configured leaf.
  *
- * One that comes back after all others had a turn goes first, as a new flow does in
- * RFC 8290. One that was never seen does not.
+ * A host that returns after all others had a turn goes first, as a new flow
+ * does in RFC 8290. A host without a row does not.
  */
 #ifndef AQM_ENGINE_HOST_H
 #define AQM_ENGINE_HOST_H
 
 #include "engine/line.h"
 
-/* The free row of a pool that is taken next; 0 where there is none. */
+/* Returns the row that the pool hands out next, or 0. */
 AQM_FN u32 engine_pool_next(const struct engine_pool *pool)
 {
 	if (pool->free)
@@ -31,7 +32,7 @@ AQM_FN u32 engine_pool_next(const struct engine_pool *pool)
 	return pool->fresh < pool->rows ? pool->fresh + 1 : 0;
 }
 
-/* Takes it. `next` is what the row has of the list of free ones. */
+/* Takes that row. `next` is the row's link in the list of free rows. */
 AQM_FN void engine_pool_take(struct engine_pool *pool, u32 next)
 {
 	if (pool->free)
@@ -48,13 +49,13 @@ AQM_FN void engine_pool_give(struct engine_pool *pool, u32 row, u32 *next)
 	pool->used--;
 }
 
-/* Whether a row is a host's, not the user's. */
+/* Whether a row is of a host and not of user space. */
 AQM_FN int engine_lent(const struct engine *e, u32 id)
 {
 	return id > e->hosts_from;
 }
 
-/* What is known of the host that has a leaf; NULL where none has it. */
+/* Returns the host that uses a leaf, or NULL. */
 AQM_FN struct engine_host *engine_host_of(struct engine *e, u32 id)
 {
 	struct engine_host *h = NULL;
@@ -65,8 +66,7 @@ AQM_FN struct engine_host *engine_host_of(struct engine *e, u32 id)
 	return h;
 }
 
-/* The leaf whose packets those of another are: itself, or the one beside which a
- * host has it. */
+/* Returns the leaf that this host's leaf belongs to, or the leaf itself. */
 AQM_FN struct engine_node *engine_whole(struct engine *e, u32 id,
 					struct engine_node *n)
 {
@@ -76,7 +76,7 @@ AQM_FN struct engine_node *engine_whole(struct engine *e, u32 id,
 	return whole ? whole : n;
 }
 
-/* The node that counts what a host has; NULL where it has nothing. */
+/* Returns the node that counts a host's packets, or NULL if it has none. */
 AQM_FN struct engine_node *engine_counts(struct engine *e, u32 id)
 {
 	const struct engine_host *h = engine_host_of(e, id);
@@ -84,7 +84,7 @@ AQM_FN struct engine_node *engine_counts(struct engine *e, u32 id)
 	return h ? engine_node(e, h->above) : NULL;
 }
 
-/* A host's leaf has nothing to send: it is the last that is lent again. */
+/* Appends a host's idle leaf to the list of idle leaves. */
 AQM_FN void engine_rest(struct engine *e, u32 id, struct engine_node *n)
 {
 	struct engine_host *h = engine_host_of(e, id);
@@ -98,7 +98,8 @@ AQM_FN void engine_rest(struct engine *e, u32 id, struct engine_node *n)
 	n->prev = id;
 	first = e->resting;
 	head = engine_node(e, first);
-	/* By a number, for one store is of rows or of the engine. */
+	/* Select the number first: the verifier wants each store to go to one
+	 * kind of memory. */
 	e->resting = head ? first : id;
 	if (!head)
 		return;
@@ -110,7 +111,7 @@ AQM_FN void engine_rest(struct engine *e, u32 id, struct engine_node *n)
 	head->prev = id;
 }
 
-/* It has something again, or another host gets it. */
+/* Removes a leaf from that list: it is active again, or reassigned. */
 AQM_FN void engine_rise(struct engine *e, u32 id, struct engine_node *n)
 {
 	struct engine_host *h = engine_host_of(e, id);
@@ -133,14 +134,15 @@ AQM_FN void engine_rise(struct engine *e, u32 id, struct engine_node *n)
 		e->resting = n->next;
 }
 
-/* So many bytes of a parent from now on every host below it has had a turn: those
- * that have packets, this one, and the packet that is being sent. */
+/* Returns the byte count of the parent at which each host below it has had a
+ * turn. It allows for hosts with packets, this host, and the packet in
+ * transmission. */
 AQM_FN u64 engine_round(const struct engine_node *parent, u32 quantum)
 {
 	return parent->sent_wire_bytes + ((u64)parent->queue + 2) * quantum;
 }
 
-/* Whether a host that comes back goes first. */
+/* Whether a returning host goes first. */
 AQM_FN int engine_is_sparse(struct engine *e, u32 id,
 			    const struct engine_node *n)
 {
@@ -150,7 +152,7 @@ AQM_FN int engine_is_sparse(struct engine *e, u32 id,
 	return parent && n->deficit > 0 && parent->sent_wire_bytes >= h->again;
 }
 
-/* The turn of a host is over. */
+/* Notes that the turn of a host is over. */
 AQM_FN void engine_had_turn(struct engine *e, u32 id,
 			    const struct engine_node *n, u32 quantum)
 {
@@ -166,7 +168,7 @@ AQM_FN u32 engine_host_hash(u32 leaf, u32 key)
 	return AQM_MASKED((key ^ leaf * 0x9e3779b1U), ENGINE_HOSTS - 1);
 }
 
-/* Takes a host out of those of its hash. */
+/* Removes a host from its hash chain. */
 AQM_FN void engine_forget(struct engine *e, struct engine_host *h)
 {
 	struct engine_host *next = engine_host_of(e, h->next);
@@ -180,8 +182,8 @@ AQM_FN void engine_forget(struct engine *e, struct engine_host *h)
 		e->host[engine_host_hash(h->leaf, h->key)] = h->next;
 }
 
-/* A row for a host that has none: one that nobody had, or the one that has rested
- * longest. 0: all have something to send. */
+/* Returns a row for a new host: a row never used, or the one that has been idle
+ * longest. 0: all rows are active. */
 AQM_FN u32 engine_lend(struct engine *e)
 {
 	u32 row = engine_pool_next(&e->hosts);
@@ -204,8 +206,8 @@ AQM_FN u32 engine_lend(struct engine *e)
 	return id;
 }
 
-/* The configuration of a leaf is that of those beside it, but without a guarantee:
- * that would be for all of them. */
+/* Copies the configuration of a leaf to one of its hosts, without the
+ * guarantee, which is for all hosts together. */
 AQM_FN void engine_say(struct engine_node *n, const struct engine_node *whole)
 {
 	n->config = whole->config;
@@ -214,7 +216,7 @@ AQM_FN void engine_say(struct engine_node *n, const struct engine_node *whole)
 	n->config.burst_bytes = 0;
 }
 
-/* The same, whenever the leaf is looked at: its configuration may have changed. */
+/* Refreshes that copy whenever the leaf is looked at. */
 AQM_FN void engine_follow(struct engine *e, u32 id, struct engine_node *n)
 {
 	const struct engine_host *h = engine_host_of(e, id);
@@ -224,8 +226,8 @@ AQM_FN void engine_follow(struct engine *e, u32 id, struct engine_node *n)
 		engine_say(n, whole);
 }
 
-/* The leaf of a host that it has already. ENGINE_UNKNOWN: none; ENGINE_CROWDED: there
- * are too many of its hash. */
+/* Results of engine_known(): the host has no leaf, or its hash chain is
+ * full. */
 #define ENGINE_UNKNOWN 0
 #define ENGINE_CROWDED (~0U)
 
@@ -247,9 +249,10 @@ AQM_WHOLE_FN u32 engine_known(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 }
 
 /*
- * The leaf of a packet that names one: that itself, or the leaf of the packet's host
- * beside it, where hosts are distinguished. `key` is a hash of the host; 0: it is not
- * known. Also the leaf itself where there is no room for the host.
+ * Returns the leaf for a packet classified to `leaf`: that leaf, or the leaf of
+ * the packet's host if the leaf distinguishes hosts. `key` is a hash of the
+ * host; 0: unknown. Falls back to `leaf` itself if there is no room for the
+ * host.
  */
 AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 {
@@ -291,7 +294,7 @@ AQM_WHOLE_FN u32 engine_leaf_of(struct engine *e AQM_NONNULL, u32 leaf, u32 key)
 	n = engine_node(e, id);
 	if (!n)
 		return leaf;
-	/* A host that has packets may have a queue; else it must find one. */
+	/* A host without packets needs a free queue. */
 	if (!n->queue && parent->queue >= e->queues.rows - e->queues.used)
 		return leaf;
 	engine_say(n, whole);

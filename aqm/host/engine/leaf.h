@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A leaf of the engine: room for its packets, and which of them goes next.
+ * A leaf of the engine: its buffer, and which of its packets is sent next.
  *
  * Leaves share the slots and a limit in bytes. A leaf may hold as much as is
- * still free (dynamic thresholds: Choudhury and Hahne 1998, with a factor of 1),
- * so that one which floods leaves room for all others; no leaf has to be searched
- * for. A leaf that may not hold more loses the oldest packet of its longest flow
- * for the one that comes. All hosts below a node may together hold as much as one leaf,
- * and each as much as they leave of that, but one packet in any case.
+ * still free (dynamic thresholds: Choudhury and Hahne 1998, with a factor of
+ * 1). So a leaf that floods leaves room for all others, and no leaf has to be
+ * searched for. A leaf at its threshold drops the oldest packet of its longest
+ * flow for each packet that arrives. All hosts below a node may together hold
+ * as much as one leaf. Each host may hold as much as they leave of that, but
+ * always one packet.
  *
- * A leaf has eight queues while packets wait in it (engine/flow.h), of which one that has
- * a single packet makes no use.
+ * A leaf has eight queues while packets wait in it (engine/flow.h). A leaf with
+ * a single packet does not use them.
  */
 #ifndef AQM_ENGINE_LEAF_H
 #define AQM_ENGINE_LEAF_H
 
 #include "engine/flow.h"
 
-/* What a leaf says to a packet. */
+/* What a leaf does with an arriving packet. */
 enum engine_room {
 	ENGINE_KEEP = 0,
-	ENGINE_EVICT = 1, /* after a packet of its own has gone */
+	ENGINE_EVICT = 1, /* only after dropping a packet of the same leaf */
 	ENGINE_REFUSE = 2,
 };
 
-/* Packets that may go for one that comes. */
+/* Most packets dropped to make room for one. */
 #define ENGINE_EVICT_MOST 8
 
-/* Whether a leaf may hold so many bytes, as many as are free, and one packet more. Hosts
- * below a node hold together as much as that. */
+/* Whether a leaf may hold `bytes` and one more packet: no more than what is
+ * free. Hosts below a node share such a threshold. */
 AQM_FN int engine_may_hold(struct engine *e, u32 id,
 			   const struct engine_node *n, u64 bytes)
 {
@@ -50,7 +51,7 @@ AQM_FN int engine_may_hold(struct engine *e, u32 id,
 	       n->packets + slots < e->slots.rows;
 }
 
-/* Whether it has room for a packet of `len` bytes. */
+/* Whether a leaf has room for a packet of `len` bytes: enum engine_room. */
 AQM_FN int engine_room(struct engine *e, u32 id, const struct engine_node *n,
 		       u32 len)
 {
@@ -60,7 +61,7 @@ AQM_FN int engine_room(struct engine *e, u32 id, const struct engine_node *n,
 	return n->packets ? ENGINE_EVICT : ENGINE_REFUSE;
 }
 
-/* The same of any row; what is refused is counted. */
+/* Like engine_room(), for any row. Counts refused packets. */
 AQM_FN int engine_admit(struct engine *e, u32 id, u32 len)
 {
 	struct engine_node *n = engine_node(e, id);
@@ -76,8 +77,9 @@ AQM_FN int engine_admit(struct engine *e, u32 id, u32 len)
 	return room;
 }
 
-/* A packet in a slot leaves its leaf, and the node that counts it. What lies there stays
- * until another packet comes, and the host takes the packet out before. */
+/* Removes a packet from its leaf and from the node that counts it. The slot's
+ * contents stay valid until the next arrival. The host takes the packet out
+ * before that. */
 AQM_FN void engine_off(struct engine *e, struct engine_node *n,
 		       struct engine_node *above, u32 index,
 		       struct engine_slot *slot)
@@ -94,7 +96,7 @@ AQM_FN void engine_off(struct engine *e, struct engine_node *n,
 	engine_pool_give(&e->slots, index, &slot->next);
 }
 
-/* A leaf without packets has no queues. */
+/* Releases the queues of a leaf that has become empty. */
 AQM_FN void engine_give_back(struct engine_node *n, struct engine_host *h,
 			     struct engine_node *above)
 {
@@ -105,7 +107,7 @@ AQM_FN void engine_give_back(struct engine_node *n, struct engine_host *h,
 	n->queue = 0;
 }
 
-/* The only packet of a leaf, which has no row for queues. */
+/* Removes the only packet of a leaf that has no row of queues. */
 AQM_FN u32 engine_off_lone(struct engine *e, struct engine_node *n,
 			   struct engine_host *h, struct engine_node *above)
 {
@@ -119,8 +121,8 @@ AQM_FN u32 engine_off_lone(struct engine *e, struct engine_node *n,
 	return index;
 }
 
-/* Takes the oldest packet of a leaf's longest flow, which the host drops. Returns
- * its slot. */
+/* Removes the oldest packet of a leaf's longest flow. Returns its slot. The
+ * host drops the packet. */
 AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 {
 	struct engine_node *n = engine_node(e, id);
@@ -146,7 +148,7 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 			longest = i;
 		}
 	}
-	/* A flow that has to be shortened should hear of it. */
+	/* Raise CoDel's count: a flow that overflows should back off. */
 	flow = &q->flow[AQM_MASKED(longest, ENGINE_FLOWS - 1)];
 	flow->codel.count++;
 	index = flow->head;
@@ -164,8 +166,8 @@ AQM_WHOLE_FN u32 engine_evict(struct engine *e AQM_NONNULL, u32 id)
 	return index;
 }
 
-/* A packet in a slot comes behind others of its leaf. What has waited alone is the first
- * in its queues. */
+/* Queues a packet behind others of its leaf. If a packet has waited alone, the
+ * leaf now gets its queues, and that packet is the first in them. */
 AQM_WHOLE_FN int engine_behind(struct engine *e AQM_NONNULL, u32 id, u32 index)
 {
 	struct engine_node *n = engine_node(e, id);
@@ -202,7 +204,7 @@ AQM_WHOLE_FN int engine_behind(struct engine *e AQM_NONNULL, u32 id, u32 index)
 	return 1;
 }
 
-/* Keeps a packet of a flow of a host in a leaf that has room. Returns its slot. */
+/* Stores a packet in a leaf that has room for it. Returns its slot. */
 AQM_FN u32 engine_keep(struct engine *e, u32 id,
 		       const struct aqm_packet *packet, u32 host)
 {
@@ -216,7 +218,7 @@ AQM_FN u32 engine_keep(struct engine *e, u32 id,
 	engine_pool_take(&e->slots, slot->next);
 	slot->packet = *packet;
 	slot->next = 0;
-	/* Flows of one host are equals. */
+	/* In a host's leaf each flow counts as a host: flows are equals. */
 	slot->host = h ? packet->flow : host;
 	if (n->queue) {
 		engine_behind(e, id, index);
@@ -249,10 +251,11 @@ AQM_FN u32 engine_keep(struct engine *e, u32 id,
 	return index;
 }
 
-/* No slot, but a packet of the leaf may go for this one. */
+/* No slot is free for the packet, but one of the leaf may be evicted for it. */
 #define ENGINE_FULL (~0U)
 
-/* A packet comes to a leaf: its slot, or 0 where it is refused, or ENGINE_FULL. */
+/* Offers a packet to a leaf. Returns its slot, 0 if it is refused, or
+ * ENGINE_FULL. */
 AQM_WHOLE_FN u32 engine_offer(struct engine *e AQM_NONNULL, u32 id,
 			      const struct aqm_packet *packet AQM_NONNULL,
 			      u32 host)
@@ -264,8 +267,8 @@ AQM_WHOLE_FN u32 engine_offer(struct engine *e AQM_NONNULL, u32 id,
 	return room == ENGINE_EVICT ? ENGINE_FULL : 0;
 }
 
-/* The next packet of a leaf that has queues: its slot, and what is to become of it. 0: it
- * has none. */
+/* Removes the next packet of a leaf that has queues. Returns its slot and sets
+ * the verdict. 0: the leaf is empty. */
 AQM_FN u32 engine_pull(struct engine *e, struct engine_node *n,
 		       struct engine_host *h, struct engine_node *above,
 		       const struct engine_node *whole, u64 now_ns,
@@ -280,7 +283,7 @@ AQM_FN u32 engine_pull(struct engine *e, struct engine_node *n,
 		return 0;
 	at = engine_flow_next(q);
 	flow = &q->flow[at];
-	/* The only packet of a leaf has its turn in any case. */
+	/* The only packet of a leaf is sent whatever its deficit. */
 	if (!flow->head || (n->packets > 1 && flow->deficit <= 0)) {
 		at = engine_flow_turn(e, n->queue);
 		if (at >= ENGINE_FLOWS)
@@ -305,9 +308,10 @@ AQM_FN u32 engine_pull(struct engine *e, struct engine_node *n,
 }
 
 /*
- * The next packet of a leaf: its slot, with what is to become of it in
- * `e->verdict`, and in `wire` for how many bytes on the wire it counts: for none where it
- * is dropped and has not used the link. Then the host chooses again. 0: the leaf has none.
+ * Removes the next packet of a leaf. Returns its slot, or 0 if the leaf is
+ * empty. Sets `e->verdict`, and `wire` to the bytes to charge. A dropped packet
+ * costs 0 bytes unless it has used the link already, and the host then chooses
+ * again.
  */
 AQM_FN u32 engine_take(struct engine *e, u32 id, u64 now_ns, u32 *wire)
 {
@@ -351,9 +355,10 @@ AQM_FN u32 engine_take(struct engine *e, u32 id, u64 now_ns, u32 *wire)
 	return index;
 }
 
-/* One step of a host that asks for a packet: the slot of one that is sent or dropped, by
- * `e->verdict`, and its leaf in `e->leaf`. At 0 with a leaf the host asks again at once; at
- * 0 without, it asks again at `e->opens_ns`. */
+/* One step of dequeue. Returns the slot of a packet to send or drop, as
+ * `e->verdict` says, and sets `e->leaf`. If it returns 0 and sets a leaf, the
+ * host calls again at once. If it returns 0 and no leaf, the host calls again
+ * at `e->opens_ns`. */
 AQM_WHOLE_FN u32 engine_next(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	u32 leaf = engine_choose(e, now_ns), index, wire;

@@ -1,52 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A line that several engines share: one for each queue of a device, with one rate
- * for all.
+ * A line that several engines share: one engine for each queue of a device, and
+ * one rate for all.
  *
- * Each engine takes leases of the line, which are times in which the line is its own.
- * A lease begins where the last one that anybody took ends, so taking one is an atomic
- * addition, and no engine waits for a lock. Within a lease the root's gate works as it
- * does alone. An engine that has used its lease up takes another, behind those of all
- * others that wait: so engines take turns. What it does not need it gives back.
+ * Each engine takes leases of the line: periods in which it alone may send. A
+ * lease begins where the previous one ends, whoever took that. So taking a
+ * lease is an atomic addition, and no engine waits for a lock. Within a lease
+ * the root's gate works as it does on an unshared line. An engine that has used
+ * up its lease takes another, which begins after those of all waiting engines.
+ * So engines take turns. Unused time is returned.
  *
- * A lease is an engine's part of a round: what is guaranteed to those children of its
- * root that may send, and of the rest as much as their quanta are of everybody's. It is
- * no more than twice what was used of the last one, or what is queued. So equals below
- * roots share equally, whichever engine they are of. Priorities hold within an engine.
+ * A lease is an engine's part of a round. The part is what is guaranteed to
+ * those children of its root that may send, and a share of the rest in
+ * proportion to their quanta. It is limited to twice what was used of the last
+ * lease, or to what is queued if that is more. So children of roots share
+ * equally, whichever engine they are in. Priorities hold within an engine only.
  *
- * A late engine may still use its whole lease. When a lease is given back, engines that
- * waited behind it may catch up on that time, a round at most. Over any time t all
- * engines together send at most rate * (t + two ticks), two rounds, and a full packet of
- * each.
+ * A late engine may still use its whole lease. When a lease is returned,
+ * engines that waited behind it may make up for that time, up to a round. In
+ * any time t all engines together send at most rate * (t + two ticks), two
+ * rounds, and a full packet of each.
  *
- * The host provides engine_line(e): the line; NULL for an engine that has its own.
+ * The host provides engine_line(e), which returns the line, or NULL if the
+ * engine's line is not shared.
  */
 #ifndef AQM_ENGINE_LINE_H
 #define AQM_ENGINE_LINE_H
 
 #include "engine/cap.h"
 
-/* A round of all engines' leases: sixteen ticks of the wheel (0.5 ms). A shorter one
- * wakes each engine more often, and in a longer one others wait longer. */
+/* A round of all engines' leases: sixteen ticks of the wheel (0.5 ms). A
+ * shorter round wakes each engine more often. A longer one makes the others
+ * wait longer. */
 #define ENGINE_ROUND_NS (16ULL << ENGINE_TICK_SHIFT)
 
-/* The least lease, of an engine whose part is next to nothing. */
+/* The shortest lease, for an engine with a tiny part. */
 #define ENGINE_LEAST_LEASE_NS 1000
 
-/* Claims are counted in 2^8 bytes, so that products of them have room in 64 bits. */
+/* Claims are in units of 2^8 bytes, so that their products fit in 64 bits. */
 #define ENGINE_CLAIM_SHIFT 8
 
-/* Engines that take a lease at the same moment, of which one has to look again. */
+/* Most retries of the compare-and-swap when engines take leases
+ * concurrently. */
 #define ENGINE_TAKES_MOST 4
 
-/* A child of the root is put among those that may send. */
+/* Adds the claim of a child of the root that may send. */
 AQM_WHOLE_FN int engine_claim(struct engine *e AQM_NONNULL, u32 id, u32 quantum)
 {
 	struct engine_node *n = engine_node(e, id);
 
 	if (!n)
 		return 0;
-	/* Its configuration may have changed before it is taken out. */
+	/* Store it: the configuration may change before engine_unclaim(). */
 	n->claim.guarantee = (u32)aqm_min(
 		n->config.guarantee_bytes_s >> ENGINE_CLAIM_SHIFT, ~0U);
 	n->claim.quantum = quantum >> ENGINE_CLAIM_SHIFT;
@@ -55,14 +60,14 @@ AQM_WHOLE_FN int engine_claim(struct engine *e AQM_NONNULL, u32 id, u32 quantum)
 	return 0;
 }
 
-/* It is taken out. */
+/* Subtracts a child's claim. */
 AQM_FN void engine_unclaim(struct engine *e, const struct engine_node *n)
 {
 	e->claims.guarantee -= n->claim.guarantee;
 	e->claims.quanta -= n->claim.quantum;
 }
 
-/* What the children of all roots claim that may send. */
+/* Returns the sum of the claims of all engines. */
 AQM_FN struct engine_claims engine_all_claims(const struct engine *e,
 					      struct engine_line *line)
 {
@@ -81,7 +86,7 @@ AQM_FN struct engine_claims engine_all_claims(const struct engine *e,
 	return all;
 }
 
-/* An engine's part of the line, of so many bytes a second. */
+/* Returns an engine's part of a line with the given rate, in bytes/s. */
 AQM_FN u64 engine_part(const struct engine *e, const struct engine_claims *all,
 		       u64 rate)
 {
@@ -96,8 +101,8 @@ AQM_FN u64 engine_part(const struct engine *e, const struct engine_claims *all,
 	return part << ENGINE_CLAIM_SHIFT;
 }
 
-/* Reserves `time_ns` of the line and returns when it begins. Unused time of the line of
- * up to `late_ns` may be made up for. */
+/* Reserves `time_ns` of the line and returns when it begins. Idle time of the
+ * line can be used later, up to `late_ns`. */
 AQM_FN u64 engine_line_take(struct engine_line *line, u64 time_ns, u64 late_ns,
 			    u64 now_ns)
 {
@@ -115,13 +120,14 @@ AQM_FN u64 engine_line_take(struct engine_line *line, u64 time_ns, u64 late_ns,
 	return __sync_fetch_and_add(&line->taken_ns, time_ns);
 }
 
-/* How long what is queued takes: its bytes as one packet, which is a little less. */
+/* Returns the time that the queued bytes take. It counts them as one packet, so
+ * it is slightly too short. */
 AQM_FN u64 engine_queued_ns(const struct engine *e, u64 rate)
 {
 	return aqm_max(e->bytes, e->rule.link.mpu_bytes) * 1000000000 / rate;
 }
 
-/* The root has something to send: takes a lease, unless it has one. */
+/* Takes a lease for a root that has something to send, unless it has one. */
 AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	struct engine_node *root = engine_node(e, e->rule.root);
@@ -135,10 +141,10 @@ AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 	if (!rate || root->ceiling.opens_ns < e->until_ns)
 		return 0;
 	all = engine_all_claims(e, line);
-	/* The last packet of a lease may be longer than what was left of that. Those that
-	 * follow pay for it; one that is used up by that is over when it begins. */
+	/* The last packet of a lease may exceed it. The next leases pay for
+	 * that. A lease that is used up by the debt ends as it begins. */
 	e->debt_ns += root->ceiling.opens_ns - e->until_ns;
-	/* It was counted in time, which is another at another rate. */
+	/* The debt is a time, which is wrong at another rate. */
 	if (rate != e->line_rate)
 		e->debt_ns = 0;
 	e->line_rate = rate;
@@ -150,7 +156,8 @@ AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 	paid = aqm_min(length, e->debt_ns);
 	e->debt_ns -= paid;
 	e->wants_ns = 2 * length;
-	/* Who waited behind a lease that was given back has not had that time. */
+	/* An engine that waited behind a returned lease did not get that
+	 * time. */
 	if (e->leased || all.quanta != e->claims.quanta)
 		late += ENGINE_ROUND_NS;
 	e->leased = 1;
@@ -159,7 +166,7 @@ AQM_WHOLE_FN int engine_lease(struct engine *e AQM_NONNULL, u64 now_ns)
 	return 1;
 }
 
-/* Whether a lease is used up: what it pays for was all of it. */
+/* Whether a lease is used up, perhaps entirely by debt. */
 AQM_FN int engine_is_spent(const struct engine *e,
 			   const struct engine_node *root)
 {
@@ -167,7 +174,7 @@ AQM_FN int engine_is_spent(const struct engine *e,
 	       root->ceiling.opens_ns >= e->until_ns;
 }
 
-/* The root has nothing to send. */
+/* Returns the unused lease of a root that has nothing to send. */
 AQM_FN void engine_return(struct engine *e, struct engine_node *root)
 {
 	struct engine_line *line = engine_line(e);
@@ -186,8 +193,8 @@ AQM_FN void engine_return(struct engine *e, struct engine_node *root)
 	__sync_fetch_and_add(&line->taken_ns, 0 - rest);
 }
 
-/* The rate of the line has changed, while the root waits for a lease: for no longer
- * than a full packet of each engine takes. */
+/* Adapts to a new rate of the line while the root waits for a lease. The wait
+ * is limited to the time of a full packet of each engine. */
 AQM_FN void engine_line_look(struct engine *e, struct engine_node *root,
 			     u64 packet_ns, u64 now_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Lists of the engine: a node that may send is in one of its parent, and so is the
- * parent then in one of its own.
+ * Lists of the engine. A sendable node and its ancestors are each in a list of
+ * their parent.
  */
 #ifndef AQM_ENGINE_LIST_H
 #define AQM_ENGINE_LIST_H
@@ -14,7 +14,8 @@ AQM_FN int engine_owed(const struct engine_node *n, u64 now_ns)
 	return n->config.guarantee_bytes_s && n->guarantee.opens_ns <= now_ns;
 }
 
-/* Whether a node has something to send that only its own ceiling may hold. */
+/* Whether a node has packets to send, whether or not its own ceiling allows
+ * it. */
 AQM_FN int engine_has_work(struct engine *e, const struct engine_node *n)
 {
 	const struct engine_fork *f = engine_fork(e, n->config.fork);
@@ -32,7 +33,7 @@ AQM_FN s32 engine_quantum(const struct engine_node *n)
 	return (s32)aqm_clamp(n->config.quantum, ENGINE_LEAST_QUANTUM, 1 << 20);
 }
 
-/* Puts a node into a list of its parent: at the end, or as the first. */
+/* Inserts a node into a list of its parent, at the end or at the head. */
 AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 			struct engine_node *n, u32 list, int first)
 {
@@ -64,14 +65,14 @@ AQM_FN void engine_link(struct engine *e, struct engine_fork *f, u32 id,
 		f->head[list] = id;
 }
 
-/* The lists in which a node's children are; NULL for none. */
+/* Returns the lists of a node's children, or NULL. */
 AQM_FN struct engine_fork *engine_lists(struct engine *e,
 					const struct engine_node *n)
 {
 	return n ? engine_fork(e, n->config.fork) : NULL;
 }
 
-/* Takes a node out of its list, which is one of `f`. */
+/* Removes a node from its list, which is one of `f`. */
 AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
 			       struct engine_node *n)
 {
@@ -97,7 +98,7 @@ AQM_FN void engine_unlink_from(struct engine *e, struct engine_fork *f, u32 id,
 		f->head[list] = n->next;
 }
 
-/* The same of whatever list it is in. */
+/* Removes a node from its list. */
 AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 {
 	engine_unlink_from(e, engine_lists(e, engine_node(e, n->parent)), id,
@@ -105,9 +106,10 @@ AQM_FN void engine_unlink(struct engine *e, u32 id, struct engine_node *n)
 }
 
 /*
- * Puts a node that may send into the list where it belongs. One that lost its
- * place in the middle of its turn goes on with that; a ceiling would otherwise
- * take a part of its share. So does a host that sends less than its share.
+ * Inserts a node that may send into the right list. A node that was removed in
+ * the middle of a turn continues it at the head. Otherwise its ceiling would
+ * cost it part of its share. A host that sends less than its share also goes
+ * first.
  */
 AQM_FN void engine_join_in(struct engine *e, u32 id, struct engine_node *n,
 			   struct engine_fork *f, int plain, u64 now_ns)
@@ -140,7 +142,7 @@ AQM_WHOLE_FN int engine_join(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return 1;
 }
 
-/* A node that had nothing to send keeps a little of what it was owed meanwhile. */
+/* Limits the guarantee credit of a node that was idle. */
 AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 			       u64 now_ns)
 {
@@ -152,8 +154,8 @@ AQM_FN void engine_keep_credit(const struct engine *e, struct engine_node *n,
 		n->guarantee.opens_ns = now_ns - kept;
 }
 
-/* The root has something to send: it may, or waits for its ceiling, or for a lease of the
- * line that it shares. */
+/* Makes the root sendable, or holds it until its ceiling opens or its lease of
+ * a shared line begins. */
 AQM_FN void engine_root_up(struct engine *e, struct engine_node *root,
 			   u64 now_ns)
 {
@@ -168,9 +170,9 @@ AQM_FN void engine_root_up(struct engine *e, struct engine_node *root,
 		root->state = ENGINE_READY;
 }
 
-/* A node has something to send, which had not or was above its ceiling. Returns its
- * parent, which then has something too; 0 where that need not be looked at. One that is
- * `plain` has neither a guarantee nor a cap, and is no host's leaf. */
+/* Wakes a node that was idle or above its ceiling and has packets now. Returns
+ * its parent, which must be woken too, or 0. A `plain` node has neither a
+ * guarantee nor a cap, and is not a host's leaf. */
 AQM_FN u32 engine_wake_node(struct engine *e, u32 id, struct engine_node *n,
 			    int plain, u64 now_ns)
 {
@@ -207,8 +209,8 @@ AQM_WHOLE_FN u32 engine_wake_any(struct engine *e AQM_NONNULL, u32 id,
 	return n ? engine_wake_node(e, id, n, 0, now_ns) : 0;
 }
 
-/* A node that is idle has something to send, and so have those above it. Most often the
- * first of them is awake. */
+/* Wakes an idle node that has packets now, and its ancestors. Most often the
+ * first ancestor is awake already. */
 AQM_FN void engine_wake_up(struct engine *e, u32 id, u64 now_ns)
 {
 	struct engine_node *n;
@@ -233,7 +235,7 @@ AQM_FN void engine_wake_up(struct engine *e, u32 id, u64 now_ns)
 	}
 }
 
-/* The same, if it has something. */
+/* Wakes an idle node if it has packets. */
 AQM_WHOLE_FN int engine_wake(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
 	struct engine_node *n = engine_node(e, id);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a packet of the engine costs its leaf and every node above it, and where they stand
- * then: they go on in their lists, or wait for their ceilings, or have nothing more.
+ * Accounting for a packet: charges it to its leaf and to each node above, and
+ * decides where they go. A node stays in its list, waits for its ceiling, or
+ * becomes idle.
  */
 #ifndef AQM_ENGINE_SETTLE_H
 #define AQM_ENGINE_SETTLE_H
 
 #include "engine/list.h"
 
-/* A packet of so many bytes went through a node that is in a list for what goes beyond
- * guarantees. Returns whether its turn is over. */
+/* Charges a packet to a node's share beyond guarantees. Returns whether the
+ * node's turn is over. */
 AQM_FN int engine_share(struct engine *e, u32 id, struct engine_node *n,
 			u32 wire)
 {
@@ -26,7 +27,8 @@ AQM_FN int engine_share(struct engine *e, u32 id, struct engine_node *n,
 	return 1;
 }
 
-/* The same of a node in any list, which may have a cap. */
+/* Charges a packet to a node in any list, and to its cap. Returns whether its
+ * turn is over. */
 AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 			 struct engine_node *cap, u32 wire, u64 now_ns)
 {
@@ -49,7 +51,7 @@ AQM_FN int engine_charge(struct engine *e, u32 id, struct engine_node *n,
 	return 1;
 }
 
-/* A node leaves the lists for which another of its cap may wait: that goes on. */
+/* Wakes the node of the same cap that waits for `id`, which leaves its list. */
 AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n,
 			  struct engine_node *cap)
 {
@@ -65,9 +67,9 @@ AQM_FN void engine_let_on(struct engine *e, u32 id, const struct engine_node *n,
 }
 
 /*
- * Where a node stands after a packet of `wire` bytes through it, or with 0 after none,
- * went; `work`: it has something to send. It goes on, or has nothing and is idle, or is
- * above its ceiling and waits.
+ * Updates a node after a packet of `wire` bytes; 0: no packet was sent. `work`:
+ * it has packets. The node stays in a list, becomes idle, or waits for its
+ * ceiling.
  */
 AQM_WHOLE_FN int engine_settle_any(struct engine *e AQM_NONNULL, u32 id,
 				   u32 work, u32 wire, u64 now_ns)
@@ -97,7 +99,7 @@ AQM_WHOLE_FN int engine_settle_any(struct engine *e AQM_NONNULL, u32 id,
 		engine_let_on(e, id, n, cap);
 		return 0;
 	}
-	/* It may have been given a guarantee meanwhile. */
+	/* User space may have given it a guarantee since. */
 	if (n->config.guarantee_bytes_s && n->list >= ENGINE_PRIORITIES &&
 	    !n->wheel)
 		engine_wheel_put(e, id, n->guarantee.opens_ns);
@@ -111,8 +113,8 @@ AQM_WHOLE_FN int engine_settle_any(struct engine *e AQM_NONNULL, u32 id,
 	return 0;
 }
 
-/* The same of one that shares what goes beyond guarantees, with neither a guarantee nor a
- * cap, after a packet that was sent. */
+/* Like engine_settle_any(), after a packet of a node without a guarantee or a
+ * cap. */
 AQM_FN void engine_settle_plain(struct engine *e, u32 id, struct engine_node *n,
 				struct engine_fork *f, u32 work, u32 wire,
 				u64 now_ns)
@@ -136,7 +138,7 @@ AQM_FN void engine_settle_plain(struct engine *e, u32 id, struct engine_node *n,
 	}
 }
 
-/* The same of the root. A lease is used whole, however late. */
+/* Updates the root. A lease is used in full, however late. */
 AQM_FN void engine_settle_root(struct engine *e, struct engine_node *root,
 			       u32 work, u32 wire, u64 now_ns)
 {
@@ -154,8 +156,8 @@ AQM_FN void engine_settle_root(struct engine *e, struct engine_node *root,
 	}
 }
 
-/* The same of a node and everything above it. A host's leaf may still be below the node
- * where the leaf was beside which it is, after that node went to the lowest level. */
+/* Updates a node and all its ancestors. A host's leaf may still be below the
+ * former parent of the configured leaf, if that parent has become a leaf. */
 AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 			       u64 now_ns)
 {
@@ -181,7 +183,7 @@ AQM_WHOLE_FN int engine_settle(struct engine *e AQM_NONNULL, u32 id, u32 wire,
 		parent = n->parent;
 		f = engine_lists(e, engine_node(e, parent));
 		if (!f) {
-			/* It has none any more, and is a leaf. */
+			/* Its parent has become a leaf. */
 			engine_settle_any(e, id, work, wire, now_ns);
 			n = engine_node(e, parent);
 			id = parent;

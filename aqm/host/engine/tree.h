@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The engine's tree: which leaf sends next, and how nodes that were changed come to
- * their places. What a packet costs is in engine/settle.h.
+ * The engine's tree: which leaf sends next, and how changed nodes move to their
+ * new places. What a packet costs is in engine/settle.h.
  *
- * The host asks engine_choose() for a leaf, takes a packet of it, and says its
- * length to engine_settle(). A node goes from list to wheel when its ceiling is
- * reached, and back when its time has come; a node whose children are all in the
- * wheel leaves the list of its own parent. So whoever is found by going down from
- * the root may send, and going down costs a step for each level.
+ * The host asks engine_choose() for a leaf, removes a packet from it, and
+ * passes its length to engine_settle(). A node moves from its list to the wheel
+ * when it reaches its ceiling, and back when its time has come. A node whose
+ * children are all in the wheel leaves the list of its own parent. So every
+ * leaf that is reached from the root may send, and the walk takes one step for
+ * each level.
  *
- * A guarantee holds against the other children of the same parent. It holds
- * against the whole tree where each node is guaranteed what its children are
- * together. A packet counts for the guarantee of a node that was owed it, and for
- * the node's share of the rest where it was not.
+ * A guarantee holds against siblings. It holds against the whole tree if each
+ * node is guaranteed the sum of its children's guarantees. A packet is charged
+ * to the guarantee of a node that was owed it, or else to the node's share of
+ * the rest.
  */
 #ifndef AQM_ENGINE_TREE_H
 #define AQM_ENGINE_TREE_H
 
 #include "engine/settle.h"
 
-/* Nodes whose time has come that one question takes from the wheel. */
+/* Most due nodes that one call takes from the wheel. */
 #define ENGINE_DUE_MOST 64
 
-/* Nodes that one choice passes, because they have had their turn, or may not go on. */
+/* Most nodes that one call skips, because their turn is over or they are
+ * held. */
 #define ENGINE_TURNS_MOST 4096
 
 /*
- * A node whose turn has come, and whose cap another has used up meanwhile, or is to use
- * before it: until then it waits. The one that used it up waits for the same time. This
- * one goes on before it, and first in its class if it has a turn there, so that those
- * of a cap take turns.
+ * Parks a node whose cap another node has used up, or is to use first
+ * (`until`). The node that used it up waits for the same time. This node is
+ * woken before it, and goes first in its class if it has a turn there. So the
+ * nodes of a cap take turns.
  */
 AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 			     u64 now_ns)
@@ -52,13 +54,14 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 	return engine_settle(e, n->parent, 0, now_ns);
 }
 
-/* What is above a node, by the configuration. */
+/* The state of a node's ancestors, by the configuration. */
 enum engine_above {
-	ENGINE_SETTLED = 0, /* its parents are in the lists that they name */
-	ENGINE_MOVING =
-		1, /* one is in another list, perhaps below the node itself */
+	ENGINE_SETTLED = 0, /* all are in the lists of their configured
+			     * parents */
+	ENGINE_MOVING = 1, /* one is in another list, perhaps below this node */
 	ENGINE_ASTRAY =
-		2, /* not the root: user space moves several nodes just now */
+		2, /* the walk does not reach the root: user space is moving
+		    * several nodes */
 };
 
 AQM_FN u32 engine_look_up(struct engine *e, u32 id)
@@ -79,7 +82,7 @@ AQM_FN u32 engine_look_up(struct engine *e, u32 id)
 	return ENGINE_ASTRAY;
 }
 
-/* A node, and those above it, leave lists of another parent than they name. */
+/* Removes a node and its ancestors from lists of former parents. */
 AQM_FN void engine_leave(struct engine *e, u32 id, u64 now_ns)
 {
 	struct engine_node *n;
@@ -98,7 +101,8 @@ AQM_FN void engine_leave(struct engine *e, u32 id, u64 now_ns)
 	}
 }
 
-/* Those that have something to send come into the lists that they name. */
+/* Inserts a node and its ancestors into the lists of their configured
+ * parents. */
 AQM_FN void engine_enter(struct engine *e, u32 id, u64 now_ns)
 {
 	struct engine_node *n;
@@ -117,9 +121,9 @@ AQM_FN void engine_enter(struct engine *e, u32 id, u64 now_ns)
 }
 
 /*
- * Puts a node where its configuration says. The nodes above it come first: where two
- * change places, the lower one would otherwise be below itself, and nobody would find
- * either. Returns whether there is such a place.
+ * Moves a node to its configured place. It handles all ancestors first. If two
+ * nodes swap places, the lower one would otherwise be below itself, and neither
+ * could be reached. Returns whether the place exists.
  */
 AQM_WHOLE_FN int engine_place(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -130,8 +134,8 @@ AQM_WHOLE_FN int engine_place(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return 1;
 }
 
-/* A node whose configuration names another parent than that in whose list it is. Returns
- * whether it has left that list. */
+/* Moves a node whose configured parent has changed. Returns whether it has left
+ * its former list. */
 AQM_FN int engine_move(struct engine *e, u32 id, u64 now_ns)
 {
 	const struct engine_node *n = engine_node(e, id);
@@ -140,9 +144,9 @@ AQM_FN int engine_move(struct engine *e, u32 id, u64 now_ns)
 }
 
 /*
- * Looks at a node whose configuration has changed. A change is found anyway when
- * a packet of the node goes; this is for one that would wait long for that, above
- * a former ceiling or behind others.
+ * Applies a changed configuration. A change is noticed anyway when the node
+ * sends a packet. This is for a node that would wait long for that, above its
+ * former ceiling or behind others.
  */
 AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -173,8 +177,8 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 	return engine_join(e, id, now_ns);
 }
 
-/* A node that its ceiling held may go on. Where others may be below it, it must not come
- * below one of them. */
+/* Wakes a node whose ceiling has opened. A node with children must not be
+ * inserted below one of them. */
 AQM_FN void engine_go_on(struct engine *e, u32 id, struct engine_node *n,
 			 u64 now_ns)
 {
@@ -196,7 +200,7 @@ AQM_FN void engine_go_on(struct engine *e, u32 id, struct engine_node *n,
 	engine_rest(e, id, n);
 }
 
-/* A node whose time has come, out of the wheel. */
+/* Handles a node that the wheel returned. */
 AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 		       u64 now_ns)
 {
@@ -213,14 +217,14 @@ AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 	if (n->state != ENGINE_READY || n->list < ENGINE_PRIORITIES ||
 	    id == e->rule.root)
 		return;
-	/* Not in its old list any more, whatever has become of its guarantee. */
+	/* Re-insert it, whatever has become of its guarantee. */
 	engine_unlink(e, id, n);
 	engine_join(e, id, now_ns);
 }
 
 /*
- * A child whose turn has come, and that is a host's, or has a cap, or does not say any
- * longer that it is this node's. Returns whether it has left the list.
+ * Re-checks a child: moved, a host, or capped? Returns whether it has left the
+ * list.
  */
 AQM_WHOLE_FN int engine_doubt(struct engine *e AQM_NONNULL, u32 id, u32 parent,
 			      u64 now_ns)
@@ -241,10 +245,10 @@ AQM_WHOLE_FN int engine_doubt(struct engine *e AQM_NONNULL, u32 id, u32 parent,
 	return 0;
 }
 
-/* No leaf, but there may be one: after ENGINE_TURNS_MOST. */
+/* No leaf was found after ENGINE_TURNS_MOST steps, but there may be one. */
 #define ENGINE_AGAIN (~0U)
 
-/* The leaf that goes next, of those whose time has come; 0 where none may. */
+/* Walks down from the root to the leaf that sends next; 0: none may send. */
 AQM_FN u32 engine_down(struct engine *e, u64 now_ns, struct engine_node *root)
 {
 	u32 i, list, next, turns = AQM_ZERO, id = e->rule.root;
@@ -288,11 +292,11 @@ AQM_FN u32 engine_down(struct engine *e, u64 now_ns, struct engine_node *root)
 		id = next;
 		n = child;
 	}
-	/* Debts take longer to pay back. */
+	/* The deficits are too large to pay back in one call. */
 	return ENGINE_AGAIN;
 }
 
-/* The nodes whose time has come, but for some that may be left. */
+/* Handles due nodes, up to ENGINE_DUE_MOST of them. */
 AQM_WHOLE_FN int engine_all_due(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	struct engine_node *n;
@@ -308,7 +312,7 @@ AQM_WHOLE_FN int engine_all_due(struct engine *e AQM_NONNULL, u64 now_ns)
 	return 0;
 }
 
-/* The leaf that sends next; 0 where none may, and `opens_ns` is when to ask
+/* Returns the leaf that sends next. 0: none may send; `opens_ns` is when to ask
  * again. */
 AQM_FN u32 engine_choose(struct engine *e, u64 now_ns)
 {
@@ -325,7 +329,7 @@ AQM_FN u32 engine_choose(struct engine *e, u64 now_ns)
 		e->look = 0;
 	}
 	if (root->state == ENGINE_HELD && engine_shut(e, root, now_ns)) {
-		/* Whose time comes meanwhile, could not send. */
+		/* Nodes that are due before that could not send anyway. */
 		e->opens_ns = (root->ceiling.opens_ns >> ENGINE_TICK_SHIFT) + 1;
 		e->opens_ns <<= ENGINE_TICK_SHIFT;
 		return 0;
@@ -336,7 +340,7 @@ AQM_FN u32 engine_choose(struct engine *e, u64 now_ns)
 	if (leaf != ENGINE_AGAIN && leaf)
 		return leaf;
 	e->opens_ns = e->wheel.top ? e->wheel.due << ENGINE_TICK_SHIFT : ~0ULL;
-	/* There may be more whose time has come, or whose turn it is: go on at once. */
+	/* More nodes may be due, or may have a turn: ask again at once. */
 	if (leaf || e->opens_ns < now_ns)
 		e->opens_ns = now_ns;
 	return 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The engine's wheel: nodes by the tick for which they wait, so that putting one
- * in, taking it out and finding the first cost the same however many there are.
+ * The engine's timer wheel: nodes by the tick for which they wait. Insertion,
+ * removal and finding the first node take constant time.
  *
- * A node never comes out before its time. What waits beyond the wheel's last tick
- * comes out there, and is put back. A host that is asked late gets the nodes of
- * all ticks meanwhile in the order of their times.
+ * A node is never returned before its time. A node that waits beyond the range
+ * of the wheel is returned at its end and inserted again. If the host asks
+ * late, it gets the nodes of all past ticks in order of time.
  */
 #ifndef AQM_ENGINE_WHEEL_H
 #define AQM_ENGINE_WHEEL_H
 
 #include "engine.h"
 
-/* The lowest bit that is set, of sixteen that are not all 0: alone it is a power of
- * two, times which a de Bruijn number has another place for each in its upper bits
- * (Leiserson, Prokop and Randall 1998). */
+/* Returns the index of the lowest set bit of a 16-bit word that is not 0. The
+ * isolated bit is a power of two. Its product with a de Bruijn number has a
+ * unique index in its upper bits (Leiserson, Prokop and Randall 1998). */
 AQM_FN u32 engine_lowest16(u32 word)
 {
 	u32 alone = word & (0 - word);
@@ -23,7 +23,7 @@ AQM_FN u32 engine_lowest16(u32 word)
 	       15;
 }
 
-/* The same of a word of 64. */
+/* Returns the index of the lowest set bit of a 64-bit word. */
 AQM_FN u64 engine_lowest(u64 word)
 {
 	u32 at = 0;
@@ -39,7 +39,7 @@ AQM_FN u64 engine_lowest(u64 word)
 	return at + engine_lowest16((u32)word & 0xffff);
 }
 
-/* Takes a node out of the wheel, if it is there. */
+/* Removes a node from the wheel, if it is in it. */
 AQM_FN int engine_wheel_remove(struct engine *e, u32 id)
 {
 	struct engine_node *n = engine_node(e, id);
@@ -62,7 +62,7 @@ AQM_FN int engine_wheel_remove(struct engine *e, u32 id)
 			w->bucket[place] = n->wheel_next;
 		return 1;
 	}
-	/* `due` may be too early now, which costs a look. */
+	/* `due` may be too early now, which only costs a lookup. */
 	w->bucket[place] = 0;
 	w->low[place >> 6] &= ~(1ULL << (place & 63));
 	if (w->low[place >> 6])
@@ -73,7 +73,7 @@ AQM_FN int engine_wheel_remove(struct engine *e, u32 id)
 	return 1;
 }
 
-/* Has a node wait until `at_ns`, and for nothing else. */
+/* Makes a node wait until `at_ns`. Cancels any other wait of it. */
 AQM_WHOLE_FN int engine_wheel_put(struct engine *e AQM_NONNULL, u32 id,
 				  u64 at_ns)
 {
@@ -114,8 +114,8 @@ AQM_WHOLE_FN int engine_wheel_put(struct engine *e AQM_NONNULL, u32 id,
 }
 
 /*
- * Has a node that has just been put into the wheel come out before another, where
- * that waits for the same tick. Without that it comes out last of its tick.
+ * Moves a node that was just inserted before another of the same tick. By
+ * default it would be returned last of its tick.
  */
 AQM_FN int engine_wheel_before(struct engine *e, u32 id, u32 other)
 {
@@ -144,14 +144,14 @@ AQM_FN int engine_wheel_before(struct engine *e, u32 id, u32 other)
 	return 1;
 }
 
-/* The bits of a word above one; none for the last. */
+/* Returns the bits of a word above `bit`. */
 AQM_FN u64 engine_above(u64 word, u32 bit)
 {
 	return word & (~1ULL << (bit & 63));
 }
 
-/* The place of the first tick that has nodes, from the wheel's on; ENGINE_TICKS
- * where none has. */
+/* Returns the bucket of the first tick with nodes, starting at the current
+ * tick, or ENGINE_TICKS. */
 AQM_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 {
 	struct engine_wheel *w = &e->wheel;
@@ -167,7 +167,8 @@ AQM_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 		at = high << 6 | AQM_MASKED((u32)engine_lowest(word), 63);
 		return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 	}
-	/* Then the other parts of the wheel, and last what comes round again. */
+	/* Then the other parts of the wheel, and last the part that wraps
+	 * around. */
 	word = engine_above(w->top, high);
 	if (!word)
 		word = w->top;
@@ -178,8 +179,8 @@ AQM_FN u32 engine_wheel_first(struct engine *e AQM_NONNULL)
 	return at << 6 | AQM_MASKED((u32)engine_lowest(w->low[at]), 63);
 }
 
-/* The first node whose tick has come, out of the wheel; 0 where there is none. Then
- * `due` is when there will be. */
+/* Removes and returns the first due node, or 0. In that case `due` is when the
+ * next one will be due. */
 AQM_FN u32 engine_wheel_due(struct engine *e AQM_NONNULL, u64 now_ns)
 {
 	u64 now = now_ns >> ENGINE_TICK_SHIFT;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What both hosts do around a discipline: queues of packets as numbers, the
- * order in which a discipline's functions are called, and the counting that is
- * the same for all. Only what a packet is stays with the host, so the kernel
- * and the native library cannot drift apart.
+ * What both hosts do around a discipline: queues of packet numbers, the order
+ * in which a discipline's functions are called, and the counters that all
+ * share. Only the packet itself is specific to a host. So the kernel and the
+ * native library cannot diverge.
  *
- * A template: included once for each discipline, with AQM_NAME defined and the
- * discipline's file included before. The host provides
+ * This is a template. It is included once for each discipline, after the
+ * discipline's file and with AQM_NAME defined. The host provides
  *
- *   aqm_slot(q, i)   slot i of this instance, or NULL beyond its room
+ *     aqm_slot(q, i)   slot i of this instance, or NULL beyond the last
  *
- * Packets lie in slots, numbered from 1; 0 is none. A queue is a list of slots
- * linked by number, so that a whole instance is plain data.
+ * Packets are in slots, numbered from 1; 0 is none. A queue is a list of slots
+ * linked by number, so a whole instance is plain data.
  */
 #ifndef AQM_QUEUE_H
 #define AQM_QUEUE_H
@@ -22,10 +22,10 @@
 #define AQM_PASTE(a, b) AQM_PASTE2(a, b)
 #define AQM_OF(suffix) AQM_PASTE(AQM_NAME, suffix)
 
-/* A packet's place. */
+/* A packet's slot. */
 struct aqm_slot {
 	struct aqm_packet packet;
-	u32 next; /* the one behind it in its queue, or the next free one */
+	u32 next; /* the packet behind it, or the next free slot */
 	u32 pad;
 };
 
@@ -34,7 +34,7 @@ struct aqm_fifo {
 	u32 tail;
 };
 
-/* Counted for every discipline. C(name, unit, help) */
+/* Counters of every discipline. C(name, unit, help) */
 #define AQM_COUNTS(C) \
 	C(arrived_packets, AQM_PACKETS, "packets that came") \
 	C(arrived_bytes, AQM_BYTES, "their bytes") \
@@ -48,29 +48,31 @@ struct aqm_fifo {
 	C(queued_wire_bytes, AQM_BYTES, "bytes queued now, on the wire") \
 	C(queued_most_packets, AQM_PACKETS, "most packets ever queued")
 
-/* Then come drops and marks by reason. */
+/* The counters, then drops and marks by reason. */
 struct aqm_counts {
 	AQM_COUNTS(AQM_NUMBER_FIELD)
 	u64 drops[AQM_REASON_COUNT];
 	u64 marks[AQM_REASON_COUNT];
 };
 
-/* When the line is free after the last packet that left: `wire` bytes, begun at
- * `left_ns`. What a discipline learns of an empty queue depends on these alone,
- * so that every host tells it alike. */
+/* The last packet sent: `wire` bytes, begun at `left_ns`. The time at which a
+ * discipline learns of an empty queue depends on these alone. So every host
+ * reports the same time. */
 struct aqm_last {
 	u64 left_ns;
 	u32 wire;
-	u32 empty_pending; /* the queue was not empty, and the discipline knows of no end */
+	u32 empty_pending; /* the discipline has not been told that the queue is
+			    * empty */
 };
 
-/* The slots that are free: those never used, from `fresh` on, and a list. */
+/* The free slots: a list of released ones, and those never used, which follow
+ * `fresh`. */
 struct aqm_room {
 	u32 fresh;
 	u32 free;
 };
 
-/* When the line is free. */
+/* Returns when the line is free. */
 AQM_FN u64 aqm_line_free(const struct aqm_last *last,
 			 const struct aqm_link *link)
 {
@@ -80,8 +82,8 @@ AQM_FN u64 aqm_line_free(const struct aqm_last *last,
 	       (u64)last->wire * 1000000000 / link->rate_bytes_s;
 }
 
-/* What a discipline did not ask for. A host that tests disciplines has it
- * otherwise. */
+/* The value passed for input that a discipline did not declare. A host for
+ * tests overrides it. */
 #ifndef AQM_UNASKED
 #define AQM_UNASKED(what) 0
 #endif
@@ -147,10 +149,9 @@ AQM_FN void aqm_count_sent(struct aqm_counts *counts,
 
 #endif
 
-/* One instance of a discipline: everything but its slots. Its state is last,
- * because some of it is long, and a BPF program reaches what is behind 32 KiB by
- * two instructions more. A host that tests disciplines puts fences between the
- * parts that they are given. */
+/* One instance of a discipline, without its slots. The state is last because
+ * some is long, and a BPF program needs two more instructions to address data
+ * beyond 32 KiB. A host for tests puts guard words between the parts. */
 #ifndef AQM_FENCE
 #define AQM_FENCE(name)
 #endif
@@ -165,14 +166,14 @@ struct AQM_OF(_instance) {
 	struct aqm_counts counts;
 	struct aqm_last last;
 	struct aqm_room room;
-	u64 host; /* the host's own */
+	u64 host; /* private data of the host */
 	struct aqm_fifo fifos[AQM_OF(_QUEUES)];
 	AQM_FENCE(before_vars)
 	struct AQM_OF(_vars) vars;
 	AQM_FENCE(after_vars)
 };
 
-/* The context that the discipline is given. */
+/* Returns the context for a call of the discipline. */
 AQM_FN struct aqm_context AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
 				       u32 random)
 {
@@ -193,8 +194,8 @@ AQM_FN struct aqm_context AQM_OF(_now)(struct AQM_OF(_instance) *q, u64 now_ns,
 	return at;
 }
 
-/* The queue is empty: the discipline is notified, once, as of when the line is
- * free. Nothing happens between that time and this call, so it makes no
+/* Tells the discipline once that the queue is empty, as of when the line is
+ * free. Nothing happens between that time and this call. So it makes no
  * difference that the host has no timer. */
 AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 				     u64 now_ns)
@@ -205,7 +206,7 @@ AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 	struct aqm_context at;
 	u32 i, queue;
 
-	/* From now on a change of the link's rate does not change it. */
+	/* Fix the time: a later change of the rate must not move it. */
 	q->last.left_ns = free_ns;
 	q->last.wire = 0;
 	if (free_ns > now_ns)
@@ -224,7 +225,7 @@ AQM_WHOLE_FN u32 AQM_OF(_host_empty)(struct AQM_OF(_instance) *q AQM_NONNULL,
 	return 0;
 }
 
-/* A slot for a packet, or NULL, and its number. */
+/* Allocates a slot for a packet and returns it, or NULL, and its number. */
 AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
 					   u32 *index)
 {
@@ -244,8 +245,8 @@ AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
 }
 
 /*
- * Takes the head off a queue. Its slot is free at once: until another packet
- * comes, what lies in it stays, and the host takes the packet out before.
+ * Removes the head of a queue. Its slot is free at once, but its contents stay
+ * valid until the next arrival. The host takes the packet out before that.
  */
 AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
 			    struct aqm_slot *slot)
@@ -266,9 +267,9 @@ AQM_FN void AQM_OF(_unlink)(struct AQM_OF(_instance) *q, u32 queue,
 }
 
 /*
- * A packet comes. Returns the slot in which the host is to keep it, or 0: the
- * host drops it. Where `verdict->evict` is set, the host then calls _evict()
- * until that returns 0, AQM_EVICT_CALLS times at most.
+ * Enqueues a packet. Returns the slot in which the host stores it; 0: the host
+ * drops it. If `verdict->evict` is set, the host then calls _evict() until that
+ * returns 0, at most AQM_EVICT_CALLS times.
  */
 AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 				const struct aqm_packet *came, u32 random,
@@ -287,8 +288,7 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 		given.ecn = AQM_UNASKED(ecn);
 	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
 		random = AQM_UNASKED(random);
-	/* Of a line whose rate is not known it is only known when it asks for a
-	 * packet. */
+	/* If the rate is unknown, emptiness shows only at the next request. */
 	if (q->last.empty_pending && !q->counts.queued_packets &&
 	    q->link.rate_bytes_s)
 		AQM_OF(_host_empty)(q, packet->arrived_ns);
@@ -330,8 +330,7 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 	return index;
 }
 
-/* The slot of a packet that is to go, or 0 for none. The host frees the
- * packet. */
+/* Returns the slot of a packet to evict, or 0. The host frees the packet. */
 AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 {
 	struct aqm_context at = AQM_OF(_now)(q, now_ns, 0);
@@ -346,7 +345,8 @@ AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 	if (!slot)
 		return 0;
 	AQM_OF(_unlink)(q, queue, slot);
-	/* Where that empties the queue, it is empty from now on and no sooner. */
+	/* If the queue is empty now, it is empty from now on and not from
+	 * earlier. */
 	if (!q->counts.queued_packets &&
 	    aqm_line_free(&q->last, &q->link) < now_ns) {
 		q->last.left_ns = now_ns;
@@ -357,9 +357,13 @@ AQM_FN u32 AQM_OF(_host_evict)(struct AQM_OF(_instance) *q, u64 now_ns)
 }
 
 /*
- * A packet may go. The verdict's action says what the host does with the
- * packet in the slot that is returned: PASS and MARK send it, DROP frees it and
- * asks again; with AGAIN it asks again, with EMPTY there is nothing to send.
+ * Dequeues a packet and returns its slot. The verdict's action tells the host
+ * what to do:
+ *
+ * - PASS, MARK: send the packet
+ * - DROP: free the packet and ask again
+ * - AGAIN: ask again
+ * - EMPTY: nothing to send
  */
 AQM_FN u32 AQM_OF(_host_depart)(struct AQM_OF(_instance) *q, u64 now_ns,
 				u32 random, struct aqm_verdict *verdict)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a host records of a discipline's life: every input and every
- * decision, so that another host can be given the same inputs.
+ * The recording of a discipline: every input and every decision, so that
+ * another host can replay it.
  *
- * A recording begins with a state: a record AQM_STATE_EVENT, whose `slot` is
- * the number of slots ever used and `len` the bytes of the instance. The
- * instance and each of those slots follow. Later states follow where
- * parameters or the link may have changed: NAME_setup() has been called just
- * before. docs/aqm.md describes the file format.
+ * A recording begins with a state. This is a record AQM_STATE_EVENT, in which
+ * `slot` is the number of slots ever used and `len` the size of the instance in
+ * bytes. The instance and each of those slots follow. Further states follow
+ * wherever parameters or the link may have changed: NAME_setup() has just been
+ * called. docs/aqm.md describes the file format.
  */
 #ifndef AQM_RECORD_H
 #define AQM_RECORD_H
@@ -25,13 +25,14 @@ enum aqm_event {
 struct aqm_record {
 	u64 now_ns;
 	u32 event; /* enum aqm_event */
-	u32 sequence; /* one more for every record: a gap shows what is lost */
+	u32 sequence; /* increases by one with each record: a gap shows a
+		       * loss */
 	u32 slot; /* what the host's function returned */
-	u32 len; /* on arrival: the packet */
+	u32 len; /* on arrival: length of the packet */
 	u32 wire;
 	u32 flow;
 	u32 ecn;
-	u32 random; /* on arrival and departure: what was drawn */
+	u32 random; /* on arrival and departure: the random bits */
 	u32 action; /* the verdict */
 	u32 reason;
 	u32 queue;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The shaper with classes: which class sends next, all in bytes on the wire.
+ * The shaper with classes: which class sends next, in bytes on the wire.
  *
  * One gate lets packets onto the link one at a time (gate.h). Whenever it is
- * open, the class to send is, of those that have packets and are not above
- * their ceiling,
+ * open, the next class is chosen among those that have packets and are below
+ * their ceiling:
  *
- *   1. one that has not had its guaranteed rate: of these the most urgent
- *      (lowest priority number), and among equals the one furthest behind;
- *   2. else the most urgent, and among equals the one that has had least of the
- *      excess for its weight.
+ *     1. a class that has not had its guaranteed rate: the most urgent (lowest
+ *        priority number), and among equals the one furthest behind;
+ *     2. else the most urgent, and among equals the one that has had least of
+ *        the excess for its weight.
  *
- * A packet never waits for a less urgent class longer than for one packet of
- * it, but for what that class is guaranteed. A guarantee is not charged for
- * excess: a class gets its guarantee, and its share of what is left over.
+ * A packet waits for a less urgent class no longer than for one packet, except
+ * for what that class is guaranteed. A guarantee is not charged for excess: a
+ * class gets its guarantee and its share of what is left over.
  *
- * A class below its ceiling waits for packets of others. It may make up for what
- * it misses meanwhile, up to a full packet. Otherwise a class with small packets
- * and a ceiling just above its guarantee would not get its guarantee.
+ * A class below its ceiling also waits for packets of others. It may make up
+ * for the time it missed, up to a full packet. Otherwise a class with small
+ * packets and a ceiling just above its guarantee would not get its guarantee.
  *
- * The shares are start-time fair queueing (Goyal, Vin and Cheng 1996). A packet
- * of w bytes advances the virtual time of its class by w / weight, and the class
- * with the least virtual time is next. A class that had nothing to send starts
- * where the others are. Each choice looks once at every class, and shares are
- * exact to a packet.
+ * Excess is shared by start-time fair queueing (Goyal, Vin and Cheng 1996). A
+ * packet of w bytes advances the virtual time of its class by w / weight, and
+ * the class with the smallest virtual time is next. A class that was idle
+ * starts at the virtual time of the others. Each choice looks at every class
+ * once, and shares are exact to a packet.
  */
 #ifndef AQM_SHAPER_H
 #define AQM_SHAPER_H
@@ -34,7 +34,7 @@
 #define SHAPER_CLASSES 8
 #define SHAPER_PRIORITIES 8
 
-/* How many packets the guarantee may fall behind where nothing else is configured. */
+/* How many full packets a guarantee may fall behind by default. */
 #define SHAPER_GUARANTEE_PACKETS 2
 
 /* The configuration of a class. */
@@ -42,9 +42,10 @@ struct shaper_rule {
 	u64 guarantee_bytes_s; /* 0: none */
 	u64 ceiling_bytes_s; /* 0: the link */
 	u64 weight; /* share of the excess among equals, from 1 */
-	u64 credit_ns; /* how far the guarantee may fall behind; 0: packets */
+	u64 credit_ns; /* how far the guarantee may fall behind; 0:
+		        * SHAPER_GUARANTEE_PACKETS */
 	u32 priority; /* 0, most urgent, to SHAPER_PRIORITIES - 1 */
-	u32 classid; /* packets of this skb->priority are its own */
+	u32 classid; /* packets with this skb->priority belong to it */
 };
 
 struct shaper_class {
@@ -52,21 +53,24 @@ struct shaper_class {
 	struct aqm_gate guarantee;
 	struct aqm_gate ceiling;
 	u64 credit_ns; /* how far the guarantee may fall behind */
-	u64 late_ns; /* of the ceiling: a full packet's time at it */
-	u64 start; /* of the next packet, in 2^-16 bytes a weight */
-	u64 rest; /* of the division that gave it, in 2^-16 bytes */
+	u64 late_ns; /* lateness the ceiling compensates for: a full packet's
+		      * time */
+	u64 start; /* virtual start of the next packet, in 2^-16 bytes per
+		    * weight */
+	u64 rest; /* remainder of that division, in 2^-16 bytes */
 	u64 packets; /* queued */
 };
 
 struct shaper {
 	struct aqm_gate gate;
-	u64 starts[SHAPER_PRIORITIES]; /* of the last packet sent */
+	u64 starts[SHAPER_PRIORITIES]; /* virtual start of the last packet
+				        * sent */
 	u32 classes;
-	u32 other; /* the class of packets that name none */
+	u32 other; /* the class of unclassified packets */
 	struct shaper_class class[SHAPER_CLASSES];
 };
 
-/* Takes a class's rule over; what it has queued and had stays. */
+/* Applies a rule to a class. Keeps queue and counters. */
 AQM_FN void shaper_setup(struct shaper_class *class,
 			 const struct shaper_rule *rule,
 			 const struct aqm_link *link)
@@ -89,7 +93,7 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 				   rule->guarantee_bytes_s;
 }
 
-/* The class of a packet. */
+/* Returns the class of a packet. */
 AQM_FN u32 shaper_classify(const struct shaper *shaper, u32 priority)
 {
 	u32 i;
@@ -103,7 +107,7 @@ AQM_FN u32 shaper_classify(const struct shaper *shaper, u32 priority)
 	return shaper->other;
 }
 
-/* A class has one packet more. */
+/* Counts an arrival in a class. */
 AQM_FN void shaper_arrived(struct shaper *shaper, struct shaper_class *class)
 {
 	u64 start =
@@ -114,7 +118,7 @@ AQM_FN void shaper_arrived(struct shaper *shaper, struct shaper_class *class)
 	class->packets++;
 }
 
-/* A class has one packet less, that was not sent. */
+/* Counts a packet that leaves a class without being sent. */
 AQM_FN void shaper_dropped(struct shaper_class *class)
 {
 	if (class->packets)
@@ -129,8 +133,8 @@ AQM_FN int shaper_owed(const struct shaper_class *class, u64 now_ns)
 }
 
 /*
- * The class to send, with an open gate; SHAPER_CLASSES where none may. Then
- * `opens_ns` is when the first may (~0: none has packets).
+ * Returns the class to send when the gate is open. SHAPER_CLASSES: none may
+ * send, and `opens_ns` is when the first may (~0: none has packets).
  */
 AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 {
@@ -171,7 +175,7 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 	return best;
 }
 
-/* A class sends a packet. */
+/* Charges a sent packet to its class. */
 AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 			struct shaper_class *class, u32 wire, u64 now_ns)
 {
@@ -188,8 +192,8 @@ AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 	}
 	shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)] =
 		class->start;
-	/* What is left of the division goes on to the next packet, so that
-	 * shares are exact whatever the weights. */
+	/* Carry the remainder over to the next packet, so that shares are exact
+	 * whatever the weights. */
 	work = ((u64)wire << 16) + class->rest;
 	step = work / class->rule.weight;
 	class->rest = work - step * class->rule.weight;

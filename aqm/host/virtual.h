@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A queue that holds nothing: what would be queued if arriving packets had to
- * pass a link of a given rate (Braithwaite 2006, sections 2.5 and 4.1.5). Each
- * packet adds its bytes on the wire as it arrives, time takes them away at the
- * rate, and a discipline decides on the rest as it would on a real queue.
- * It does only this accounting; the host assigns packets to flows, marks
- * and drops.
+ * A virtual queue, which holds no packets. It models the queue that would build
+ * if arriving packets had to pass a link of a given rate (Braithwaite 2006,
+ * sections 2.5 and 4.1.5). Each packet adds its bytes on the wire as it
+ * arrives, and time removes them at the rate. A discipline decides on the
+ * result as it would on a real queue. This file does the accounting only. The
+ * host assigns packets to flows, marks and drops.
  *
- * A template, as queue.h, which is included before it, for any discipline that
- * does not itself track waiting packets (AQM_NEEDS_QUEUE). Which packet would
- * go first makes no difference, because nothing waits.
+ * This is a template like queue.h, which is included before it. It works for
+ * any discipline that does not track waiting packets itself (AQM_NEEDS_QUEUE).
+ * The order of service makes no difference, because nothing waits.
  *
- * A packet departs as it arrives: NAME_depart() is called for it at once, as if it
- * had waited for as long as the virtual queue takes. So a discipline that
- * decides at departure decides in time, and time never goes backwards. The queue
- * behind the packet is then the queue that it found. NAME_depart() learns of an
- * empty queue as on every host, by a call for a packet where there is none.
+ * A packet departs as it arrives. NAME_depart() is called for it at once, as if
+ * it had waited for as long as the virtual queue takes. So a discipline that
+ * decides at departure decides in time, and time never goes backwards. The
+ * queue behind the packet is then the queue that it found. NAME_depart() learns
+ * of an empty queue as on every host, by a call without a packet.
  *
- * The line has carried packets that are dropped early, so they count. Senders that
- * do not react to drops would make the virtual queue grow without end. Then everything
- * would be dropped, which helps nobody. So the virtual queue grows only up to
- * where the discipline lets nothing pass (AQM_DISCIPLINE_TO): packets that the
- * discipline spares are spared whatever others send.
+ * The line has already carried packets that are dropped here, so they count.
+ * Senders that do not react to drops would make the virtual queue grow without
+ * bound. Then everything would be dropped, which helps nobody. So the virtual
+ * queue grows only to the point where the discipline drops everything
+ * (AQM_DISCIPLINE_TO). Packets that the discipline spares pass whatever others
+ * send.
  *
- * The limit is a policer's: what finds the virtual queue full is dropped and not
- * counted. Where a discipline drops for nothing but its limit, the virtual queue
- * is the plain token bucket of Brouer 8.3.
+ * The limit acts as a policer: a packet that finds the virtual queue full is
+ * dropped and not counted. If a discipline drops only at its limit, the virtual
+ * queue is the plain token bucket of Brouer 8.3.
  */
 #ifndef AQM_QUEUE_H
 #error "include queue.h first, with AQM_NAME"
@@ -35,13 +36,13 @@
 #include "gate.h"
 
 struct virtual_queue {
-	struct aqm_gate gate; /* opens when nothing would be queued */
-	u64 last_ns; /* of the last arrival */
+	struct aqm_gate gate; /* opens when the virtual queue is empty */
+	u64 last_ns; /* time of the last arrival */
 	u64 full_wire; /* a full packet on the wire */
 	struct AQM_OF(_instance) q;
 };
 
-/* Tells the discipline that a packet leaves, or that there is none. */
+/* Tells the discipline that a packet leaves, or that the queue is empty. */
 AQM_FN struct aqm_verdict virtual_depart(struct virtual_queue *v, u32 queue,
 					 const struct aqm_packet *packet,
 					 const struct aqm_context *at)
@@ -50,7 +51,7 @@ AQM_FN struct aqm_verdict virtual_depart(struct virtual_queue *v, u32 queue,
 			       packet, at);
 }
 
-/* What is there at a time, by the gate. */
+/* Computes the length of the virtual queue at a time, from the gate. */
 AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 {
 	struct aqm_counts *counts = &v->q.counts;
@@ -72,7 +73,7 @@ AQM_FN void virtual_drain(struct virtual_queue *v, u64 now_ns)
 		aqm_max(counts->queued_most_packets, counts->queued_packets);
 }
 
-/* Parameters or the rate are new; what is queued is so in bytes. */
+/* Applies new parameters or a new rate. Keeps the queued bytes. */
 AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 			  u64 now_ns)
 {
@@ -84,7 +85,7 @@ AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 		wire = v->q.counts.queued_wire_bytes;
 	}
 	v->q.link = *link;
-	/* Nothing is held, so there is always room. */
+	/* No packet is stored, so there is always room. */
 	v->q.link.room_packets = AQM_OF(_PACKETS);
 	v->full_wire = aqm_max(aqm_wire(link, link->mtu_bytes), 1);
 	v->gate.rate_bytes_s = rate;
@@ -94,14 +95,14 @@ AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 	AQM_OF(_setup)(&v->q.vars, &v->q.params, &v->q.link);
 }
 
-/* The time of an arrival: processors' clocks may differ by a little. */
+/* Returns a monotonic time of arrival: clocks of CPUs may differ slightly. */
 AQM_FN u64 virtual_now(struct virtual_queue *v, u64 now_ns)
 {
 	v->last_ns = aqm_max(v->last_ns, now_ns);
 	return v->last_ns;
 }
 
-/* Adds a packet, as far as the virtual queue may grow. */
+/* Adds a packet, unless the virtual queue is at its maximum. */
 AQM_FN void virtual_add(struct virtual_queue *v, u32 wire, u64 now_ns)
 {
 	u64 most = AQM_OF(_end)(&v->q.vars) - 1;
@@ -115,14 +116,15 @@ AQM_FN void virtual_add(struct virtual_queue *v, u32 wire, u64 now_ns)
 	aqm_gate_pass(&v->gate, wire, now_ns, 0);
 }
 
-/* Bytes that the line carried, of packets that nobody looks at. */
+/* Adds bytes that the line carried for packets that are not examined. */
 AQM_FN void virtual_carried(struct virtual_queue *v, u32 wire, u64 now_ns)
 {
 	virtual_drain(v, now_ns);
 	virtual_add(v, wire, now_ns);
 }
 
-/* A packet that the line carried and nothing may be done to. */
+/* Counts a packet that the line carried and that must not be marked or
+ * dropped. */
 AQM_FN void virtual_count(struct virtual_queue *v,
 			  const struct aqm_packet *packet, u64 now_ns)
 {
@@ -136,7 +138,7 @@ AQM_FN void virtual_count(struct virtual_queue *v,
 	virtual_carried(v, packet->wire, now_ns);
 }
 
-/* A packet that the line carried: to pass, to be marked or to be dropped. */
+/* Decides on a packet that the line carried: pass, mark or drop. */
 AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 					 const struct aqm_packet *packet,
 					 u64 now_ns, u32 random)
@@ -153,7 +155,8 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 	verdict = AQM_OF(_arrive)(&v->q.vars, &v->q.params, &v->q.stats, packet,
 				  &at);
 	if (verdict.action != AQM_DROP) {
-		/* What it would have waited, it has waited. */
+		/* Pretend that it waited for as long as the virtual queue
+		 * takes. */
 		left.arrived_ns = now_ns;
 		if (v->gate.opens_ns > now_ns)
 			left.arrived_ns -= v->gate.opens_ns - now_ns;

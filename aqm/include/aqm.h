@@ -3,43 +3,44 @@
  * The interface between a queueing discipline and its host.
  *
  * A discipline is one C file of plain integer arithmetic. It never sees a
- * packet: its host (the kernel's BPF qdisc, or the native library that tests
- * and simulations use) owns packets and queues, and passes it numbers. It never
- * calls the host either: time, random bits, packet facts and the link are
- * arguments, and the decision about a packet is the result. So the same
- * numbers give the same verdicts everywhere.
+ * packet. Its host owns packets and queues and passes numbers to it. The host
+ * is the kernel's BPF qdisc, or the native library that tests and simulations
+ * use. A discipline never calls the host either. Time, random bits, facts about
+ * a packet and the link are arguments, and the decision about a packet is the
+ * result. So the same numbers give the same verdicts everywhere.
  *
  * Read aqm/droptail.c next: the smallest discipline, commented as a template.
  * docs/aqm.md is the reference of this file.
  *
  * A discipline NAME consists of
  *
- *   three structures     struct NAME_params  what an administrator may set
- *                        struct NAME_vars    its state
- *                        struct NAME_stats   what it counts
- *   and five functions   NAME_setup()    parameters or link are new
- *                        NAME_arrive()   a packet arrives: keep, mark, drop?
- *                        NAME_choose()   a packet may leave: from which queue?
- *                        NAME_depart()   that queue's head: send, mark, drop?
- *                                        or none, once the queue is empty and
- *                                        the line free
- *                        NAME_evict()    was to keep, at a price: whose head
- *                                        goes instead?
+ *     three structures     struct NAME_params  parameters set by the user
+ *                          struct NAME_vars    its state
+ *                          struct NAME_stats   its statistics
+ *     and five functions   NAME_setup()    parameters or link have changed
+ *                          NAME_arrive()   a packet arrives: keep, mark, drop?
+ *                          NAME_choose()   a packet may be sent: which queue?
+ *                          NAME_depart()   that queue's head: send, mark, drop?
+ *                                          Also called without a packet when
+ *                                          the queue is empty and the line free
+ *                          NAME_evict()    the arrival was kept but a packet
+ *                                          must go: from which queue?
  *
- * each listed once, in tables that C expands into structures and from which
- * the native library makes the names, units, defaults and ranges that people
- * see. AQM_ONE_FIFO() gives the last three to disciplines with one queue.
+ * Each field is listed once, in a table that C expands into a structure. From
+ * the tables the native library also takes the names, units, defaults and
+ * ranges that users see. AQM_ONE_FIFO() defines the last three functions for a
+ * discipline with one queue.
  *
- * What is deliberately absent: libc, floating point, global variables, loops
- * without a bound. `cargo xtask invariants` checks what of this can be checked.
+ * Deliberately absent are libc, floating point, global variables and unbounded
+ * loops. `cargo xtask invariants` checks what of this can be checked.
  */
 #ifndef AQM_H
 #define AQM_H
 
 #include "host.h" /* u32, u64, s64, AQM_FN, AQM_LOOP: the host's own */
 
-/* Units, as people read them. A unit with "/2^n" is fixed point: a value of
- * 2^n means one. A unit with "|" lists the words for 0, 1, 2 and so on. */
+/* Units, as shown to users. A unit with "/2^n" is fixed point: a value of 2^n
+ * means one. A unit with "|" lists the words for 0, 1, 2 and so on. */
 #define AQM_BYTES "bytes"
 #define AQM_BYTES_Q16 "bytes/2^16"
 #define AQM_PACKETS "packets"
@@ -49,17 +50,17 @@
 #define AQM_FLAG "off|on"
 #define AQM_NUMBER "number"
 
-/* One as a ratio. */
+/* The ratio 1. */
 #define AQM_ONE (1ULL << 32)
 
-/* The largest number of bytes a limit or threshold may be: so that it can be
- * held with 16 binary places and still be divided exactly (see fixed.h). */
+/* The largest limit or threshold in bytes. It still leaves room for 16 binary
+ * places and exact division (see fixed.h). */
 #define AQM_MOST_BYTES ((1ULL << 30) - 1)
 
 /*
- * Tables. A parameter is P(name, unit, default, least, most, help), a number
- * of state or statistics N(name, unit, help). All are 64 bits wide, so that
- * an index is all that a host needs to find one.
+ * Tables. A parameter is P(name, unit, default, least, most, help). A field of
+ * state or statistics is N(name, unit, help). All are 64 bits wide, so a host
+ * finds any field by its index.
  */
 #define AQM_PARAM_FIELD(name, unit, dflt, least, most, help) u64 name;
 #define AQM_NUMBER_FIELD(name, unit, help) u64 name;
@@ -77,13 +78,13 @@
 		TABLE(AQM_NUMBER_FIELD) \
 	}
 
-/* What the host knows of a packet. */
+/* What the host tells about a packet. */
 struct aqm_packet {
-	u64 arrived_ns; /* when it came */
+	u64 arrived_ns; /* time of arrival */
 	u32 len; /* bytes, as the device counts them */
 	u32 wire; /* bytes on the wire, by aqm_wire() */
-	u32 flow; /* hash of what defines its flow, or its code point */
-	u32 ecn; /* AQM_ECN_*; not capable where the host cannot mark */
+	u32 flow; /* hash of its flow, or its DS code point */
+	u32 ecn; /* enum aqm_ecn; AQM_NOT_ECT if the host cannot mark */
 };
 
 enum aqm_ecn {
@@ -93,54 +94,56 @@ enum aqm_ecn {
 	AQM_CE = 3,
 };
 
-/* What of a packet's headers can make its flow. */
+/* The header fields that can define a flow. */
 enum aqm_part {
 	AQM_SOURCE = 1,
 	AQM_DESTINATION = 2,
 	AQM_SOURCE_PORT = 4,
 	AQM_DESTINATION_PORT = 8,
 	AQM_PROTOCOL = 16,
-	AQM_CONNECTION = 31, /* all of it */
+	AQM_CONNECTION = 31, /* all of them */
 };
 
 /* The same as a unit: words joined by `+` name the bits. */
 #define AQM_PARTS "source+destination+source-port+destination-port+protocol"
 
-/* Of so many queues, the first, a discipline can learn when their heads came. */
+/* The number of queues, from the first, whose heads' arrival times are
+ * known. */
 #define AQM_HEADS 4
 
-/* There is no head, because the queue is empty. */
+/* The queue is empty and has no head. */
 #define AQM_NO_HEAD (~0ULL)
 
-/* What a call is given: the time, and what is queued without the packet in
+/* The context of a call: the time and the queue without the packet in
  * question. */
 struct aqm_context {
 	u64 now_ns; /* never goes backwards */
-	u64 bytes; /* queued, as the device counts */
-	u64 wire; /* queued, on the wire */
-	u32 packets; /* queued */
-	/* Uniform; new in every call of NAME_arrive() (AQM_NEEDS_RANDOM) and of
+	u64 bytes; /* bytes queued, as the device counts */
+	u64 wire; /* bytes queued, on the wire */
+	u32 packets; /* packets queued */
+	/* Uniform; new for each call of NAME_arrive() (AQM_NEEDS_RANDOM) and
 	 * NAME_depart() (AQM_NEEDS_RANDOM_OUT). */
 	u32 random;
-	/* When the head of each queue came, or AQM_NO_HEAD (AQM_NEEDS_HEADS). */
+	/* When the head of each queue arrived, or AQM_NO_HEAD
+	 * (AQM_NEEDS_HEADS). */
 	u64 heads_ns[AQM_HEADS];
 };
 
-/* Its name in disciplines that were written for earlier versions. */
+/* The former name, for disciplines written for earlier versions. */
 #define aqm_moment aqm_context
 
-/* How a frame is cut up on the wire. */
+/* How a frame is encapsulated on the wire. */
 enum aqm_framing {
 	AQM_PLAIN = 0, /* byte by byte */
 	AQM_ATM = 1, /* cells of 53 bytes with 48 of payload */
-	AQM_PTM = 2, /* 65 bytes for every 64 begun */
+	AQM_PTM = 2, /* 65 bytes for each started block of 64 */
 };
 
 /* The link that the queue feeds, by policy or from the device. */
 struct aqm_link {
 	u64 rate_bytes_s; /* on the wire; 0: unknown */
 	u32 mtu_bytes; /* largest packet, as the device counts */
-	s32 overhead_bytes; /* beside what the device counts */
+	s32 overhead_bytes; /* in addition to what the device counts */
 	u32 mpu_bytes; /* smallest frame, overhead included */
 	u32 framing; /* enum aqm_framing */
 	u32 queue_packets; /* queue length the device asks for; 0: none */
@@ -149,10 +152,10 @@ struct aqm_link {
 
 enum aqm_action {
 	AQM_PASS = 0, /* keep (on arrival) or send (on departure) */
-	AQM_MARK = 1, /* the same, with congestion experienced set */
+	AQM_MARK = 1, /* the same, with congestion experienced (CE) set */
 	AQM_DROP = 2,
-	AQM_EMPTY = 3, /* on departure: nothing here, and nothing elsewhere */
-	AQM_AGAIN = 4, /* on departure: nothing here; choose again */
+	AQM_EMPTY = 3, /* on departure: all queues are empty */
+	AQM_AGAIN = 4, /* on departure: this queue is empty; choose again */
 };
 
 /* Why a packet was marked or dropped: R(NAME, word, explanation). */
@@ -176,15 +179,15 @@ enum aqm_reason { AQM_REASONS(AQM_REASON_NAME) AQM_REASON_COUNT };
 struct aqm_verdict {
 	u32 action; /* enum aqm_action */
 	u32 reason; /* enum aqm_reason */
-	u32 queue; /* on arrival: where to keep it */
-	u32 evict; /* on arrival: then call NAME_evict() until it declines */
+	u32 queue; /* on arrival: the queue to put it in */
+	u32 evict; /* on arrival: call NAME_evict() next, until it declines */
 };
 
-/* No queue: the answer of NAME_evict() when nothing needs to go. */
+/* Returned by NAME_evict() if nothing needs to be evicted. */
 #define AQM_NO_QUEUE (~0U)
 
-/* The most packets evicted for one that came; then one call more, in which a
- * discipline declines and learns what the last eviction took. */
+/* The most packets evicted for one arrival. One more call follows, in which the
+ * discipline learns what the last eviction took, and declines. */
 #define AQM_EVICT_MOST 64
 #define AQM_EVICT_CALLS (AQM_EVICT_MOST + 1)
 
@@ -212,15 +215,16 @@ AQM_FN struct aqm_verdict aqm_mark(u32 reason, u32 queue)
 	return aqm_verdict(AQM_MARK, reason, queue);
 }
 
-/* Whether a packet's sender understands marks. A packet that already carries
- * one can take another. */
+/* Whether a packet's sender supports ECN. A packet that carries CE already may
+ * be marked again. */
 AQM_FN int aqm_can_mark(const struct aqm_packet *packet)
 {
 	return packet->ecn != AQM_NOT_ECT;
 }
 
-/* Bytes on the wire of a packet that the device counts as `len`: overhead
- * first, then the smallest frame, then cells or code words. Never 0. */
+/* Returns the bytes on the wire of a packet that the device counts as `len`.
+ * Adds overhead first, then applies the smallest frame, then cells or code
+ * words. Never 0. */
 AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 {
 	s64 stated = (s64)len + link->overhead_bytes;
@@ -234,8 +238,8 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 	return frame;
 }
 
-/* Choose, depart and evict of a discipline with one queue that does nothing
- * to packets on their way out. */
+/* Defines choose, depart and evict of a discipline with one queue that does not
+ * act on departing packets. */
 #define AQM_ONE_FIFO(name) \
 	AQM_FN u32 name##_choose(struct name##_vars *v, \
 				 const struct name##_params *p, \
@@ -263,45 +267,45 @@ AQM_FN u32 aqm_wire(const struct aqm_link *link, u32 len)
 		return AQM_NO_QUEUE; \
 	}
 
-/* What a discipline uses of what a host can tell it; the rest is 0 on every host,
- * because finding it out costs time. */
+/* The optional inputs that a discipline uses. The others are 0 on every host,
+ * because computing them takes time. */
 enum aqm_needs {
 	AQM_NEEDS_NOTHING = 0,
 	AQM_NEEDS_RANDOM = 1, /* aqm_context.random on arrival */
 	AQM_NEEDS_FLOW = 2, /* aqm_packet.flow */
 	AQM_NEEDS_EVICTION = 4, /* aqm_verdict.evict */
 	AQM_NEEDS_PARTS = 8, /* flows by its last parameter, AQM_FLOWS_PARAM */
-	AQM_NEEDS_CODE = 16, /* the DS code point for aqm_packet.flow */
-	AQM_NEEDS_QUEUE = 32, /* packets that wait: it keeps account of them */
+	AQM_NEEDS_CODE = 16, /* the DS code point as aqm_packet.flow */
+	AQM_NEEDS_QUEUE = 32, /* a real queue: it tracks waiting packets */
 	AQM_NEEDS_HEADS = 64, /* aqm_context.heads_ns, with AQM_NEEDS_QUEUE */
 	AQM_NEEDS_RANDOM_OUT = 128, /* aqm_context.random on departure */
-	AQM_NEEDS_ECN = 256, /* aqm_packet.ecn: it marks, or asks who can be */
-	AQM_NEEDS_HOLD =
-		512, /* a call when the time of AQM_DISCIPLINE_HELD comes */
+	AQM_NEEDS_ECN = 256, /* aqm_packet.ecn: it marks, or depends on ECN */
+	AQM_NEEDS_HOLD = 512, /* a call at the time of AQM_DISCIPLINE_HELD */
 };
 
-/* The last parameter of a discipline with AQM_NEEDS_PARTS. It is the host's to
- * read, which alone sees headers. */
+/* The last parameter of a discipline with AQM_NEEDS_PARTS. Only the host reads
+ * it, because only the host sees headers. */
 #define AQM_FLOWS_PARAM(P) \
 	P(flows, AQM_PARTS, AQM_CONNECTION, 1, AQM_CONNECTION, \
 	  "what of a packet's headers makes its flow")
 
-/* The end of a discipline: its tables, how many queues it uses, how many
- * packets a host should be able to hold for it, what it needs, what it is. */
+/* Completes a discipline: its tables, number of queues, packets that a host
+ * should be able to hold, inputs that it needs, and summary. */
 #define AQM_DISCIPLINE(name, TABLE, queue_count, packet_count, needs, text) \
 	AQM_DISCIPLINE_TO(name, TABLE, queue_count, packet_count, needs, \
 			  AQM_MOST_BYTES, text)
 
-/* The same of one that lets nothing pass any more beyond a queue of `end` bytes,
- * by its state `v`: a virtual queue grows no further. */
+/* The same for a discipline that drops everything beyond a queue of `end`
+ * bytes, an expression of its state `v`. A virtual queue grows no further. */
 #define AQM_DISCIPLINE_TO(name, TABLE, queue_count, packet_count, needs, end, \
 			  text) \
 	AQM_DISCIPLINE_WHOLE(name, TABLE, queue_count, packet_count, needs, \
 			     end, 0, text)
 
-/* The same of one that holds packets (AQM_NEEDS_HOLD), by its state `v`: where
- * NAME_choose() answers AQM_NO_QUEUE though packets wait, it is asked again at `until`,
- * in ns. Where that is past, it is asked after a millisecond. */
+/* The same for a discipline that holds packets (AQM_NEEDS_HOLD). If
+ * NAME_choose() returns AQM_NO_QUEUE while packets wait, it is called again at
+ * `until`, in ns, an expression of its state `v`. If that time is past, it is
+ * called again after a millisecond. */
 #define AQM_DISCIPLINE_HELD(name, TABLE, queue_count, packet_count, needs, \
 			    until, text) \
 	AQM_DISCIPLINE_WHOLE(name, TABLE, queue_count, packet_count, needs, \

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Adaptive RED's step, for ared, mered and meredt: the maximum probability
- * follows the load, so that the average queue stays about its target with few
- * flows and with many (Floyd, Gummadi and Shenker 2001; Braithwaite 2006,
- * sections 4.1.3 and 4.2.2).
+ * The adaptation step of Adaptive RED, for ared, mered and meredt. The maximum
+ * probability follows the load, so that the average queue stays near its target
+ * with few flows and with many (Floyd, Gummadi and Shenker 2001; Braithwaite
+ * 2006, sections 4.1.3 and 4.2.2).
  *
- * There are two such targets: Braithwaite's is the middle between the
- * thresholds; the paper's is the band from 40 % to 60 % of the way, in which
- * nothing changes.
+ * Two targets are available. Braithwaite's is the middle between the
+ * thresholds. The paper's is the band from 40 % to 60 % of the way between
+ * them, in which nothing changes.
  *
- * Departures from the paper: by default, ared's steps down are the
- * inverse of its steps up (below); there is no timer. The first arrival after
- * each interval takes the step. After a longer silence, in which the average
- * shows nothing new, there is at most one step.
+ * Departures from the paper: By default, ared's steps down are the inverse of
+ * its steps up (see below). There is no timer; the first arrival after each
+ * interval takes the step. After a longer silence, in which the average shows
+ * nothing new, there is at most one step.
  */
 #ifndef AQM_ARED_H
 #define AQM_ARED_H
@@ -39,10 +39,10 @@
 	  "0: 0.01, or less on a fast link")
 
 /*
- * With the paper's decrease of 0.9 and its increase of a quarter, the average is
+ * With the paper's decrease of 0.9 and increase of a quarter, the average is
  * below its target in two of three steps if steps up and down alternate. So
- * ared's decrease is the inverse of the increase. mered and meredt have the
- * paper's, because they drop packets of only a few flows.
+ * ared's decrease is the inverse of the increase. mered and meredt keep the
+ * paper's decrease, because they drop packets of few flows only.
  */
 #define ARED_COMMON(P) RED_COMMON(P) ARED_OWN_PARAMS(P, 0)
 #define ARED_OF_PAPER(P) RED_COMMON(P) ARED_OWN_PARAMS(P, AQM_ONE / 10 * 9)
@@ -63,7 +63,7 @@
 	N(decreases, AQM_NUMBER, "decreases of the probability") \
 	N(peak_average, AQM_BYTES_Q16, "highest average queue")
 
-/* The base round trip that defaults are for. */
+/* The base round-trip time that defaults assume. */
 #define ARED_ROUND_NS 100000000
 
 struct ared_common {
@@ -81,21 +81,26 @@ struct ared_counted {
 };
 
 /*
- * Where the probability starts and ends by itself. A flow whose window fills the
- * link with a round trip of 100 ms has W packets under way. With one of W lost it
- * loses one in each round trip and halves each time, so that no more is needed of
- * any flow to begin with. It fills the link with a loss of 1.5 / W^2 (RFC 5348
- * section 3.1, without timeouts), which in the middle between the thresholds is
- * half of the probability at the upper one. ARED's authors name 0.1 and 0.01,
- * which are more than that above 1.2 and 2.1 Mbit/s: there a flow that is alone
- * could not fill the link until many steps had been taken, or ever.
+ * Derives where the probability starts and how low it may fall.
  *
- * Where the limit chooses the thresholds, the queue aimed at is part of the
- * round trip: a limit of a second of the link is for windows that long. A step
- * waits for five of them, until what the last one did is seen: a sender that
- * loses less grows for some round trips before that shows. With two of them the
- * probability swung up to three times too far, and as a queue falls sooner than
- * it rises, the average lay 60 % of the way and more with ten and thirty flows.
+ * A flow whose window fills the link at a round trip of 100 ms has W packets in
+ * flight. If one packet in W is lost, it loses one in each round trip and
+ * halves its window each time. So the start value need not be more than 1 / W.
+ *
+ * It fills the link at a loss of 1.5 / W^2 (RFC 5348 section 3.1, without
+ * timeouts). In the middle between the thresholds, that is half of the
+ * probability at the upper one. ARED's authors name 0.1 and 0.01, which are
+ * more than that above 1.2 and 2.1 Mbit/s. There, a single flow could not fill
+ * the link until many steps had been taken, or ever.
+ *
+ * If the limit determines the thresholds, the target queue is part of the round
+ * trip: a limit of one second of the link is for windows of that size.
+ *
+ * A step waits for five round trips, until the effect of the last one shows,
+ * because a sender that loses less takes some round trips to grow. With two
+ * round trips, the probability overshot by up to a factor of three. As a queue
+ * falls faster than it rises, the average was at 60 % of the way and more with
+ * ten and thirty flows.
  */
 AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
 {
@@ -120,20 +125,21 @@ AQM_FN void ared_automatic(struct ared_core *v, const struct ared_common *p)
 			aqm_clamp(5 * round_ns, 500000000, 10000000000ULL);
 }
 
-/* Looked at once by the kernel's verifier, which wants an answer. */
+/* Applies parameters and link. Checked once by the verifier, which requires a
+ * global function to return a value. */
 AQM_WHOLE_FN u32 ared_setup_core(struct ared_core *v AQM_NONNULL,
 				 const struct ared_common *p AQM_NONNULL,
 				 const struct aqm_link *link AQM_NONNULL)
 {
 	u64 adapted, min, width;
 
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!v || !p || !link)
 		return 0;
 	adapted = v->red.max_p;
 	red_setup_core(&v->red, &p->red, link);
 	ared_automatic(v, p);
-	/* A change of something else keeps what was learned. */
+	/* Keep what was learned if something else has changed. */
 	if (adapted)
 		v->red.max_p = adapted;
 	min = v->red.min_bytes << RED_PLACES;
@@ -148,8 +154,8 @@ AQM_WHOLE_FN u32 ared_setup_core(struct ared_core *v AQM_NONNULL,
 	return 1;
 }
 
-/* A step down: beta, or what takes a step up of so much back. Halves fit in 32
- * bits. */
+/* Returns the probability after a step down: by beta, or by the inverse of a
+ * step up by `more`. Halves fit in 32 bits. */
 AQM_FN u64 ared_less(const struct ared_common *p, u64 max_p, u64 more)
 {
 	u64 factor = p->beta;
@@ -159,7 +165,7 @@ AQM_FN u64 ared_less(const struct ared_common *p, u64 max_p, u64 more)
 	return aqm_scale(max_p, factor);
 }
 
-/* One step of the rule of ARED's section 3.1, where one is due. */
+/* Takes one step of the rule in ARED's section 3.1, if one is due. */
 AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 		      struct ared_counted *s, u64 now_ns)
 {
@@ -182,14 +188,14 @@ AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 	v->red.max_p = aqm_min(max_p, AQM_ONE);
 }
 
-/* Brings average and maximum probability up to date at an arrival; returns
- * RED's p_b. Looked at once by the kernel's verifier. */
+/* Updates the average and the maximum probability at an arrival. Returns RED's
+ * p_b. Checked once by the verifier. */
 AQM_WHOLE_FN u64 ared_observe(struct ared_core *v AQM_NONNULL,
 			      const struct ared_common *p AQM_NONNULL,
 			      struct ared_counted *s AQM_NONNULL,
 			      const struct aqm_context *at AQM_NONNULL)
 {
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!v || !p || !s || !at)
 		return 0;
 	red_observe(&v->red, &p->red, at);

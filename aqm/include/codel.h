@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The arithmetic of CoDel, for codel and fq_codel: when to drop the head of a
- * queue (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC
- * 8289).
+ * queue (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC 8289).
  *
- * Times are in units of 1024 ns held in 32 bits and compared as differences,
- * the square root is a 16-bit fraction: the same quantities, in the same
- * widths, as in the kernel's codel, so that both take the same decision about
- * the same packets. The kernel drops in a loop inside one dequeue; here the
- * host calls once for each head, and `step` stores the place in that loop
- * that the last call reached.
+ * Times are in units of 1024 ns, held in 32 bits and compared as differences.
+ * The square root is a 16-bit fraction. The kernel's codel uses the same
+ * quantities in the same widths, so both take the same decision about the same
+ * packets. The kernel drops in a loop inside one dequeue. Here the host calls
+ * once for each head, and `step` stores the position in that loop.
  */
 #ifndef AQM_CODEL_H
 #define AQM_CODEL_H
@@ -17,15 +15,15 @@
 #include "aqm.h"
 #include "fixed.h"
 
-/* 1024 ns to a unit of time. */
+/* One unit of time is 2^10 ns. */
 #define CODEL_SHIFT 10
 
-/* The most drops in one opportunity within the dropping state. Who has fallen
- * so far behind the schedule of drops begins it anew (the kernel's
+/* The most drops in one dequeue in the dropping state. A queue that has fallen
+ * so far behind the schedule of drops restarts it (the kernel's
  * CODEL_MAX_DROPS_PER_DEQUEUE, include/net/codel.h). */
 #define CODEL_MOST_DROPS 256
 
-/* Parameters of both. */
+/* Parameters of codel and fq_codel. */
 #define CODEL_COMMON(P) \
 	P(target_ns, AQM_NS, 5000000, 1024, 1000000000, \
 	  "acceptable standing delay") \
@@ -42,12 +40,12 @@ struct codel_common {
 };
 
 enum codel_step {
-	CODEL_FRESH = 0, /* nothing dropped in this opportunity yet */
+	CODEL_FRESH = 0, /* nothing dropped in this dequeue yet */
 	CODEL_ENTERED = 1, /* the drop that begins the dropping state */
-	CODEL_DROPPED = 2, /* a drop within it; each further one adds one */
+	CODEL_DROPPED = 2, /* a drop within it; each further drop adds one */
 };
 
-/* State of one queue. Times in units of 1024 ns. */
+/* State of one queue. Times are in units of 1024 ns. */
 #define CODEL_CORE(N) \
 	N(count, AQM_PACKETS, "drops since the dropping state began") \
 	N(last_count, AQM_PACKETS, "count when the last dropping state ended") \
@@ -60,7 +58,7 @@ enum codel_step {
 	N(delay, "1024 ns", "how long the last packet waited") \
 	N(step, AQM_NUMBER, "where the drop loop stopped")
 
-/* In 32 bits each: fq_codel has one for every flow. */
+/* The same in at most 32 bits each, because fq_codel has one per flow. */
 struct codel_core {
 	u32 count;
 	u32 last_count;
@@ -77,7 +75,7 @@ AQM_FN u32 codel_time(u64 ns)
 	return (u32)(ns >> CODEL_SHIFT);
 }
 
-/* a before b, on a clock of 32 bits. */
+/* Whether a is before b, on a clock of 32 bits. */
 AQM_FN int codel_before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;
@@ -98,8 +96,8 @@ AQM_FN void codel_newton(struct codel_core *v)
 	v->root = (u16)((((rest >> 2) * x) >> 31) >> 16);
 }
 
-/* The next drop: interval / sqrt(count) later, and one unit at least, so that
- * time goes on however short the interval. */
+/* Returns the time of the next drop: interval / sqrt(count) later, and at least
+ * one unit, so that time advances however short the interval. */
 AQM_FN u32 codel_control(u32 from, u32 interval, u32 root)
 {
 	u32 later = (u32)(((u64)interval * (root << 16)) >> 32);
@@ -107,8 +105,8 @@ AQM_FN u32 codel_control(u32 from, u32 interval, u32 root)
 	return from + (later ? later : 1);
 }
 
-/* Whether the delay has been above target for an interval; a queue of one MTU
- * or less is none. `left` bytes stay queued behind the packet. */
+/* Whether the delay has been above target for an interval. A queue of at most
+ * one MTU does not count. `left` bytes stay queued behind the packet. */
 AQM_FN int codel_too_long(struct codel_core *v, const struct codel_common *p,
 			  u64 target_ns, u64 mtu,
 			  const struct aqm_packet *packet, u64 left, u32 now)
@@ -125,7 +123,7 @@ AQM_FN int codel_too_long(struct codel_core *v, const struct codel_common *p,
 	return codel_before(v->first_above, now);
 }
 
-/* Drop or, where that does as well, mark. */
+/* Drops the packet, or marks it if `mark` is set. */
 AQM_FN struct aqm_verdict codel_act(struct codel_core *v, u32 step, int mark)
 {
 	if (mark) {
@@ -147,8 +145,8 @@ AQM_FN struct aqm_verdict codel_send(struct codel_core *v,
 	return aqm_pass(0);
 }
 
-/* In the dropping state: drop whatever the control law has made due. `step` is
- * the one before. */
+/* Drops what the control law has made due in the dropping state. `step` is the
+ * previous one. */
 AQM_FN struct aqm_verdict codel_due(struct codel_core *v,
 				    const struct codel_common *p,
 				    const struct aqm_packet *packet, int mark,
@@ -170,8 +168,8 @@ AQM_FN struct aqm_verdict codel_due(struct codel_core *v,
 	return codel_act(v, step, mark);
 }
 
-/* Begins the dropping state. If the last one ended not long ago, the rate of
- * drops that it had reached is taken up again. */
+/* Enters the dropping state. If the last one ended recently, continues at the
+ * drop rate that it had reached. */
 AQM_FN void codel_enter(struct codel_core *v, const struct codel_common *p,
 			u32 now)
 {
@@ -190,10 +188,10 @@ AQM_FN void codel_enter(struct codel_core *v, const struct codel_common *p,
 	v->drop_next = codel_control(now, interval, v->root);
 }
 
-/* The queue is empty. That ends the dropping state, except the one that the last packet
- * has just begun. Nothing waits in it, so no delay goes on either (RFC 8289 section 5.5;
- * the kernel's since 7.x): else a flow of fq_codel that comes back after a pause would be
- * dropped from for delays before it. */
+/* Handles an empty queue. That ends the dropping state, unless the last packet
+ * has just begun it. It also ends the standing delay (RFC 8289 section 5.5; the
+ * kernel since 7.x). Otherwise a flow of fq_codel that returns after a pause
+ * would lose packets for delays before the pause. */
 AQM_FN struct aqm_verdict codel_empty(struct codel_core *v)
 {
 	if (v->step != CODEL_ENTERED)
@@ -203,8 +201,9 @@ AQM_FN struct aqm_verdict codel_empty(struct codel_core *v)
 	return aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);
 }
 
-/* The verdict about the head of a queue, with `left` bytes behind it. After a drop the
- * host asks about the next head. The target is not that of `p`. */
+/* Returns the verdict for the head of a queue, with `left` bytes behind it.
+ * After a drop the host asks about the next head. Uses `target_ns` and not the
+ * target of `p`. */
 AQM_FN struct aqm_verdict codel_head_by(struct codel_core *v,
 					const struct codel_common *p,
 					u64 target_ns, u64 mtu, int ecn,
@@ -235,8 +234,8 @@ AQM_FN struct aqm_verdict codel_head_by(struct codel_core *v,
 	return codel_due(v, p, packet, mark, step, now);
 }
 
-/* The verdict about the last packet of all, behind which there is nothing: then no delay
- * is too long, whatever the state, which ends with it. */
+/* Returns the verdict for a packet with nothing behind it. No delay counts as
+ * too long then, and the state ends with the packet. */
 AQM_FN struct aqm_verdict codel_last(const struct codel_common *p,
 				     const struct aqm_packet *packet,
 				     u64 now_ns)
@@ -248,7 +247,8 @@ AQM_FN struct aqm_verdict codel_last(const struct codel_common *p,
 	return codel_send(&ends, p, packet);
 }
 
-/* The same by the target of `p`, or NULL: there is no head. */
+/* Returns the verdict for the head of a queue, by the target of `p`. NULL: the
+ * queue is empty. */
 AQM_FN struct aqm_verdict codel_head(struct codel_core *v,
 				     const struct codel_common *p, u64 mtu,
 				     int ecn, const struct aqm_packet *packet,

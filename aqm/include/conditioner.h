@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Meters of a DiffServ traffic conditioner (RFC 2475 section 2.3.3, RFC 3290
- * section 5): each gives a packet one of three colours. What a colour means
- * (another code point, a queue, a drop) is up to the conditioner.
+ * section 5). A meter gives each packet one of three colours. What a colour
+ * means (another code point, a queue, a drop) is up to the conditioner.
  *
- * The RFCs define token counts that grow by one, a rate's number of times a
- * second. Here one step computes the growth between two packets, without
- * rounding: the fraction of a token is stored in units of 10^-9 token. So a meter
- * decides exactly as the definition does, however often it is called.
+ * The RFCs define token counts that are incremented as many times a second as
+ * the rate. Here one step computes the growth between two packets, without
+ * rounding: the fraction of a token is stored in units of 10^-9 token. So a
+ * meter decides exactly as the definition does, however often it is called.
  *
- * As disciplines, meters have no clock, no packets and no globals.
+ * Like disciplines, meters have no clock, no packets and no globals.
  */
 #ifndef AQM_CONDITIONER_H
 #define AQM_CONDITIONER_H
@@ -18,14 +18,14 @@
 
 #define METER_NS_PER_S 1000000000ULL
 
-/* The fastest rate, 100 Gbit/s, and the longest time and the most tokens that
- * are distinguished: 2^30 s at that rate still fits in 64 bits, and at the slowest
- * rate of 1 byte/s brings as many tokens as any two bursts hold. */
+/* The fastest rate (100 Gbit/s), the longest time and the most tokens that are
+ * distinguished. 2^30 s at that rate still fits in 64 bits. At the slowest
+ * rate, 1 byte/s, it brings as many tokens as any two bursts hold. */
 #define METER_MOST_BYTES_S 12500000000ULL
 #define METER_MOST_S (1ULL << 30)
 #define METER_MOST_BURST ((1ULL << 29) - 1)
 
-/* The most bytes of an interval that are counted, so that they still have 16
+/* The most bytes of an interval that are counted, so that they fit with 16
  * binary places. */
 #define METER_MOST_TOTAL ((1ULL << 47) - 1)
 
@@ -37,7 +37,7 @@ enum meter_kind {
 	METER_MOVING = 4, /* exponential average, RFC 3290 section 5.1.2 */
 };
 
-/* In the order of how much they permit, as both RFCs draw them. */
+/* Ordered from the most to the least permissive, as in both RFCs. */
 enum meter_colour {
 	METER_GREEN = 0,
 	METER_YELLOW = 1,
@@ -52,13 +52,12 @@ struct meter_params {
 	u64 interval_ns; /* METER_AVERAGE, METER_MOVING: Delta, not 0 */
 	u64 gain; /* METER_MOVING: Gain, at most AQM_ONE */
 	u32 kind; /* enum meter_kind */
-	u32 aware; /* whether colours that packets bring count */
+	u32 aware; /* whether incoming colours count (colour-aware) */
 };
 
-/* Tokens that grow with time: the whole ones that are due, and what has grown
- * of the next. */
+/* The growth of tokens with time, including the fraction of the next one. */
 struct meter_growth {
-	u64 at_ns; /* until when it is counted */
+	u64 at_ns; /* counted up to this time */
 	u64 part; /* 10^-9 tokens, below 10^9 */
 };
 
@@ -67,11 +66,11 @@ struct meter_vars {
 	struct meter_growth peak;
 	u64 tokens; /* Tc, or the bytes of the interval so far */
 	u64 excess; /* Te or Tp, or the average in 2^-16 bytes an interval */
-	u64 began_ns; /* of the interval */
+	u64 began_ns; /* when the interval began */
 	u64 started; /* whether a packet has been seen */
 };
 
-/* The tokens that have come since the last call. */
+/* Returns the tokens that have accrued since the last call. */
 AQM_FN u64 meter_grow(struct meter_growth *growth, u64 rate_bytes_s, u64 now_ns)
 {
 	u64 ns = now_ns > growth->at_ns ? now_ns - growth->at_ns : 0;
@@ -86,7 +85,7 @@ AQM_FN u64 meter_grow(struct meter_growth *growth, u64 rate_bytes_s, u64 now_ns)
 	return s * rate_bytes_s + part / METER_NS_PER_S;
 }
 
-/* Fills a bucket; what it has no room for. */
+/* Adds tokens to a bucket. Returns those that do not fit. */
 AQM_FN u64 meter_fill(u64 *bucket, u64 size, u64 tokens)
 {
 	u64 room = size > *bucket ? size - *bucket : 0;
@@ -99,7 +98,7 @@ AQM_FN u64 meter_fill(u64 *bucket, u64 size, u64 tokens)
 	return tokens - room;
 }
 
-/* Takes a packet out of a bucket if the bucket holds as much. */
+/* Takes the tokens of a packet from a bucket, if it has enough. */
 AQM_FN u32 meter_take(u64 *bucket, u64 bytes)
 {
 	if (*bucket < bytes)
@@ -150,7 +149,7 @@ AQM_FN u32 meter_bucket(struct meter_vars *v, const struct meter_params *p,
 	return METER_RED;
 }
 
-/* What a rate brings in one interval. */
+/* Returns the bytes that the rate allows in one interval. */
 AQM_FN u64 meter_allowance(const struct meter_params *p)
 {
 	struct meter_growth growth = { .at_ns = 0, .part = 0 };
@@ -158,7 +157,7 @@ AQM_FN u64 meter_allowance(const struct meter_params *p)
 	return meter_grow(&growth, p->rate_bytes_s, p->interval_ns);
 }
 
-/* Ends the intervals that are over; how many. */
+/* Ends the intervals that are over. Returns their number. */
 AQM_FN u64 meter_intervals(struct meter_vars *v, const struct meter_params *p,
 			   u64 now_ns)
 {
@@ -169,7 +168,7 @@ AQM_FN u64 meter_intervals(struct meter_vars *v, const struct meter_params *p,
 	return over;
 }
 
-/* Bytes within one interval after the other, RFC 3290 section 5.1.1: what
+/* Meters bytes in consecutive intervals, RFC 3290 section 5.1.1. A packet that
  * would exceed the rate's bytes of an interval does not conform and is not
  * counted. */
 AQM_FN u32 meter_average(struct meter_vars *v, const struct meter_params *p,
@@ -184,11 +183,11 @@ AQM_FN u32 meter_average(struct meter_vars *v, const struct meter_params *p,
 }
 
 /*
- * RFC 3290 section 5.1.2: at the end of each interval
- * average += gain * (bytes of the interval - average), and a packet conforms
- * while the average does not exceed the rate's bytes of an interval. All bytes
- * count, as the average is of what is offered. Intervals without a packet
- * leave (1 - gain) of it each.
+ * RFC 3290 section 5.1.2: at the end of each interval, average += gain * (bytes
+ * of the interval - average). A packet conforms while the average does not
+ * exceed the rate's bytes of an interval. All bytes count, because the average
+ * is of the offered load. Each interval without a packet multiplies the average
+ * by (1 - gain).
  */
 AQM_FN u32 meter_moving(struct meter_vars *v, const struct meter_params *p,
 			u32 bytes, u32 colour, u64 now_ns)
@@ -209,8 +208,8 @@ AQM_FN u32 meter_moving(struct meter_vars *v, const struct meter_params *p,
 	return colour;
 }
 
-/* Buckets are full and clocks at rest when the first packet comes (RFC 2697
- * and 2698 section 3: at time 0). */
+/* Initializes a meter at the first packet: full buckets (RFC 2697 and 2698
+ * section 3: at time 0). */
 AQM_FN void meter_start(struct meter_vars *v, const struct meter_params *p,
 			u64 now_ns)
 {
@@ -225,9 +224,9 @@ AQM_FN void meter_start(struct meter_vars *v, const struct meter_params *p,
 }
 
 /*
- * The colour of a packet of so many bytes that brings a colour. A meter that is
- * colour-blind takes every packet as green. Time that goes backwards is as no
- * time.
+ * Returns the colour of a packet of `bytes` bytes that arrives with `colour`. A
+ * colour-blind meter treats every packet as green. Time that goes backwards
+ * counts as no time.
  */
 AQM_FN u32 meter_colour(struct meter_vars *v, const struct meter_params *p,
 			u32 bytes, u32 colour, u64 now_ns)

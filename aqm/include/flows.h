@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How much each flow has sent, for mered and meredt (Braithwaite 2006, section
- * 4.2.3): flows are known by a 32-bit hash alone, and one hash is one flow.
+ * A table of how much each flow has sent, for mered and meredt (Braithwaite
+ * 2006, section 4.2.3). Flows are identified by a 32-bit hash alone.
  *
- * The table is bounded: FLOW_SETS sets of FLOW_WAYS places. A new flow takes
- * the place in its set that has been silent for longest, which forgets that
- * flow: it is a mouse again if it comes back. A flow silent for longer than
- * `age_ns` is forgotten too.
+ * The table is bounded: FLOW_SETS sets of FLOW_WAYS entries. A new flow
+ * replaces the flow of its set that has been silent longest. A replaced flow is
+ * a mouse again if it returns. A flow that is silent for longer than `age_ns`
+ * is forgotten too.
  */
 #ifndef AQM_FLOWS_H
 #define AQM_FLOWS_H
@@ -18,18 +18,18 @@
 #define FLOW_WAYS 4
 
 /*
- * Times of flows are in units of 2^20 ns, about a millisecond, as 32-bit numbers,
- * which wrap after 52 days: only differences are compared.
+ * Times of flows are in units of 2^20 ns, about a millisecond, in 32 bits. They
+ * wrap after 52 days, so only differences are compared.
  */
 #define FLOW_SHIFT 20
 
-/* Flows are active that sent something within this, about a second. */
+/* A flow is active if it sent something within 2^10 units, about a second. */
 #define FLOW_EPOCH 10
 
 struct flow {
-	u64 bytes; /* sent, less what leaked away */
+	u64 bytes; /* sent, less what has leaked away */
 	u32 hash;
-	u32 seen; /* when it last sent, never 0; 0: the place is free */
+	u32 seen; /* when it last sent, never 0; 0: a free entry */
 };
 
 #define FLOW_CORE(N) \
@@ -49,7 +49,7 @@ struct flow_table {
 	struct flow flows[FLOW_SETS * FLOW_WAYS];
 };
 
-/* A new second, where one has begun. */
+/* Starts a new second if one has begun. */
 AQM_FN void flow_epoch(struct flow_core *v, u32 now)
 {
 	u64 epoch = now >> FLOW_EPOCH;
@@ -61,10 +61,10 @@ AQM_FN void flow_epoch(struct flow_core *v, u32 now)
 	v->epoch = epoch;
 }
 
-/* How long a free place has been silent: longer than any other. */
+/* The silence of a free entry: longer than any other. */
 #define FLOW_FOREVER 0xffffffff
 
-/* A time as the table has it. */
+/* Converts a time to the units of the table. */
 AQM_FN u32 flow_time(u64 now_ns)
 {
 	u32 now = (u32)(now_ns >> FLOW_SHIFT) + 1;
@@ -72,11 +72,12 @@ AQM_FN u32 flow_time(u64 now_ns)
 	return now ? now : 1;
 }
 
-/* Set in the number of a flow's place where the flow is there already. */
+/* Set in the index of an entry if the flow was found there. */
 #define FLOW_FOUND (1U << 31)
 
-/* The place of a flow, or the one that it is to take. Looked at once by the
- * kernel's verifier, which would follow each way into all that comes after. */
+/* Returns the entry of a flow, or the one that it is to take. Checked once by
+ * the verifier, which would otherwise follow each branch into all code after
+ * it. */
 AQM_WHOLE_FN u32 flow_place(const struct flow_table *table AQM_NONNULL,
 			    u32 hash, u32 now)
 {
@@ -85,7 +86,7 @@ AQM_WHOLE_FN u32 flow_place(const struct flow_table *table AQM_NONNULL,
 	u32 silent, longest = 0, oldest = set, way;
 	const struct flow *flow;
 
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!table)
 		return oldest;
 	AQM_LOOP (way, FLOW_WAYS) {
@@ -102,9 +103,8 @@ AQM_WHOLE_FN u32 flow_place(const struct flow_table *table AQM_NONNULL,
 }
 
 /*
- * The flow that a packet belongs to, as it is without the packet. A flow's size
- * leaks by `leak_bytes_s`, shared among the active flows, while time goes by
- * (0: never).
+ * Returns the flow of a packet, without counting the packet. A flow's size
+ * leaks by `leak_bytes_s`, shared among the active flows (0: never).
  */
 AQM_FN struct flow *flow_of(struct flow_table *table, struct flow_core *v,
 			    u32 hash, u64 now_ns, u64 age_ns, u64 leak_bytes_s)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The rate at which bytes arrive (Shah 1999, section 5.1). A chunk of time counts
- * bytes and closes at the first arrival after its end; its count is scaled to the
- * chunk's length. The rate is the mean of a ring of chunks, and is forgotten
- * after a silence. There is no timer: everything happens at arrivals.
+ * Measures the rate at which bytes arrive (Shah 1999, section 5.1). Bytes are
+ * counted in chunks of time. A chunk closes at the first arrival after its end,
+ * and its count is scaled to the chunk's length. The rate is the mean of a ring
+ * of chunks, and is forgotten after a silence. There is no timer: everything
+ * happens at arrivals.
  *
- * Departures from the thesis: it counts packets, this counts bytes; it counts
- * future chunks as empty, this averages only the chunks that exist.
+ * Departures from the thesis: It counts packets, and this counts bytes. It
+ * counts future chunks as empty, and this averages only existing chunks.
  */
 #ifndef AQM_METER_H
 #define AQM_METER_H
@@ -19,23 +20,23 @@
 
 struct meter_rule {
 	u64 chunk_ns;
-	u64 chunks; /* of them in the ring */
+	u64 chunks; /* number of chunks in the ring */
 	u64 age_ns; /* a silence after which the rate is forgotten */
 };
 
 struct meter {
-	u64 seen_ns; /* when something last came */
+	u64 seen_ns; /* time of the last arrival */
 	u64 chunk_ns; /* when the open chunk began; 0: none is open */
-	u64 sum; /* of the ring */
+	u64 sum; /* sum of the ring */
 	u64 rate_bytes_s;
 	u32 count; /* bytes in the open chunk */
-	u32 next; /* place in the ring */
+	u32 next; /* next entry of the ring */
 	u32 filled;
 	u32 pad;
 	u32 ring[METER_CHUNKS];
 };
 
-/* A chunk is over: its bytes go into the ring, scaled. */
+/* Closes a chunk: adds its scaled bytes to the ring. */
 AQM_FN void meter_close(struct meter *meter, const struct meter_rule *rule,
 			u64 now_ns)
 {
@@ -76,7 +77,7 @@ AQM_FN void meter_forget(struct meter *meter)
 	meter->filled = 0;
 }
 
-/* So many bytes came. */
+/* Counts arriving bytes. */
 AQM_FN void meter_arrived(struct meter *meter, const struct meter_rule *rule,
 			  u32 bytes, u64 now_ns)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The arithmetic of Random Early Detection, which RED, ARED and the two mice
- * and elephants disciplines share. It has the average, its decay while the
- * link is idle, the curve of probability and the spacing of drops; it does not
- * know flows.
+ * The arithmetic of Random Early Detection, shared by RED, ARED and the
+ * disciplines for mice and elephants: the average, its decay while the link is
+ * idle, the probability curve and the spacing of drops. It does not know flows.
  *
  * Floyd and Jacobson, "Random Early Detection Gateways for Congestion
  * Avoidance", 1993 ("RED"); Floyd, "Recommendation on using the gentle
  * variant", 2000; Floyd, Gummadi and Shenker, "Adaptive RED", 2001 ("ARED");
  * Braithwaite 2006, sections 4.1.2 and 4.2.1.
  *
- * All queue lengths are bytes; a discipline that counts packets passes each as
+ * All queue lengths are bytes. A discipline that counts packets passes each as
  * one byte. Averages and thresholds are below 2^30 bytes and have 16 binary
  * places, so they fit in 46 bits.
  */
@@ -20,13 +19,14 @@
 #include "aqm.h"
 #include "fixed.h"
 
-/* An average's binary places. */
+/* Binary places of an average. */
 #define RED_PLACES 16
 
 enum red_gentle {
-	RED_NOT_GENTLE = 0, /* RED: everything goes above the upper threshold */
-	RED_TO_LIMIT = 1, /* Braithwaite: to 1 at the full buffer */
-	RED_TO_DOUBLE = 2, /* Floyd 2000: to 1 at twice the threshold */
+	RED_NOT_GENTLE = 0, /* RED: everything is dropped above the upper
+			     * threshold */
+	RED_TO_LIMIT = 1, /* Braithwaite: rises to 1 at the limit */
+	RED_TO_DOUBLE = 2, /* Floyd 2000: rises to 1 at twice the threshold */
 };
 
 enum red_idle {
@@ -34,7 +34,7 @@ enum red_idle {
 	RED_PARABOLA = 1, /* Braithwaite's approximation of it */
 };
 
-/* What a byte of queue is. */
+/* How the queue is measured. */
 enum red_measure {
 	RED_IN_BYTES = 0, /* as the device counts */
 	RED_IN_PACKETS = 1, /* each packet as large as the MTU */
@@ -69,7 +69,7 @@ enum red_measure {
 	P(idle, "exact|parabola", 0, 0, 1, \
 	  "how the average queue falls while the link is idle")
 
-/* Of those that mark or drop, and nothing between. */
+/* For disciplines that only choose between mark and drop. */
 #define RED_ECN(P) \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
 	  "mark rather than drop where the sender understands it")
@@ -106,13 +106,15 @@ struct red_core {
 	RED_CORE(AQM_NUMBER_FIELD)
 };
 
-/* The delay aimed at where neither a limit nor a delay is set. */
+/* The target delay if neither a limit nor a delay is set. */
 #define RED_DELAY_NS 5000000
 
-/* Where the device's rate is unknown: 10 Mbit/s. Only defaults follow it. */
+/* Assumed rate if the link's is unknown: 10 Mbit/s. It only affects
+ * defaults. */
 #define RED_UNKNOWN_RATE 1250000
 
-/* avg + w (q - avg). Rounding loses less than 2^-16 byte an arrival. */
+/* Returns avg + w (q - avg). Rounding loses less than 2^-16 byte per
+ * arrival. */
 AQM_FN u64 red_average(u64 average, u64 queued, u64 weight)
 {
 	u64 target = queued << RED_PLACES;
@@ -123,10 +125,10 @@ AQM_FN u64 red_average(u64 average, u64 queued, u64 weight)
 }
 
 /*
- * The number of packets x0 at which (1 - w)^x0 falls to 1/15, Braithwaite's f:
- * x0 = ln f / ln (1 - w), found without logarithms by trying each binary digit
- * of x0 from the highest. (1 - w)^n falls with n, so the largest n with
- * (1 - w)^n > f is built digit by digit, of (1 - w)^(2^i). Done in setup only.
+ * Returns the number of packets x0 at which (1 - w)^x0 falls to 1/15,
+ * Braithwaite's f: x0 = ln f / ln (1 - w). It uses no logarithms. (1 - w)^n
+ * falls with n, so the largest n with (1 - w)^n > f is built bit by bit from
+ * the highest, of (1 - w)^(2^i). Used in setup only.
  */
 #define RED_IDLE_DIGITS 24
 
@@ -151,8 +153,9 @@ AQM_NUMBER_FN u64 red_idle_packets(u64 weight)
 	return n + 1;
 }
 
-/* The part of a packet that could be sent in `rest_ns`, less than a packet's time,
- * as a ratio. Of a packet's time of seconds some digits go. */
+/* Returns the part of a packet that could be sent in `rest_ns`, which is less
+ * than a packet's time, as a ratio. If a packet takes seconds, some low bits
+ * are dropped. */
 AQM_FN u64 red_part(const struct red_core *v, u64 rest_ns)
 {
 	u32 places = v->packet_ns >> 32 ? 16 : 0;
@@ -161,13 +164,13 @@ AQM_FN u64 red_part(const struct red_core *v, u64 rest_ns)
 }
 
 /*
- * The average after `idle_ns` without a packet to send: as if m = idle / s
- * packets had found the queue empty, avg (1 - w)^m. A part of a packet counts too,
- * as 1 - w m: small packets on an idle line come sooner than one by one of s, and
- * whole packets alone would never be due.
+ * Returns the average after an idle time, as if m = idle / s packets had found
+ * the queue empty: avg (1 - w)^m. A fraction of a packet counts too, as 1 - w
+ * m. Small packets arrive on an idle line at shorter intervals than s, so whole
+ * packets alone would never be due.
  *
- * Braithwaite's approximation is (1 - m / x0)^2 up to x0 and 0 beyond: the
- * parabola with y(0) = 1, y(x0) = 0 and y'(x0) = 0. It needs one division
+ * Braithwaite's approximation is (1 - m / x0)^2 up to x0 and 0 beyond. This is
+ * the parabola with y(0) = 1, y(x0) = 0 and y'(x0) = 0. It needs one division
  * where the exact power needs up to 64 multiplications, and differs from it by
  * less than 0.08.
  */
@@ -184,8 +187,8 @@ AQM_FN u64 red_idle_average(const struct red_core *v, u64 average, u64 idle_ns)
 		       part / v->idle_packets;
 		return aqm_scale(average, aqm_scale(left, left));
 	}
-	/* So many packets forget any average: (1 - w)^m < 2^-32 for the
-	 * smallest weight allowed, 2^-24, is reached at 22 * 2^24. */
+	/* This many packets erase any average: (1 - w)^m < 2^-32 is reached at
+	 * 22 * 2^24 for the smallest weight allowed, 2^-24. */
 	if (packets > 0x7fffffff)
 		return 0;
 	left = aqm_power(AQM_ONE - v->weight, (u32)packets);
@@ -193,8 +196,8 @@ AQM_FN u64 red_idle_average(const struct red_core *v, u64 average, u64 idle_ns)
 	return aqm_scale(average, left);
 }
 
-/* (avg - from) / (to - from) as a ratio; 14 of the 16 binary places go, so
- * that both are below 2^32. */
+/* Returns (avg - from) / (to - from) as a ratio. Drops 14 of the 16 binary
+ * places, so that both fit in 32 bits. */
 AQM_FN u64 red_slope(u64 average, u64 from_bytes, u64 to_bytes)
 {
 	u64 above = average - (from_bytes << RED_PLACES);
@@ -204,9 +207,9 @@ AQM_FN u64 red_slope(u64 average, u64 from_bytes, u64 to_bytes)
 }
 
 /*
- * RED's p_b, as a ratio: 0 below the lower threshold, then linearly to max_p
- * at the upper one, then (gentle) linearly to 1 at the end. AQM_ONE means that
- * the packet must go.
+ * Returns RED's p_b as a ratio: 0 below the lower threshold, then rising
+ * linearly to max_p at the upper one, then (gentle) linearly to 1 at the end.
+ * AQM_ONE means that the packet must be dropped.
  */
 AQM_FN u64 red_probability(const struct red_core *v, u64 average, u64 max_p)
 {
@@ -227,10 +230,10 @@ AQM_FN u64 red_probability(const struct red_core *v, u64 average, u64 max_p)
 /*
  * RED's uniform spacing. p_a = p_b / (1 - count p_b) makes the gap between
  * drops uniform on 1 .. 1/p_b. The same distribution comes from one random
- * number R in [0, 1) drawn at each drop: the next one is the first packet with
+ * number R in [0, 1) drawn at each drop: the next drop is the first packet with
  * count p_b >= R (RED section 11, "Efficient implementation"). The mean gap is
- * (1 + 1/p_b) / 2. Counting in steps of p_b, as is done here, is the same for
- * a constant p_b and follows it when it changes.
+ * (1 + 1/p_b) / 2. This function counts in steps of p_b. That is the same for a
+ * constant p_b and follows changes of p_b.
  *
  * Returns whether a drop is due, and then starts the next gap.
  */
@@ -245,10 +248,10 @@ AQM_FN int red_due(u64 *progress, u64 *goal, u64 probability, u32 random)
 }
 
 /*
- * ARED's automatic setting (its section 4): w = 1 - exp(-1/C) for a link of C
- * packets a second, so that the average follows within a second whatever the
- * speed. By the series, with x = 1/C: x - x^2/2 + x^3/6; the next term is below
- * 2^-18 for C >= 8 and smaller weights only, and slower links use C = 8.
+ * Returns ARED's automatic weight (its section 4): w = 1 - exp(-1/C) for a link
+ * of C packets a second. So the average follows within a second at any speed.
+ * As a series with x = 1/C: x - x^2/2 + x^3/6. For C >= 8 the next term is
+ * below 2^-18; slower links use C = 8.
  */
 AQM_FN u64 red_automatic_weight(u64 packets_s)
 {
@@ -258,26 +261,27 @@ AQM_FN u64 red_automatic_weight(u64 packets_s)
 	return x - x2 / 2 + aqm_scale(x2, x) / 6;
 }
 
-/* What RED's authors use (RED section 4). */
+/* The value of RED's authors (RED section 4). */
 #define RED_MAX_P (AQM_ONE / 10)
 
-/* No probability that is set or adapted is less. */
+/* The smallest probability that can be set or reached by adaptation. */
 #define RED_LEAST_P (AQM_ONE >> 20)
 
-/* Whether the queue's length is limited by nothing but `limit_bytes`. */
+/* Whether `limit_bytes` is the only parameter that limits the queue. */
 AQM_FN int red_by_limit(const struct red_common *p)
 {
 	return p->limit_bytes && !p->min_bytes && !p->max_bytes && !p->delay_ns;
 }
 
 /*
- * Derives what is in force. ARED section 4: the lower threshold is 5 packets or
- * half the delay target, whichever is more, the upper one three times that.
- * Where only the limit is set, the upper one is a quarter of it, as the limit
- * is four times the upper one where that is set, and still 15 packets.
- * The average and the spacing stay as they are.
+ * Derives the values in force. ARED section 4: the lower threshold is 5 packets
+ * or half the target delay, whichever is more, and the upper one is three times
+ * that. The limit is by default four times the upper threshold. So if only the
+ * limit is set, the upper threshold is a quarter of it, and at least 15
+ * packets. Does not change the average and the spacing.
  *
- * Looked at once by the kernel's verifier, which wants an answer of any such function.
+ * Checked once by the verifier, which requires a global function to return a
+ * value.
  */
 AQM_WHOLE_FN u32 red_setup_core(struct red_core *v AQM_NONNULL,
 				const struct red_common *p AQM_NONNULL,
@@ -285,7 +289,7 @@ AQM_WHOLE_FN u32 red_setup_core(struct red_core *v AQM_NONNULL,
 {
 	u64 rate, mtu, max, delay, least;
 
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!v || !p || !link)
 		return 0;
 	rate = link->rate_bytes_s ? link->rate_bytes_s : RED_UNKNOWN_RATE;
@@ -323,7 +327,7 @@ AQM_WHOLE_FN u32 red_setup_core(struct red_core *v AQM_NONNULL,
 	return 1;
 }
 
-/* The queue in the measure that thresholds are compared with. */
+/* Returns the queue in the unit of the thresholds. */
 AQM_FN u64 red_queue(const struct red_core *v, const struct red_common *p,
 		     const struct aqm_context *at)
 {
@@ -336,7 +340,7 @@ AQM_FN u64 red_queue(const struct red_core *v, const struct red_common *p,
 	return aqm_min(queue, AQM_MOST_BYTES);
 }
 
-/* What the packet adds to that. */
+/* Returns the size of a packet in the same unit. */
 AQM_FN u64 red_size(const struct red_core *v, const struct red_common *p,
 		    const struct aqm_packet *packet)
 {
@@ -345,8 +349,8 @@ AQM_FN u64 red_size(const struct red_core *v, const struct red_common *p,
 	return p->measure == RED_ON_WIRE ? packet->wire : packet->len;
 }
 
-/* Brings the average up to date at an arrival. One that finds the queue empty ends
- * the idle time if it is kept; where it is dropped, that goes on from here. */
+/* Updates the average at an arrival. An arrival at an empty queue ends the idle
+ * time if it is kept. If it is dropped, the idle time continues from now on. */
 AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 			const struct aqm_context *at)
 {
@@ -359,36 +363,36 @@ AQM_FN void red_observe(struct red_core *v, const struct red_common *p,
 	v->idle_since_ns = at->packets ? 0 : at->now_ns;
 }
 
-/* Notes at a departure that nothing is left. */
+/* Notes that a departure has left the queue empty. */
 AQM_FN void red_departed(struct red_core *v, const struct aqm_context *at)
 {
 	if (!at->packets)
 		v->idle_since_ns = at->now_ns;
 }
 
-/* Notes that the queue is empty, where no departure noted it: where nothing waits
- * (host/virtual.h), none does. */
+/* Notes that the queue is empty if no departure did: in a virtual queue
+ * (host/virtual.h) none does. */
 AQM_FN void red_emptied(struct red_core *v, const struct aqm_context *at)
 {
 	if (!v->idle_since_ns)
 		red_departed(v, at);
 }
 
-/* The queue at which everything goes; AQM_MOST_BYTES where the limit is less. */
+/* Returns the queue at which everything is dropped; AQM_MOST_BYTES if the limit
+ * is smaller. */
 AQM_FN u64 red_core_end(const struct red_core *v)
 {
 	return v->end_bytes <= v->limit_bytes ? v->end_bytes : AQM_MOST_BYTES;
 }
 
 /*
- * Whether this arrival is the one to go. Below the lower threshold counting
- * stops; the first packet above it only draws the first gap, as RED's count of
- * -1 does.
+ * Whether this arrival is chosen. Below the lower threshold counting stops. The
+ * first packet above it only draws the first gap, as RED's count of -1 does.
  */
 AQM_FN int red_chosen(struct red_core *v, u64 probability, u32 random)
 {
 	if (!probability) {
-		/* On the threshold itself counting goes on. */
+		/* Exactly on the threshold, counting continues. */
 		if (v->average >> RED_PLACES < v->min_bytes)
 			v->counting = 0;
 		return 0;
@@ -402,8 +406,8 @@ AQM_FN int red_chosen(struct red_core *v, u64 probability, u32 random)
 	return red_due(&v->progress, &v->goal, probability, random);
 }
 
-/* What happens to an arrival that `probability` applies to; `ecn`: whether it may
- * be marked. */
+/* Returns the verdict for an arrival with this probability; `ecn`: whether it
+ * may be marked. */
 AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
 				      const struct red_common *p, int ecn,
 				      u64 probability,
@@ -414,7 +418,7 @@ AQM_FN struct aqm_verdict red_verdict(struct red_core *v,
 	int room = queue + red_size(v, p, packet) <= v->limit_bytes;
 
 	if (red_chosen(v, probability, at->random)) {
-		/* RFC 3168 section 7: where everything must go, drop. */
+		/* RFC 3168 section 7: at probability 1, drop. */
 		if (probability >= AQM_ONE)
 			return aqm_drop(AQM_FORCED_REASON);
 		if (!ecn || !aqm_can_mark(packet))

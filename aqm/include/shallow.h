@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Marks for senders of L4S (RFC 9331) where they have no queue of their own: beside
- * an AQM of one queue, or of a virtual one, as behind the coupled AQM of two
- * (RFC 9332). It calculates what would wait in that second queue.
+ * ECN marks for L4S senders (RFC 9331) that share a single real or virtual
+ * queue with classic traffic. A coupled AQM with two queues (RFC 9332) is
+ * emulated: this file computes what would wait in the second queue.
  *
- * With two queues the L4S queue goes first and has the whole link. What would wait in
- * it follows from the times of L4S packets alone: each occupies the link for its own
- * transmission time. The longer a packet would wait, the more likely it is marked: the
- * probability rises in a ramp, from 0 where nothing is before it. With a step, all
- * senders would get marks at once, and slow down and grow together.
+ * With two queues, the L4S queue goes first and has the whole link. What would
+ * wait in it follows from the arrival times of L4S packets alone: each occupies
+ * the link for its own transmission time. The longer a packet would wait, the
+ * more likely it is marked. The probability rises in a ramp from 0. With a
+ * step, all senders would get marks at once, and slow down and grow together.
  *
- * The ramp is a square root, and its scale is a number of marks. Two marks in a round
- * trip hold a scalable sender's rate, however fast it is; below 25 ms, Prague assumes
- * a round trip of 25 ms (draft-briscoe-iccrg-prague-congestion-control).
- * So what waits determines the number of marks in that time: it is
- * `l4s_marks` where one full packet waits, and grows with the root of what waits. The
- * more senders there are, the less one packet more or fewer changes. With a straight
- * line the senders' rates oscillate more, and so does the queue.
+ * The ramp is a square root, and its scale is a number of marks. Two marks per
+ * round trip hold a scalable sender's rate, however fast it is. Below 25 ms,
+ * Prague assumes a round trip of 25 ms
+ * (draft-briscoe-iccrg-prague-congestion-control). So the waiting time
+ * determines the number of marks in 25 ms. It is `l4s_marks` if one full packet
+ * waits, and grows with the square root of what waits. The more senders there
+ * are, the less one packet more or less changes. With a linear ramp, the
+ * senders' rates and the queue oscillate more.
  *
- * The probability that the AQM has for classic packets is coupled (section 2.1):
- * where that is p'^2, L4S packets are marked with at least k p'. Where k p' is 1 or
- * more, marks have no effect, and the AQM drops them as classic ones (section 4.2.3).
+ * The AQM's probability for classic packets is coupled (section 2.1). If it is
+ * p'^2, L4S packets are marked with at least k p'. If k p' is 1 or more, marks
+ * have no effect, and the AQM drops L4S packets like classic ones (section
+ * 4.2.3).
  */
 #ifndef AQM_SHALLOW_H
 #define AQM_SHALLOW_H
@@ -48,7 +50,7 @@
 	N(l4s_coupled_marks, AQM_PACKETS, \
 	  "L4S packets marked by the classic probability alone")
 
-/* The round trip that marks are counted for. */
+/* The round-trip time over which marks are counted. */
 #define SHALLOW_ROUND_NS 25000000ULL
 
 struct shallow_params {
@@ -63,7 +65,7 @@ struct shallow_stats {
 	SHALLOW_STATS(AQM_NUMBER_FIELD)
 };
 
-/* What is to happen to a packet of L4S. */
+/* What happens to an L4S packet. */
 enum shallow_answer {
 	SHALLOW_PASS = 0,
 	SHALLOW_MARK = 1, /* by the ramp */
@@ -83,17 +85,18 @@ AQM_FN void shallow_setup(struct shallow_vars *v,
 	v->l4s_ramp_ns = 0;
 	if (!p->l4s_marks || !full_ns)
 		return;
-	/* Where the root of full_ns / ramp is the part that l4s_marks are of the
-	 * packets of a round: l4s_marks full_ns / SHALLOW_ROUND_NS. */
+	/* Choose the ramp so that sqrt(full_ns / ramp) is the ratio of
+	 * l4s_marks to the packets of a round: l4s_marks full_ns /
+	 * SHALLOW_ROUND_NS. */
 	u64 each_ns = SHALLOW_ROUND_NS / p->l4s_marks;
 	u64 ramp_ns = each_ns * each_ns / full_ns;
 
-	/* What is divided by it must be below 2^32. */
+	/* aqm_ratio() requires numbers below 2^32. */
 	v->l4s_ramp_ns = aqm_min(aqm_max(ramp_ns, 4 * full_ns), 0xffffffffU);
 }
 
-/* Whether a packet is one of L4S: ECT(1) says so, and CE may have been that
- * (RFC 9331, section 5.1). */
+/* Whether a packet is L4S: ECT(1), or CE, which may have been ECT(1) (RFC 9331,
+ * section 5.1). */
 AQM_FN int shallow_is(const struct shallow_params *p,
 		      const struct aqm_packet *packet)
 {
@@ -101,18 +104,19 @@ AQM_FN int shallow_is(const struct shallow_params *p,
 }
 
 /*
- * For how long the packets before this one would keep the link; it is added. What is
- * beyond the ramp says no more, and is forgotten.
+ * Adds a packet to the virtual L4S queue. Returns how long the packets before
+ * it occupy the link. Waiting time beyond the ramp makes no difference and is
+ * not stored.
  *
- * This and the next function are looked at by the kernel's verifier once, which would
- * follow each of their ways into all that comes after.
+ * The verifier checks this function and the next one once. Otherwise it would
+ * follow each of their branches into all code after them.
  */
 AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 			     u64 now_ns)
 {
 	u64 waits;
 
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!v || !v->l4s_rate)
 		return 0;
 	waits = v->l4s_until_ns > now_ns ? v->l4s_until_ns - now_ns : 0;
@@ -123,11 +127,12 @@ AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 }
 
 /*
- * What happens to a packet that finds others before it for so long, where a classic
- * one would be chosen with a probability.
+ * Decides on a packet that would wait for `waits`, if a classic packet would be
+ * chosen with `probability`.
  *
- * The AQM spaces its choices evenly (red.h): the mean gap is (1 + 1/p) / 2, so that
- * 2 p / (1 + p) of all packets are chosen, and p' is the root of that.
+ * The AQM spaces its choices evenly (red.h). The mean gap is (1 + 1/p) / 2, so
+ * that 2 p / (1 + p) of all packets are chosen, and p' is the square root of
+ * that.
  */
 AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 				 u64 probability, u32 random)
@@ -146,7 +151,7 @@ AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 	return random < coupled ? SHALLOW_COUPLED : SHALLOW_PASS;
 }
 
-/* The same of a packet that came. */
+/* Decides on an arriving L4S packet and counts it. */
 AQM_FN u32 shallow_decide(struct shallow_vars *v,
 			  const struct shallow_params *p,
 			  struct shallow_stats *s,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part of a rate for each of the members that share it.
+ * How members share a rate.
  *
- * A member counts for as much of its share as it used, so that others get what members
- * leave that send little: shares grow until all members together have the rate.
- * Time counts in whole seconds, as flows.h counts flows. Members that have sent much
- * share the whole rate among themselves; the others share it with all.
+ * A member counts for as much of its share as it used. So members that send
+ * little leave their rest to others, and shares grow until all members together
+ * use the rate. Time counts in whole seconds, as in flows.h. Members that have
+ * sent much ("large") share the whole rate among themselves; the others share
+ * it with all.
  *
- * Members may be hosts, and each host's connections the members of another sum,
- * whose rate is the host's part.
+ * Members may be hosts. Then the connections of a host are members of another
+ * sum, whose rate is the host's share.
  *
- * Several processors may count at once, each member by one at a time.
+ * Several CPUs may count at once, but only one at a time for each member.
  */
 #ifndef AQM_SHARE_H
 #define AQM_SHARE_H
@@ -22,36 +23,38 @@
 #define SHARE_ONE 65536
 #define SHARE_MOST (2 * SHARE_ONE)
 
-/* Shares used, in SHARE_ONE: in the last whole second, and in this one. */
+/* Shares used, in units of SHARE_ONE: in the last whole second and in the
+ * current one. */
 struct share_used {
 	s64 before;
 	s64 now;
 };
 
-/* What those count for who share a rate. */
+/* The sums of the members that share a rate. */
 struct share_sum {
-	u64 epoch; /* which second it is */
+	u64 epoch; /* number of the current second */
 	struct share_used all;
-	struct share_used large; /* of those who have sent much */
-	struct share_used sent; /* by them, whatever they count for */
+	struct share_used large; /* of large members */
+	struct share_used sent; /* bytes that large members sent, without the
+				 * minimum of a whole share */
 };
 
-/* One of them. */
+/* A member of a sum. */
 struct share_member {
 	u64 epoch; /* the last second in which data came */
-	u64 part; /* of its share that it had then, in SHARE_ONE */
-	u64 counted; /* for so much in this second */
-	u64 large; /* and among those who have sent much */
+	u64 part; /* part of its share that it used then, in SHARE_ONE */
+	u64 counted; /* what it has been counted for in this second */
+	u64 large; /* the same in the sum of large members */
 };
 
-/* Which second it is, from 1. */
+/* Returns the number of the second (of 2^30 ns), from 1. */
 AQM_FN u64 share_epoch(u64 now_ns)
 {
 	return (now_ns >> 30) + 1;
 }
 
-/* Processors may meet at the end of a second, so that one of the sums is below
- * zero for the next. */
+/* Returns the larger of both seconds. CPUs may race at the end of a second, so
+ * a sum may be negative for the next one. */
 AQM_FN u64 share_most(const struct share_used *used)
 {
 	s64 most = used->before > used->now ? used->before : used->now;
@@ -59,11 +62,11 @@ AQM_FN u64 share_most(const struct share_used *used)
 	return most > 0 ? (u64)most : 0;
 }
 
-/* What each that has sent much may have of a rate in bytes a second, or any other,
- * with `more` besides those that there are. `others` in bytes a second, whom nobody
- * holds, count for what they use, as one member does, for SHARE_MOST at most. A rate
- * has at most 2^37 bytes a second, so that this fits. However many share it, none of
- * them is without a limit, which is what 0 says. */
+/* Returns the share of a rate in bytes/s, for a large member or any other, if
+ * `more` shares are added to the present ones. `others` is the rate in bytes/s
+ * of traffic that is not controlled. It counts for what it uses, as one member
+ * would, for at most SHARE_MOST. A rate is at most 2^37 bytes/s, so this does
+ * not overflow. The result is at least 1, because 0 means no limit. */
 AQM_WHOLE_FN u64 share_rate(const struct share_sum *sum, u64 rate, int large,
 			    u64 more, u64 others)
 {
@@ -81,7 +84,7 @@ AQM_WHOLE_FN u64 share_rate(const struct share_sum *sum, u64 rate, int large,
 	return rate ? aqm_max(aqm_max(left, least), 1) : 0;
 }
 
-/* One processor closes a second. */
+/* Closes a second, on one CPU. */
 AQM_FN void share_second(struct share_sum *sum, u64 epoch)
 {
 	u64 before = sum->epoch;
@@ -97,7 +100,7 @@ AQM_FN void share_second(struct share_sum *sum, u64 epoch)
 	sum->sent.now = 0;
 }
 
-/* Nothing has come of a member yet in this second. */
+/* Resets a member at its first data in a new second. */
 AQM_FN void share_anew(struct share_member *member, u64 epoch)
 {
 	if (member->epoch == epoch)
@@ -108,8 +111,8 @@ AQM_FN void share_anew(struct share_member *member, u64 epoch)
 	member->large = 0;
 }
 
-/* What a member uses of its share: so much more, or the whole where it waits for
- * nothing else. */
+/* Counts `part` more of its share for a member, or its whole share if it waits
+ * for nothing else (`whole`). */
 AQM_FN void share_count(struct share_sum *sum, struct share_member *member,
 			u64 part, int large, int whole)
 {
@@ -126,8 +129,8 @@ AQM_FN void share_count(struct share_sum *sum, struct share_member *member,
 	member->large = part;
 }
 
-/* One that has ended needs no part any more, also not of this second's that it
- * had: what was one page would be kept free for up to two. */
+/* Ends a member. Removes also what it was counted for in this second. Otherwise
+ * the share of a single page would stay reserved for up to two seconds. */
 AQM_FN void share_ended(struct share_sum *sum, struct share_member *member)
 {
 	if (member->epoch != sum->epoch)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a stream of datagrams above its rate is treated (Shah 1999, section
- * 5.2.2): UDP has no window to close, so the sender first sees losses, then
- * gets a chance, and then ICMP's "port unreachable".
+ * How a UDP stream above its rate is treated (Shah 1999, section 5.2.2). UDP
+ * has no window to close. So the sender first sees losses, then gets a chance,
+ * and then receives ICMP's "port unreachable".
  *
- *   OKAY  delivered; above the rate: DROP
- *   DROP  discarded; after the drop time the rate is forgotten: WARN
- *   WARN  delivered; after the warn time above the rate: KILL, else OKAY
- *   KILL  rejected, as by a port that is not open
+ *     OKAY  delivered; above the rate: DROP
+ *     DROP  discarded; after the drop time the rate is forgotten: WARN
+ *     WARN  delivered; after the warn time above the rate: KILL, else OKAY
+ *     KILL  rejected, as by a port that is not open
  *
- * A stream that is silent for the meter's age starts again. The other mode holds
- * each stream to the rate by a token bucket.
+ * A stream that is silent for the meter's age starts over. The other mode
+ * limits each stream to the rate by a token bucket.
  */
 #ifndef AQM_UDP_H
 #define AQM_UDP_H
@@ -61,7 +61,7 @@ AQM_FN void udp_enter(struct udp_flow *flow, u32 state, u64 now_ns)
 	flow->since_ns = now_ns;
 }
 
-/* A token bucket: what finds it empty is discarded. */
+/* Applies a token bucket: discards what exceeds it. */
 AQM_FN u32 udp_bucket(struct udp_flow *flow, const struct udp_rule *rule,
 		      u32 bytes, u64 now_ns)
 {
@@ -78,7 +78,7 @@ AQM_FN u32 udp_bucket(struct udp_flow *flow, const struct udp_rule *rule,
 	return UDP_DELIVER;
 }
 
-/* What becomes of a datagram of so many bytes. */
+/* Returns the verdict for a datagram of `bytes` bytes. */
 AQM_FN u32 udp_arrived(struct udp_flow *flow, const struct udp_rule *rule,
 		       u32 bytes, u64 now_ns)
 {

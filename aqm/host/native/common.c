@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What all disciplines have in common, for the native library: reasons,
- * counters, the sizes of what crosses to Rust, and the shared arithmetic, so
- * that it can be tested by itself.
+ * What all disciplines share in the native library: reasons, counters and the
+ * sizes of structures that cross to Rust. Also exports the shared arithmetic
+ * for tests.
  */
 #include "aqm.h"
 #include "fixed.h"
@@ -14,7 +14,7 @@ static struct aqm_slot *native_slot(void *q, u32 index)
 	return NULL;
 }
 
-/* The template is wanted for its structures only. */
+/* Include the template for its structures only. */
 #include "../../droptail.c"
 #define AQM_NAME droptail
 #define aqm_slot(q, i) native_slot(q, i)
@@ -34,7 +34,7 @@ const u32 aqm_counts_count = sizeof(aqm_counts) / sizeof(aqm_counts[0]);
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
-/* Sizes and offsets, in the order in which ffi.rs states them. */
+/* Sizes and offsets, in the order of ffi.rs. */
 const u32 aqm_layout[] = {
 	sizeof(struct aqm_packet),
 	AT(aqm_packet, arrived_ns),
@@ -73,7 +73,7 @@ const u32 aqm_layout[] = {
 };
 const u32 aqm_layout_count = sizeof(aqm_layout) / sizeof(aqm_layout[0]);
 
-/* The shared arithmetic, as functions that tests can call. */
+/* The shared arithmetic, exported for tests. */
 u32 aqm_test_wire(const struct aqm_link *link, u32 len);
 u64 aqm_test_scale(u64 a, u64 ratio);
 u64 aqm_test_power(u64 base, u32 n);

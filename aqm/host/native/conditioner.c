@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The meters, for the native library: one function, and the sizes of what
- * crosses to Rust. */
+/* The meters in the native library: one function, and the sizes of structures
+ * that cross to Rust. */
 #include "conditioner.h"
 
 u32 meter_native_colour(struct meter_vars *v, const struct meter_params *p,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The native host of the engine: what bpf/qdisc/engine.bpf.c is in the kernel.
- * The rows are the caller's; so are packets.
+ * The native host of the engine, the counterpart of bpf/qdisc/engine.bpf.c. The
+ * caller owns the rows and the packets.
  */
 #include "engine.h"
 
-/* The engine, and where its rows are. */
+/* The engine and the addresses of its rows. */
 struct native_engine {
 	struct engine engine;
 	struct engine_node *nodes;
@@ -13,8 +13,8 @@ struct native_engine {
 	struct engine_queue *queues;
 	struct engine_slot *slots;
 	struct engine_host *hosts;
-	struct engine_line *line; /* NULL: its own */
-	u64 node_rows; /* with row 0, which is none */
+	struct engine_line *line; /* NULL: the line is not shared */
+	u64 node_rows; /* including row 0, which means none */
 	u64 fork_rows;
 	u64 queue_rows;
 	u64 slot_rows;
@@ -68,7 +68,7 @@ extern const u32 aqm_engine_layout[45];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
-/* In the order in which engine/ffi.rs states them. */
+/* Sizes, offsets and constants, in the order of engine/ffi.rs. */
 const u32 aqm_engine_layout[45] = {
 	sizeof(struct native_engine),
 	sizeof(struct engine_queue),
@@ -117,7 +117,7 @@ const u32 aqm_engine_layout[45] = {
 	ENGINE_SLOW_NS,
 };
 
-/* The rows of an engine, as many as there are with row 0 in each. */
+/* The rows of an engine. Each count includes row 0. */
 struct native_engine_rows {
 	struct engine_node *nodes;
 	struct engine_fork *forks;
@@ -131,12 +131,12 @@ struct native_engine_rows {
 	u64 host_rows;
 };
 
-/* What became of an opportunity to send. */
+/* The result of a request for a packet. */
 struct native_engine_departure {
 	struct aqm_verdict verdict;
 	u32 leaf; /* 0: none may send */
 	u32 slot;
-	u64 opens_ns; /* then: when to ask again; ~0: nothing waits */
+	u64 opens_ns; /* in that case, when to ask again; ~0: nothing waits */
 };
 
 void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
@@ -158,7 +158,7 @@ u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow);
 u32 aqm_engine_behind(struct native_engine *n, u32 slot);
 u64 aqm_engine_lowest(u64 word);
 
-/* Takes over the configuration of the whole. What is queued stays. */
+/* Applies the configuration of the engine. Keeps queued packets. */
 void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 		      const struct native_engine_rows *rows)
 {
@@ -179,7 +179,7 @@ void aqm_engine_setup(struct native_engine *n, const struct engine_rule *rule,
 	engine_ruled(&n->engine);
 }
 
-/* Has it share a line with others, before anything comes. */
+/* Makes an engine share a line. Call before the first packet. */
 void aqm_engine_share(struct native_engine *n, struct engine_line *line,
 		      u32 members, u32 member)
 {
@@ -189,7 +189,7 @@ void aqm_engine_share(struct native_engine *n, struct engine_line *line,
 	n->engine.member = member;
 }
 
-/* The configuration of a node has changed. */
+/* Applies the changed configuration of a node. */
 void aqm_engine_look(struct native_engine *n, u32 id, u64 now_ns)
 {
 	engine_look(&n->engine, id, now_ns);
@@ -216,8 +216,8 @@ u32 aqm_engine_arrive(struct native_engine *n, u32 leaf,
 	return engine_keep(&n->engine, leaf, packet, host);
 }
 
-/* One call: the slot of a packet that is sent or dropped, by the verdict. With a
- * leaf and no slot the host asks for another departure. */
+/* One step of dequeue: sets the slot of a packet to send or drop, and the
+ * verdict. If it sets a leaf but no slot, the host calls again. */
 void aqm_engine_depart(struct native_engine *n, u64 now_ns,
 		       struct native_engine_departure *departure)
 {
@@ -231,14 +231,15 @@ void aqm_engine_depart(struct native_engine *n, u64 now_ns,
 		departure->verdict = e->verdict;
 }
 
-/* What is known of the packet in a slot, or was until it was taken. */
+/* Copies the packet in a slot, which may just have been removed. */
 void aqm_engine_packet(struct native_engine *n, u32 slot,
 		       struct aqm_packet *packet)
 {
 	*packet = engine_slot(&n->engine, slot)->packet;
 }
 
-/* Bytes queued, slots and queues in use, packets refused, hosts that have a row. */
+/* Reports bytes queued, slots and queues in use, packets refused, and hosts
+ * that have a row. */
 void aqm_engine_counts(const struct native_engine *n, u64 counts[5])
 {
 	counts[0] = n->engine.bytes;
@@ -248,7 +249,7 @@ void aqm_engine_counts(const struct native_engine *n, u64 counts[5])
 	counts[4] = n->engine.hosts.used;
 }
 
-/* The first slot of a leaf's queue; 0 where it has none. */
+/* Returns the first slot of a leaf's queue; 0: it is empty. */
 u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow)
 {
 	struct engine_node *node = engine_node(&n->engine, leaf);
@@ -260,13 +261,13 @@ u32 aqm_engine_first(struct native_engine *n, u32 leaf, u32 flow)
 	return q && flow < ENGINE_FLOWS ? q->flow[flow].head : 0;
 }
 
-/* The slot behind one in its queue; 0 for the last. */
+/* Returns the slot behind another in its queue; 0: it is the last. */
 u32 aqm_engine_behind(struct native_engine *n, u32 slot)
 {
 	return engine_slot(&n->engine, slot)->next;
 }
 
-/* For a test of it. */
+/* Exported for a test. */
 u64 aqm_engine_lowest(u64 word)
 {
 	return engine_lowest(word);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The native host of one discipline, which the build names by AQM_NAME,
- * AQM_TABLE (the same in capitals) and AQM_FILE. It gives the library a
- * descriptor: tables for people, and functions on an instance that the library
- * holds as plain memory.
+ * The native host of one discipline. The build defines AQM_NAME, AQM_TABLE (the
+ * same in capitals) and AQM_FILE. It gives the library a descriptor, which has
+ * tables of names and texts, and functions on an instance. The library holds
+ * the instance as plain memory.
  */
 #include AQM_FILE
 
@@ -12,10 +12,10 @@
 struct aqm_slot;
 static struct aqm_slot *native_slot(void *q, u32 index);
 
-/* Under sanitizers nobody may touch what lies between the parts. */
+/* Guard words for sanitizers, which nothing may access. */
 #ifdef AQM_FENCED
 #define AQM_FENCE(name) u64 name[AQM_FENCED];
-/* What a discipline does not ask for is whatever the driver says. */
+/* The test driver sets the values that a discipline does not declare. */
 extern struct aqm_unasked {
 	u32 random, flow, ecn;
 } aqm_unasked;
@@ -27,7 +27,7 @@ extern struct aqm_unasked {
 
 #include "native.h"
 
-/* Slots follow the instance. Number 1 is the first. */
+/* Slots follow the instance. The first is number 1. */
 static struct aqm_slot *native_slot(void *memory, u32 index)
 {
 	struct AQM_OF(_instance) *q = memory;
@@ -51,8 +51,8 @@ static const struct aqm_row stats[] = { AQM_PASTE(AQM_TABLE,
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Tables and structures agree: an index into the one finds a number in the
- * other. State may be longer than its table, never shorter. */
+/* Check that tables and structures agree: an index into one finds a number in
+ * the other. State may be longer than its table, never shorter. */
 _Static_assert(sizeof(struct AQM_OF(_params)) == 8 * ROWS(params),
 	       "every parameter is in the table, in order, and 64 bits wide");
 _Static_assert(sizeof(struct AQM_OF(_vars)) >= 8 * ROWS(vars),
@@ -85,7 +85,7 @@ static u32 native_depart(void *memory, u64 now_ns, u32 random,
 	return AQM_OF(_host_depart)(memory, now_ns, random, verdict);
 }
 
-/* The virtual queue, on an instance of its own. */
+/* The functions of a virtual queue, which has an instance of its own. */
 static void native_virtual_setup(void *memory, const struct aqm_link *link,
 				 u64 now_ns)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The native host of the shaper with classes: what bpf/qdisc/shaper.bpf.c is in
- * the kernel. A class's queue is any discipline, by its descriptor and memory,
- * which the caller holds; so do packets.
+ * The native host of the shaper with classes, the counterpart of
+ * bpf/qdisc/shaper.bpf.c. A class's queue is any discipline, given by its
+ * descriptor and memory. The caller owns the memory and the packets.
  */
 #include "shaper.h"
 
@@ -12,7 +12,7 @@ extern const u32 aqm_shaper_layout[9];
 
 #define AT(type, field) __builtin_offsetof(struct type, field)
 
-/* In the order in which shaper.rs states them. */
+/* Sizes, constants and offsets, in the order of shaper.rs. */
 const u32 aqm_shaper_layout[9] = {
 	sizeof(struct native_shaper),	  SHAPER_CLASSES,
 	sizeof(struct shaper_rule),	  AT(shaper_rule, guarantee_bytes_s),
@@ -88,7 +88,7 @@ u32 aqm_shaper_depart(struct native_shaper *s,
 	slot = queue->kind->depart(queue->memory, now_ns, random,
 				   &departure->verdict);
 	if (!slot) {
-		/* Unless it asks for another call, it has nothing. */
+		/* Unless it asks for another call, its queue is empty. */
 		if (departure->verdict.action != AQM_AGAIN)
 			class->packets = 0;
 		departure->verdict.action = AQM_AGAIN;

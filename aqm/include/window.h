@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The receive window that is offered to a TCP sender so that it keeps to a rate
+ * Chooses the receive window offered to a TCP sender so that it keeps to a rate
  * (Shah 1999, chapter 5). The host sees data segments arrive and
- * acknowledgements leave. This file calculates the window that these offer, in
- * bytes, and how long to hold one back. It never sees a packet.
+ * acknowledgements leave. This file computes the window that acknowledgements
+ * offer, in bytes, and how long to hold one back. It never sees a packet.
  *
  * Three algorithms:
  *
- *   edge   ours. The right edge of the window, acknowledgement plus window, is
- *          the number of the last byte that the sender may send; it advances at
- *          the rate, in whole segments. So the sender keeps to the rate
- *          whatever the round trip is, and nothing can oscillate.
- *   steps  Shah's algorithm 1 (5.2.1). The window shrinks while the measured
- *          rate is above the limit and grows while it is not. A step is 4096
- *          bytes above 8 kB, 1024 down to 2 kB, and 256 below. The window can
- *          fall under one segment; then sender and receiver wait for each other.
- *   mss    Shah's algorithm 2: steps of one segment, never less than one.
+ *     edge   Our own. The right edge of the window, acknowledgement plus
+ *            window, is the sequence number up to which the sender may send.
+ *            It advances at the rate, in whole segments. So the sender keeps
+ *            to the rate whatever the round trip is, and nothing can oscillate.
+ *     steps  Shah's algorithm 1 (5.2.1). The window shrinks while the measured
+ *            rate is above the limit, and else grows. A step is 4096 bytes
+ *            above 8 kB, 1024 down to 2 kB, and 256 below. The window can fall
+ *            below one segment; then sender and receiver wait for each other.
+ *     mss    Shah's algorithm 2: steps of one segment, never less than one.
  *
  * Shah's algorithms need the measured rate (meter.h).
  *
@@ -23,7 +23,7 @@
  * never exceeds the receiver's own offer.
  *
  * If a queue with an AQM follows, windows need not limit every connection.
- * window_beside.h says whom the queue holds as well or better.
+ * window_beside.h decides which senders the queue limits as well or better.
  */
 #ifndef AQM_WINDOW_H
 #define AQM_WINDOW_H
@@ -37,21 +37,21 @@ enum window_algorithm {
 	WINDOW_MSS = 2,
 };
 
-/* The configuration, the same for all connections. */
+/* The configuration, common to all connections. */
 struct window_rule {
 	u64 algorithm; /* enum window_algorithm */
-	u64 fixed_bytes; /* this window and no other; 0: by the algorithm */
-	u64 horizon_ns; /* edge: at most the rate's bytes of so long are offered,
-			 * earned by waiting, or owed; no less than the longest
-			 * round trip */
-	u64 hold_ns; /* edge: an acknowledgement is held back so long at most */
-	u64 initial_bytes; /* edge: on offer before anything came; 0: what the
-			    * receiver offers */
-	u64 limit_bytes; /* never more than this; 0: no such limit */
+	u64 fixed_bytes; /* use this window always; 0: use the algorithm */
+	u64 horizon_ns; /* edge: at most this time's worth of the rate may be
+			 * offered, saved up or owed; at least the longest round
+			 * trip */
+	u64 hold_ns; /* edge: longest delay of an acknowledgement */
+	u64 initial_bytes; /* edge: the window offered before data arrives; 0:
+			    * the receiver's */
+	u64 limit_bytes; /* largest window; 0: no limit */
 	struct meter_rule meter;
 };
 
-/* Data came: so many bytes, in segments of at most `mss`. */
+/* Counts arriving data: `bytes` in segments of at most `mss`. */
 AQM_FN void window_arrived(struct window_flow *flow,
 			   const struct window_rule *rule, u32 bytes, u32 mss,
 			   u64 now_ns)
@@ -63,16 +63,16 @@ AQM_FN void window_arrived(struct window_flow *flow,
 	meter_arrived(&flow->meter, &rule->meter, bytes, now_ns);
 }
 
-/* Which bytes came: what crosses the line a second time is owed, because the
- * edge does not go on for it. What comes late, or in place of what was lost
- * before the line, crosses it for the first time. */
+/* Tracks which bytes arrived. Bytes that cross the line a second time are
+ * charged, because the edge does not advance for them. Bytes that arrive late,
+ * or replace bytes lost before the line, cross it for the first time. */
 AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 {
 	u32 end = first + bytes;
 	u32 late;
 
-	/* The sender sends nothing that was not offered; whoever else made such
-	 * a segment decides nothing. */
+	/* A sender sends only what was offered. Ignore a segment beyond the
+	 * edge: it is forged. */
 	if (!flow->began || (s32)(end - flow->edge) > 0)
 		return;
 	if (!flow->numbered || (s32)(end - flow->highest) > 0) {
@@ -89,7 +89,7 @@ AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 		(u32)aqm_min((u64)flow->again + bytes - late, WINDOW_CAME_MOST);
 }
 
-/* Of the bytes offered, those that are still to come. */
+/* Returns the offered bytes that have not been acknowledged. */
 AQM_FN u32 window_left(const struct window_flow *flow, u32 ack)
 {
 	s32 left = (s32)(flow->edge - ack);
@@ -97,8 +97,8 @@ AQM_FN u32 window_left(const struct window_flow *flow, u32 ack)
 	return flow->began && left > 0 ? (u32)left : 0;
 }
 
-/* The window that is offered before anything came: from the SYN on, because what
- * it offered could not be taken back. */
+/* Returns the window to offer before data arrives. This starts with the SYN,
+ * because an offer cannot be taken back. */
 AQM_FN u32 window_initial(const struct window_rule *rule, u32 offered)
 {
 	u64 most = rule->fixed_bytes;
@@ -110,7 +110,8 @@ AQM_FN u32 window_initial(const struct window_rule *rule, u32 offered)
 	return most ? (u32)aqm_min(most, offered) : offered;
 }
 
-/* What was offered then, in the end, with an acknowledgement. */
+/* Notes the window that was offered with an acknowledgement before data
+ * arrived. */
 AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
 			 u64 now_ns)
 {
@@ -123,9 +124,9 @@ AQM_FN void window_begun(struct window_flow *flow, u32 ack, u32 window,
 	flow->paid_ns = now_ns;
 }
 
-/* Whether the sender waits for nothing but its window: the edge has gone on by what
- * was earned, but for `few` bytes, or the two segments that an acknowledgement is for
- * and the two that window_goes_on() keeps. */
+/* Whether the sender is limited by its window alone. Then the edge has advanced
+ * by all credit except `few` bytes, or except four segments: the two that an
+ * acknowledgement covers and the two that window_goes_on() retains. */
 AQM_FN int window_binds(const struct window_flow *flow,
 			const struct window_rule *rule, u64 few)
 {
@@ -134,8 +135,9 @@ AQM_FN int window_binds(const struct window_flow *flow,
 	       flow->credit < (s64)aqm_max(4 * window_mss(flow), few);
 }
 
-/* What others are owed is paid by not going on: with each acknowledgement half of
- * what it is for, so that the sender goes on meanwhile. Returns the bytes. */
+/* Pays the debt of large senders by not advancing: with each acknowledgement by
+ * half of what it covers, so that the sender continues to send. Returns the
+ * bytes paid. */
 AQM_FN u64 window_pay(struct window_flow *flow, u32 ack, u64 owed)
 {
 	s32 further = (s32)(ack - flow->acked);
@@ -148,7 +150,7 @@ AQM_FN u64 window_pay(struct window_flow *flow, u32 ack, u64 owed)
 	return paid;
 }
 
-/* Shah's algorithms: one step, where data came. */
+/* Takes one step of Shah's algorithms, after data arrived. */
 AQM_FN u64 window_step(const struct window_flow *flow,
 		       const struct window_rule *rule, u64 rate)
 {
@@ -170,7 +172,7 @@ AQM_FN u64 window_step(const struct window_flow *flow,
 	return window + step;
 }
 
-/* What the time since the last acknowledgement has earned. */
+/* Adds the credit earned since the last acknowledgement. */
 AQM_FN void window_earn(struct window_flow *flow, u64 rate, u64 most,
 			u64 now_ns)
 {
@@ -178,7 +180,7 @@ AQM_FN void window_earn(struct window_flow *flow, u64 rate, u64 most,
 
 	if (now_ns < flow->paid_ns)
 		return;
-	/* Below a microsecond nothing is earned, nor forgotten. */
+	/* Time below a microsecond earns nothing yet but is not lost. */
 	elapsed = elapsed / 1000 * 1000;
 	flow->paid_ns += elapsed;
 	elapsed = aqm_min(aqm_bytes_in(rate, elapsed), 2 * most);
@@ -187,7 +189,7 @@ AQM_FN void window_earn(struct window_flow *flow, u64 rate, u64 most,
 		flow->credit = (s64)most;
 }
 
-/* The most that may be on offer, or owed. */
+/* Returns the most bytes that may be offered or owed. */
 AQM_FN u64 window_most(const struct window_flow *flow,
 		       const struct window_rule *rule, u64 rate)
 {
@@ -195,13 +197,17 @@ AQM_FN u64 window_most(const struct window_flow *flow,
 		       aqm_bytes_in(rate, rule->horizon_ns));
 }
 
-/* How far an acknowledgement lets the edge go on, of what was earned: by as much as
- * came since the last one, and where two segments are left by a quarter of the rest,
- * one at least. All of it at once would make one burst of what a sender has on its
- * way: the first acknowledgement after a pause would let go what the whole pause has
- * earned, and the pause would be there again after each round trip. So segments keep
- * the distances that the line gave them (Jacobson 1988, section 1: self-clocking).
- * Where nothing came, no later one is sure to move the edge. */
+/*
+ * Returns how far an acknowledgement advances the edge: by as much as arrived
+ * since the last one. If at least two segments of credit remain, also by a
+ * quarter of the rest, at least one segment.
+ *
+ * Using all credit at once would make one burst of a sender's flight. The first
+ * acknowledgement after a pause would release what the whole pause has earned,
+ * and the pause would recur in each round trip. So segments keep the spacing
+ * that the line gave them (Jacobson 1988, section 1: self-clocking). If no data
+ * arrived, all credit is used, because no later acknowledgement is certain.
+ */
 AQM_FN u64 window_goes_on(const struct window_flow *flow)
 {
 	u64 earned = flow->credit > 0 ? (u64)flow->credit : 0;
@@ -214,11 +220,12 @@ AQM_FN u64 window_goes_on(const struct window_flow *flow)
 	return flow->came + aqm_max((earned - flow->came) / 4, mss);
 }
 
-/* Whether something came and the acknowledgement is the last one's again: to a
- * sender without SACK such a one tells of a loss, if its window is the same too
- * (RFC 5681 section 2). One with SACK learns it from the blocks (RFC 6675), and
- * the edge goes on: what a loss holds up would else be on offer at once when it
- * has been repaired, and be lost again where it meets a short queue. */
+/* Whether this is a duplicate acknowledgement, for a sender without SACK. To
+ * it, the same acknowledgement with the same window signals a loss (RFC 5681
+ * section 2), so the window must not change. A sender with SACK learns of a
+ * loss from the blocks (RFC 6675), and its edge advances. Otherwise everything
+ * that a loss holds up would be offered at once after the repair, and would be
+ * lost again in a short queue. */
 AQM_FN int window_repeats(const struct window_flow *flow, u32 ack)
 {
 	return !flow->selective && flow->began && flow->came &&
@@ -226,9 +233,9 @@ AQM_FN int window_repeats(const struct window_flow *flow, u32 ack)
 }
 
 /*
- * The window that an acknowledgement offers, in bytes, where the receiver
- * itself offers `offered` and the rate, unless it is 0, is to be kept. The host
- * reports by window_advertised() what it made of it.
+ * Returns the window for an acknowledgement, in bytes. The receiver itself
+ * offers `offered`; `rate` is the rate to keep, 0: none. The host reports the
+ * window that it wrote by window_advertised().
  */
 AQM_FN u32 window_offer(struct window_flow *flow,
 			const struct window_rule *rule, u64 rate, u32 ack,
@@ -238,7 +245,7 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 	u64 left = window_left(flow, ack);
 	u64 wanted, most;
 
-	/* As long as the sender has something to go on with. */
+	/* But only while the sender may still send a segment. */
 	if (window_repeats(flow, ack) && left >= mss)
 		return (u32)aqm_min(left, offered);
 	if (rule->fixed_bytes) {
@@ -246,10 +253,10 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 	} else if (!rate) {
 		wanted = offered;
 	} else if (flow->loose) {
-		/* What was on offer beyond a round trip is owed when the edge
-		 * goes on at the rate again. All at once, when the queue begins
-		 * to hold a sender, would be a burst: as in a slow start, two
-		 * segments may leave for each that came. */
+		/* The offer beyond a round trip counts as debt once the edge
+		 * advances at the rate again. Do not offer it all at once when
+		 * the queue takes over a sender: that would be a burst. As in
+		 * slow start, allow two segments for each one that arrived. */
 		flow->paid_ns = now_ns;
 		flow->credit = (s64)window_path(flow, rate) - flow->loose;
 		wanted = flow->loose;
@@ -264,7 +271,7 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 		most = window_most(flow, rule, rate);
 		window_earn(flow, rate, most, now_ns);
 		wanted = left;
-		/* In whole segments, also up to the most. */
+		/* In whole segments, also at the maximum. */
 		if (most > left)
 			wanted += aqm_min(window_goes_on(flow), most - left) /
 				  mss * mss;
@@ -281,10 +288,10 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 }
 
 /*
- * What was offered in the end, after scaling. Returns for how long the
- * acknowledgement is to be held back: where it had to offer more than has been
- * earned, as less than a segment must not be offered, it leaves when that has
- * been.
+ * Notes the window that was offered, after scaling. Returns how long to hold
+ * the acknowledgement back. If it had to offer more than the credit, because
+ * less than a segment must not be offered, it leaves when that much has been
+ * earned.
  */
 AQM_FN u64 window_advertised(struct window_flow *flow,
 			     const struct window_rule *rule, u64 rate, u32 ack,
@@ -317,7 +324,7 @@ AQM_FN u64 window_advertised(struct window_flow *flow,
 	if (flow->credit < 0 && further > 0)
 		leaves += (u64)-flow->credit * 1000000000 / aqm_max(rate, 1);
 	leaves = aqm_min(leaves, now_ns + rule->hold_ns);
-	/* In the order in which they came, however long each is held. */
+	/* Keep acknowledgements in order, however long each is held. */
 	flow->leaves_ns = aqm_max(flow->leaves_ns, leaves);
 	return flow->leaves_ns - now_ns;
 }

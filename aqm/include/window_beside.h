@@ -6,76 +6,84 @@
 #include "window_flow.h"
 
 /*
- * Receive windows beside a queue with an AQM: which senders the queue limits as well as
- * or better than a window at a rate does, and the window that these are offered.
+ * Receive windows in front of a queue with an AQM: which senders to leave to
+ * the queue, and the window that these are offered.
  *
- * Windows cost a hundredth of the rate, which the queue has beyond them, and with
- * short flows beside some hundredths that are kept free for those. What the queue costs
- * depends on the segments w that a sender has in a round trip: it loses 1.5 / w^2 of
- * them (RFC 5348 section 3.1, CUBIC as well: RFC 9438 section 4.3), which is 4 % with 6.
- * With more, the queue is better for delay too. It spaces what it lets go, so that
- * segments of several flows do not meet at the far end.
+ * Windows cost a hundredth of the rate, by which the queue is faster, and with
+ * short flows some more hundredths that are reserved for those. The cost of the
+ * queue depends on the segments w that a sender has per round trip. It loses
+ * 1.5 / w^2 of them (RFC 5348 section 3.1, also CUBIC: RFC 9438 section 4.3),
+ * which is 4 % with 6. With more segments, the queue is better for delay too.
+ * It spaces departing packets, so that segments of several flows do not collide
+ * at the far end.
  *
- * A sender that is left to the queue is offered what the path and a short queue hold at
- * its share. So the queue stays below the 5 ms at which CoDel drops (RFC 8289 section
- * 4.4): it never runs empty, spaces the packets that leave, and no sender backs off.
+ * A sender that is left to the queue ("loose") is offered what the path and a
+ * short queue hold at its share. So the queue stays below the 5 ms at which
+ * CoDel drops (RFC 8289 section 4.4). It never runs empty, it spaces departing
+ * packets, and no sender backs off.
  *
- * Such a sender also uses what others leave of their shares for a moment, by the rate
- * at which packets leave the queue (window_sampled).
+ * A loose sender also uses what others leave of their shares temporarily,
+ * according to the rate at which packets leave the queue (window_sampled()).
  *
- * On slow lines a segment of a queue is itself a delay, so windows hold there.
+ * On slow lines even one queued segment is a long delay, so windows limit all
+ * senders there.
  *
- * A share changes with each page that is fetched. A loose sender stays loose until it
- * has less than WINDOW_HELD_SEGMENTS, and uses less than WINDOW_USED_SEGMENTS: its offer
- * causes no loss, and a window at a rate would use nothing of what a page leaves.
+ * A share changes with each page that is fetched. A loose sender stays loose
+ * until it has less than WINDOW_HELD_SEGMENTS and uses less than
+ * WINDOW_USED_SEGMENTS. Its offer causes no loss, and a window at a rate would
+ * use nothing of what a page leaves.
  */
 #define WINDOW_LOOSE_SEGMENTS 6
 #define WINDOW_HELD_SEGMENTS 5
 #define WINDOW_USED_SEGMENTS 3
 #define WINDOW_LOOSE_SEGMENT_NS 1000000
 
-/* The queue of a sender that is left to it. */
+/* The target queue of a loose sender. */
 #define WINDOW_QUEUED_NS 4000000
 
-/* Who has a shorter queue than this takes what others leave: shorter than the one
- * above, so that nobody takes anything where all have their shares. Where there is
- * none, two segments more are on offer: a few segments grow by less than one else, and
- * a receiver answers two. */
+/* A loose sender with a shorter queue than this uses what others leave. It is
+ * shorter than the target above, so that nobody takes anything while all use
+ * their shares. If there is no queue, two more segments are offered: a few
+ * segments would grow by less than one, and a receiver acknowledges two. */
 #define WINDOW_FILLED_US 3000
 #define WINDOW_NONE_US 1000
 #define WINDOW_NONE_SEGMENTS 2
 
-/* Nothing is taken in a connection's first second: others that begin with it have not
- * what is theirs yet. */
+/* A connection takes nothing in its first second, because others that begin
+ * with it have not reached their shares yet. */
 #define WINDOW_BEGINS_NS 1000000000
 
-/* A queue that is longer than this is not meant to be, so it is not one. */
+/* A longer delay than this is not the target queue but a delay inside. */
 #define WINDOW_MEANT_US 5000
 
-/* The rate of the queue is a hundredth above that of windows, at which a path is
- * counted. */
+/* The queue's rate is a hundredth above that of windows, on which the size of a
+ * path is based: add 1/64. */
 #define WINDOW_BESIDE 64
 
-/* A queue with an AQM is a few of its targets at most. For its share a sender has twice
- * a round trip with it on offer at most, whatever an answer takes inside. */
+/* A queue with an AQM is at most a few of its targets. A sender is offered at
+ * most twice a round trip with this queue at its share, however long
+ * acknowledgements take inside. */
 #define WINDOW_QUEUED_MOST_NS 10000000
 
-/* Who had so much of a share in a second had all of it; who had less than the second
- * of these leaves it to others for longer. */
+/* From this part of its share in a second on, a sender counts as having used
+ * all of it. Below the second value, it leaves its share to others for
+ * longer. */
 #define WINDOW_SHARE_HAD (SHARE_ONE - SHARE_ONE / 16)
 #define WINDOW_SHARE_LEAST (SHARE_ONE / 4)
 
-/* Inside nothing takes longer than a second that is to be waited for. */
+/* The longest delay inside that is considered, one second. */
 #define WINDOW_INSIDE_MOST_US 1000000
 
-/* A sender that listens sends less than a part of 16 twice where it has as many
- * segments. One is deaf if it sends more, by a quarter of a second of its share:
- * what a slow start has beyond the line is no more than what is on offer. */
+/* A sender that reacts to losses retransmits less than 1/16 of its bytes if it
+ * has that many segments. A sender that retransmits more, by a quarter of a
+ * second of its share, is deaf. The excess of a slow start is no more than what
+ * is offered. */
 #define WINDOW_AGAIN_PART 16
 #define WINDOW_DEAF_NS 250000000
 
-/* A timestamp leaves with an acknowledgement (RFC 7323 section 3). The first one that
- * has it is waited for: what the sender sends for one after it echoes the same. */
+/* Notes a timestamp that leaves with an acknowledgement (RFC 7323 section 3).
+ * Waits for the echo of the first acknowledgement that carries it, because
+ * later ones echo the same value. */
 AQM_FN void window_asks(struct window_flow *flow, u32 stamp, u64 leaves_ns)
 {
 	if (!flow->asked_ns && stamp != flow->stamp) {
@@ -85,9 +93,10 @@ AQM_FN void window_asks(struct window_flow *flow, u32 stamp, u64 leaves_ns)
 	flow->stamp = stamp;
 }
 
-/* A timestamp is echoed with data, which was sent for the acknowledgement that had it
- * or for a later one: that took a round trip or longer. A handshake may have waited in
- * the far end's queue, so the least counts. */
+/* Takes a round-trip sample from an echoed timestamp. The data was sent in
+ * response to the acknowledgement with that timestamp, or to a later one, so
+ * the sample is at least a round trip. A handshake may have waited in the far
+ * end's queue, so the minimum counts. */
 AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
 {
 	u64 us;
@@ -101,10 +110,11 @@ AQM_FN void window_hears(struct window_flow *flow, u32 echo, u64 now_ns)
 	flow->asked_ns = 0;
 }
 
-/* Once in a round trip: what would be on the way with a short queue, at the rate at
- * which the queue has let go. So it grows by the queue that is missing, and follows the
- * rate down when others come (as FAST TCP does: Wei and others 2006, section IV). The
- * least time that an answer took counts, because others waited for a second segment. */
+/* Computes once per round trip what would be in flight with a short queue, at
+ * the rate at which the queue drains. So it grows by the queue that is missing,
+ * and follows the rate down when others start (as FAST TCP does: Wei and others
+ * 2006, section IV). Uses the shortest time of an acknowledgement, because
+ * others waited for a second segment. */
 AQM_FN void window_sampled(struct window_flow *flow, u64 us, u64 now_ns)
 {
 	u64 elapsed_us = (now_ns - flow->sampled_ns) / 1000;
@@ -131,8 +141,9 @@ AQM_FN void window_sampled(struct window_flow *flow, u64 us, u64 now_ns)
 	flow->sampled_ns = now_ns;
 }
 
-/* An answer took so long inside and in the queue here. A queue that is meant to be does
- * not count, nor any where as much comes as the share. */
+/* Updates the delay inside from the time of an acknowledgement, which includes
+ * the queue here. The target queue does not count. Nor does any queue while the
+ * sender has its full share. */
 AQM_FN void window_learns(struct window_flow *flow, u64 us)
 {
 	u64 known = flow->inside_us;
@@ -143,9 +154,10 @@ AQM_FN void window_learns(struct window_flow *flow, u64 us)
 		flow->inside_us += (u32)((us - known - WINDOW_MEANT_US) / 8);
 }
 
-/* Data came whose answer may be waited for: not with a gap, because then an answer
- * waits for what fills it, and not the first of two segments, because an answer may
- * wait for the second (RFC 9293 section 3.8.6.3). */
+/* Starts waiting for the acknowledgement of arriving data. Not if there is a
+ * gap, because the acknowledgement then waits for the missing data. Not for the
+ * first of two segments, because it may wait for the second (RFC 9293 section
+ * 3.8.6.3). */
 AQM_FN void window_awaits(struct window_flow *flow, u32 bytes, u64 now_ns)
 {
 	if (!flow->numbered || flow->missing)
@@ -158,8 +170,9 @@ AQM_FN void window_awaits(struct window_flow *flow, u32 bytes, u64 now_ns)
 	flow->awaited_ns = now_ns;
 }
 
-/* An acknowledgement leaves. What it took since the data came is what the end inside
- * takes and the way to it, as of a wireless network, and the queue here. */
+/* Handles a departing acknowledgement. The time since the data arrived is the
+ * delay of the end inside and of the way to it, for example over a wireless
+ * network, plus the queue here. */
 AQM_FN void window_answers(struct window_flow *flow, u32 ack, u64 now_ns)
 {
 	s32 further = (s32)(ack - flow->acked);
@@ -179,14 +192,14 @@ AQM_FN void window_answers(struct window_flow *flow, u32 ack, u64 now_ns)
 	flow->awaited_ns = 0;
 }
 
-/* Bytes that a round trip at so many bytes a second has. */
+/* Returns the bytes of one round trip at a rate in bytes/s. */
 AQM_FN u64 window_path(const struct window_flow *flow, u64 rate)
 {
 	return aqm_bytes_in(rate, (u64)flow->round_trip_us * 1000);
 }
 
-/* What is on offer to a sender that is left to the queue, where so many bytes are on
- * the path: what its share needs, or what others leave with a short queue. */
+/* Returns the window of a loose sender whose path holds `path` bytes: what its
+ * share needs, or what others leave with a short queue. */
 AQM_FN u32 window_beside(const struct window_flow *flow, u64 share, u64 path)
 {
 	u64 most = 2 * (path + aqm_bytes_in(share, WINDOW_QUEUED_MOST_NS));
@@ -198,9 +211,9 @@ AQM_FN u32 window_beside(const struct window_flow *flow, u64 share, u64 path)
 			    WINDOW_CAME_MOST);
 }
 
-/* Chooses with data that came whether the queue behind holds the sender, which has
- * this share of the rate of all: losses slow it down, are few, and leave the line
- * full. */
+/* Decides at arriving data whether to leave the sender to the queue. `share` is
+ * its share of the total rate `all`. It is left to the queue if losses slow it
+ * down, are rare, and keep the line full. */
 AQM_FN void window_loosens(struct window_flow *flow, u32 bytes, u64 share,
 			   u64 all)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is known of a connection whose receive window is chosen (window.h). */
+/* The state of a connection whose receive window is controlled (window.h). */
 #ifndef AQM_WINDOW_FLOW_H
 #define AQM_WINDOW_FLOW_H
 
@@ -8,44 +8,44 @@
 
 struct window_flow {
 	struct meter meter;
-	u64 paid_ns; /* the edge's credit is up to then */
-	s64 credit; /* bytes that the edge may go on by */
+	u64 paid_ns; /* credit is computed up to this time */
+	s64 credit; /* bytes by which the edge may advance */
 	u64 leaves_ns; /* when the last acknowledgement leaves */
-	u64 asked_ns; /* when the one left whose timestamp is waited for; 0: none
-		       * is */
-	u64 awaited_ns; /* when the data came whose acknowledgement is waited for;
-			 * 0: none is */
-	u64 sampled_ns; /* when one left that showed it what is on the way */
-	u32 mss; /* largest segment that came */
+	u64 asked_ns; /* departure of the acknowledgement whose timestamp is
+		       * awaited; 0: none */
+	u64 awaited_ns; /* arrival of the data whose acknowledgement is awaited;
+			 * 0: none */
+	u64 sampled_ns; /* when `filled` was last computed */
+	u32 mss; /* largest segment received */
 	u32 edge; /* the last byte offered, plus one */
-	u32 window; /* of the algorithms with steps */
-	u32 began; /* something was offered */
-	u32 highest; /* behind the last byte that came */
-	u32 numbered; /* something came */
-	u32 missing; /* bytes below it that did not */
-	u32 acked; /* by the last acknowledgement */
-	u32 came; /* bytes that did since */
-	u32 selective; /* acknowledgements tell what came beyond a loss */
-	u32 round_trip_us; /* of the path; 0: not known */
-	u32 asked; /* the timestamp that is waited for */
-	u32 stamp; /* of the last acknowledgement */
-	u32 loose; /* bytes that may be on offer, whatever was earned; 0: the
-		    * edge goes on at the rate */
-	u32 awaited; /* behind the last byte of it */
-	u32 since; /* bytes that were acknowledged since the last sample */
-	u32 filled; /* bytes that would be on the way with a short queue, by it */
-	u32 least_us; /* the least that an answer took since; 0: there was none */
-	u32 inside_us; /* what an answer takes inside, without a queue */
-	u32 had; /* what came in the last second of the share, in SHARE_ONE, or half
-		  * of what that was before */
-	u32 again; /* bytes that came twice, less those that may */
-	u32 deaf; /* losses do not slow the sender down */
+	u32 window; /* window of Shah's algorithms */
+	u32 began; /* a window was offered */
+	u32 highest; /* sequence number after the last byte received */
+	u32 numbered; /* data was received */
+	u32 missing; /* bytes below `highest` not received */
+	u32 acked; /* the last acknowledgement number */
+	u32 came; /* bytes received since the last acknowledgement */
+	u32 selective; /* selective acknowledgements are in use */
+	u32 round_trip_us; /* round trip of the path; 0: unknown */
+	u32 asked; /* the timestamp that is awaited */
+	u32 stamp; /* timestamp of the last acknowledgement */
+	u32 loose; /* window of a sender left to the queue, in bytes; 0: the
+		    * edge advances at the rate */
+	u32 awaited; /* sequence number after the awaited data */
+	u32 since; /* bytes acknowledged since the last sample */
+	u32 filled; /* bytes in flight with a short queue, by that sample */
+	u32 least_us; /* shortest time of an acknowledgement since; 0: none */
+	u32 inside_us; /* time of an acknowledgement inside, without a queue */
+	u32 had; /* part of its share received in the last second, in SHARE_ONE,
+		  * or half of the previous value */
+	u32 again; /* bytes received twice, less the tolerated part */
+	u32 deaf; /* the sender does not react to losses */
 };
 
-/* Segments smaller than this are never waited for. */
+/* Smaller segments than this are never waited for. */
 #define WINDOW_LEAST_MSS 64
 
-/* More than any window. */
+/* An upper bound of any window. */
 #define WINDOW_CAME_MOST (1U << 30)
 
 AQM_FN u32 window_mss(const struct window_flow *flow)

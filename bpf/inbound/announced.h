@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sessions that programs announce (Shah 1999, section 7: a session of high
- * priority is known before it begins). While one is announced, connections of
- * low priority that begin ask for small segments, and old ones that receive
- * much may be reset.
+ * Announced sessions (Shah 1999, section 7: a session of high priority is known
+ * before it begins). While a session is announced, new connections of low
+ * priority ask for small segments, and old ones that receive much may be reset.
  *
- * Who announces has to say so again and again: an announcement that is not
- * renewed ends by itself.
+ * An announcement ends by itself unless it is renewed.
  */
 #ifndef INBOUND_ANNOUNCED_H
 #define INBOUND_ANNOUNCED_H
@@ -21,15 +19,15 @@ struct {
 	__type(value, struct announced);
 } announced SEC(".maps");
 
-/* Between two attempts to reset a connection: what comes in between is not
- * touched, so that the receiver, who has no such connection any more, answers
- * it and the sender learns of it. */
+/* Time between two attempts to reset a connection. Packets that arrive in
+ * between pass, so that the receiver, which has no such connection any more,
+ * answers them and the sender learns of the reset. */
 #define RESET_AGAIN_NS 100000000ULL
 
-/* Who has received less is not reset. */
+/* Connections that have received fewer bytes are not reset. */
 #define RESET_MUCH 100000
 
-/* Since when a session is announced; 0 where none is. */
+/* Returns since when a session is announced; 0: none is. */
 static __always_inline u64 announced_since(u64 now_ns)
 {
 	u32 key = 0;

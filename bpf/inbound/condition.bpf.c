@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A traffic conditioner (RFC 2475 section 2.3.3) at a device's clsact qdisc, at
- * its ingress or its egress hook. The first conditioner that matches a packet
- * gives it a colour by its meter (aqm/include/conditioner.h). The colour's action
+ * its ingress or egress hook. The first conditioner that matches a packet
+ * colours it with its meter (aqm/include/conditioner.h). The colour's action
  * follows: pass, set another code point, or drop.
  *
- * Meters count bytes of IP packets, as RFC 2697 and 2698 do. What it lets go it
- * passes on to the filters that follow.
+ * Meters count bytes of IP packets, as in RFC 2697 and 2698. Packets that are
+ * not dropped pass on to the filters that follow.
  *
- * Which protocol a packet carries, and its ports, are looked up when the first
- * conditioner asks for them that is about the packet by all else.
+ * A packet's protocol and ports are looked up when the first conditioner needs
+ * them that matches in all other fields.
  *
- * The configuration of a conditioner has a version number; where that is
- * another than the one a meter began with, it begins anew.
+ * The configuration of a conditioner has a version number. A meter restarts
+ * when the number has changed.
  *
- * One loaded program serves many devices: to load it costs far more than to ask
- * where a device's conditioners begin.
+ * One loaded program serves many devices: loading costs far more than looking
+ * up a device's first conditioner.
  */
 #include "tc.h"
-/* Within the kernel's lock no function may be called. */
+/* No function may be called while the kernel's lock is held. */
 #undef AQM_NUMBER_FN
 #define AQM_NUMBER_FN AQM_FN
 #include "condition_layout.h"
 
 #define BPF_F_RECOMPUTE_CSUM 1
 
-/* Set before the program is loaded: whether every decision is recorded; then
- * the map for it has its full size, else the least. */
+/* Set before the program is loaded: whether decisions are recorded. If not, the
+ * map of records has its minimum size. */
 const volatile u32 recording;
 
-/* What a packet is. */
+/* Facts about a packet. */
 struct condition_packet {
 	u32 address[2][4];
-	u8 head[20]; /* the begin of its header */
+	u8 head[20]; /* start of its IP header */
 	u32 version;
 	u32 code;
 	u32 bytes; /* of the IP packet */
 	u32 class;
-	u32 looked; /* whether what follows is known */
+	u32 looked; /* whether protocol and ports are known */
 	u32 protocol;
-	u32 ports[2]; /* source, destination; 0 where none can be read */
-	u32 colour; /* what it is found to be */
+	u32 ports[2]; /* source, destination; 0: unreadable */
+	u32 colour; /* the colour that the meter gave it */
 	u32 brings;
 	u64 now_ns;
 };
 
-/* Where a device's conditioners begin, by its number. How many devices have
- * room here and in the next two is set before the program is loaded. */
+/* Index of a device's first conditioner, by device number. The sizes of this
+ * map and the next two are set before the program is loaded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -73,8 +73,8 @@ struct {
 	__uint(max_entries, 4096);
 } records SEC(".maps");
 
-/* Reads a packet's header; whether it is one of IP. Functions that are not
- * inline are global, so that the verifier looks at each once. */
+/* Reads a packet's IP header. Returns whether there is one. Functions that are
+ * not inline are global, so that the verifier checks each once. */
 __noinline u32 condition_look(struct __sk_buff *skb,
 			      struct condition_packet *packet)
 {
@@ -104,7 +104,7 @@ __noinline u32 condition_look(struct __sk_buff *skb,
 	return 1;
 }
 
-/* Whether an address is in one of the nets; no nets are all. */
+/* Whether an address is in one of the networks. An empty list matches all. */
 static __always_inline int condition_in(const struct condition_net *nets,
 					const u32 *address, u32 version)
 {
@@ -125,8 +125,8 @@ static __always_inline int condition_in(const struct condition_net *nets,
 	return 0;
 }
 
-/* Which protocol a packet carries, and where it has them its ports. A fragment
- * but the first has none: what lies there is not the transport header. */
+/* Reads a packet's protocol and ports. Only the first fragment has the
+ * transport header and so ports. */
 __noinline u32 condition_carries(struct __sk_buff *skb,
 				 struct condition_packet *packet)
 {
@@ -170,7 +170,7 @@ __noinline u32 condition_carries(struct __sk_buff *skb,
 	return 1;
 }
 
-/* Whether a port is one of these; no ports are all. */
+/* Whether a port is in one of the ranges. An empty list matches all. */
 static __always_inline int condition_port(const struct condition_ports *ports,
 					  u32 port)
 {
@@ -187,8 +187,9 @@ static __always_inline int condition_port(const struct condition_ports *ports,
 	return 0;
 }
 
-/* Whether a conditioner is about a packet: 1, or 0; 2 behind the last one, and
- * 3 where it depends on what the packet carries, which is not known yet. */
+/* Matches a packet against a conditioner. Returns 1 if it matches, 0 if not,
+ * and 2 after the last conditioner. Returns 3 if the result depends on protocol
+ * or ports that are not known yet. */
 __noinline u32 condition_is(const struct condition_packet *packet, u32 index)
 {
 	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
@@ -226,7 +227,7 @@ __noinline u32 condition_is(const struct condition_packet *packet, u32 index)
 		condition_port(rule->destination_ports, packet->ports[1]));
 }
 
-/* Gives a packet its colour, and counts it. */
+/* Meters a packet, sets its colour, and counts it. */
 __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 {
 	struct condition_rule *rule = bpf_map_lookup_elem(&settings, &index);
@@ -264,8 +265,8 @@ __noinline u32 condition_measure(struct condition_packet *packet, u32 index)
 	return 1;
 }
 
-/* Whether the header begins there: helpers that write count from the begin of
- * what the device has, those that read relatively need not know. */
+/* Whether the IP header is at this offset. Helpers that write take offsets from
+ * the start of the frame; those that read can count from the IP header. */
 static __always_inline int condition_at(struct __sk_buff *skb,
 					const struct condition_packet *packet,
 					u32 offset)
@@ -276,8 +277,8 @@ static __always_inline int condition_at(struct __sk_buff *skb,
 	       !__builtin_memcmp(there, packet->head, sizeof(there));
 }
 
-/* Writes a code point. Behind Ethernet without or with a tag, a PPPoE session,
- * or nothing; else where the packet ends if nothing is behind it. */
+/* Writes a code point. Tries the header at the end of the frame, then after
+ * Ethernet, a VLAN tag, or a PPPoE session. */
 __noinline u32 condition_mark(struct __sk_buff *skb,
 			      const struct condition_packet *packet, u32 code)
 {
@@ -328,7 +329,7 @@ condition_record(const struct condition_packet *packet, u32 index)
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
 }
 
-/* Does what is configured for a packet's colour. */
+/* Applies the action of a packet's colour. */
 static __always_inline int condition_act(struct __sk_buff *skb,
 					 const struct condition_packet *packet,
 					 u32 index)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of traffic conditioners (condition.bpf.c). User space has the
- * same types, generated from this file. */
+/* Map types of traffic conditioners (condition.bpf.c). The types of user space
+ * are generated from this file. */
 #ifndef INBOUND_CONDITION_LAYOUT_H
 #define INBOUND_CONDITION_LAYOUT_H
 
 #include "aqm.h"
 #include "conditioner.h"
 
-/* The most that one hook of a device has, and one conditioner. */
+/* Limits: conditioners per hook of a device, and sizes of the lists of one
+ * conditioner. */
 #define CONDITIONERS 32
 #define CONDITION_CLASSES 8
 #define CONDITION_NETS 8
@@ -20,21 +21,22 @@ enum condition_action {
 	CONDITION_DROP = 2,
 };
 
-/* Addresses, as they are in the packet. */
+/* A network; addresses in network byte order. */
 struct condition_net {
 	u32 address[4];
 	u32 mask[4];
 	u32 version; /* 4 or 6; 0 ends the list */
-	u32 length; /* of the mask in bits, for who reads this */
+	u32 length; /* length of the mask in bits, for display only */
 };
 
-/* Ports from..to, both included; none begins with 0, which ends the list. */
+/* A range of ports, both included. A range never starts at 0, which ends the
+ * list. */
 struct condition_ports {
 	u16 from;
 	u16 to;
 };
 
-/* What a conditioner asks of the transport header. */
+/* The transport header fields that a conditioner matches. */
 enum condition_asks {
 	CONDITION_PROTOCOL = 1,
 	CONDITION_PORT = 2,
@@ -43,22 +45,22 @@ enum condition_asks {
 /* One conditioner. */
 struct condition_rule {
 	struct meter_params meter;
-	u64 codes; /* a bit for each code point that it is about */
-	u64 yellow; /* code points that bring this colour */
+	u64 codes; /* bitmap of the code points that match */
+	u64 yellow; /* bitmaps of incoming code points of this colour */
 	u64 red;
 	u32 used; /* 0 ends the list */
 	u32 version;
-	u32 metered; /* whether there is a meter; else all is green */
+	u32 metered; /* whether there is a meter; else every packet is green */
 	u32 action[3]; /* enum condition_action, by colour */
-	u32 code[3]; /* the code point that a colour is marked with */
-	u32 classes; /* how many; 0 is any */
+	u32 code[3]; /* the code point to set, by colour */
+	u32 classes; /* number of classes; 0: any */
 	u32 class[CONDITION_CLASSES]; /* skb->priority */
 	struct condition_net source[CONDITION_NETS];
 	struct condition_net destination[CONDITION_NETS];
 	char name[CONDITION_NAME];
 	u32 asks; /* enum condition_asks */
-	u32 smallest; /* a packet counts as so many bytes at least */
-	u32 protocols[8]; /* a bit for each that it is about */
+	u32 smallest; /* minimum bytes that a packet counts as */
+	u32 protocols[8]; /* bitmap of the protocols that match */
 	struct condition_ports source_ports[CONDITION_PORTS];
 	struct condition_ports destination_ports[CONDITION_PORTS];
 };
@@ -69,10 +71,10 @@ struct condition_state {
 	struct meter_vars vars;
 	u64 packets[3]; /* by colour */
 	u64 bytes[3]; /* of IP packets */
-	u64 unmarked; /* that have no place for a code point that is found */
+	u64 unmarked; /* packets whose DS field was not found */
 };
 
-/* A decision, for who compares. */
+/* A recorded decision, for comparison. */
 struct condition_record {
 	u64 now_ns;
 	u32 rule;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A filter for arriving packets (cls_bpf, direct action) that holds each stream
- * of datagrams to a rate (aqm/include/udp.h). What is discarded it drops. What
- * is to be refused it marks and passes on, because no such program can answer:
- * a rule of nftables that finds the mark rejects it as an unreachable port, and
- * the sender's kernel reports that to the socket.
+ * A filter for arriving packets (cls_bpf, direct action) that limits the rate
+ * of each UDP stream (aqm/include/udp.h). It drops packets to be discarded. It
+ * marks packets to be refused and passes them on, because such a program cannot
+ * send an answer. An nftables rule matches the mark and rejects the packet with
+ * port unreachable, which the sender's kernel reports to the socket.
  *
- * Everything else it passes on to the filters that follow.
+ * All other packets pass on to the filters that follow.
  */
 #include "tc.h"
 #include "lock.h"
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct udp_stream);
 } streams SEC(".maps");
 
-/* A new stream, too large for the stack. */
+/* A blank stream, which is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -36,7 +36,8 @@ struct {
 	__type(value, struct udp_stream);
 } blank SEC(".maps");
 
-/* Global, so that the verifier looks at it by itself. */
+/* Reads a UDP packet's tuple. Returns its length, or 0. Global, so that the
+ * verifier checks it once. */
 __noinline u32 udp_look(struct __sk_buff *skb, struct tuple *tuple)
 {
 	struct layout at = {};
@@ -63,7 +64,7 @@ int udp_states(struct __sk_buff *skb)
 	bytes = udp_look(skb, &tuple);
 	if (!bytes)
 		return TC_ACT_UNSPEC;
-	/* A mark that came with the packet must not pass for a refusal. */
+	/* Clear a mark set earlier, which must not count as a refusal. */
 	if (skb->mark & wanted->refuse_mark)
 		skb->mark &= ~wanted->refuse_mark;
 	if (wanted->spare_mask &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of the filter of datagrams (udp.bpf.c). User space has the same
- * types, generated from this file. */
+/* Map types of the UDP filter (udp.bpf.c). The types of user space are
+ * generated from this file. */
 #ifndef INBOUND_UDP_LAYOUT_H
 #define INBOUND_UDP_LAYOUT_H
 
@@ -9,8 +9,8 @@
 
 struct udp_settings {
 	struct udp_rule rule;
-	u32 refuse_mark; /* set in the mark of what is to be refused */
-	u32 spare_mask; /* who has this mark is let go */
+	u32 refuse_mark; /* set in skb->mark of packets to be refused */
+	u32 spare_mask; /* packets with this mark pass */
 	u32 spare_mark;
 	u32 pad;
 };

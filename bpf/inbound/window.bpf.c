@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Receive-window control (aqm/include/window.h) at a device's clsact qdisc: one
- * program sees data arrive, the other rewrites the window of what leaves. Both
- * share a map of connections, of which the kernel forgets the one that was
- * silent for longest when it is full.
+ * Receive-window control (aqm/include/window.h) at a device's clsact qdisc. One
+ * program sees arriving data, the other rewrites the window of departing
+ * packets. Both share an LRU map of connections.
  *
- * Senders of L4S keep their queue short by marks, and windows would only keep them
- * from that. Theirs are left alone, and count for what they use, unless windows are
- * configured to hold them too.
+ * L4S senders keep their queue short by reacting to marks, which windows would
+ * prevent. So they are not controlled but count for what they use, unless the
+ * configuration says otherwise.
  *
- * What each may have of the rate of all, or of its host's, is decided by
- * window/shares.h, and what is left to those who have no windows by window/stream.h.
+ * window/shares.h computes the share of each connection in the total rate, or
+ * in that of its host. window/stream.h handles traffic without window control.
  *
- * A connection is known once its handshake is complete (window/handshake.h). One
- * whose handshake was not seen is left alone, unless connection tracking saw it
- * (window/stream.h), and so is one whose packets carry a mark that says so, coming or
- * going.
+ * A connection is known once its handshake is complete (window/handshake.h). A
+ * connection is not controlled if its handshake was not seen, unless connection
+ * tracking saw it (window/stream.h). Nor is it if its packets carry the mark
+ * for exceptions, in either direction.
  *
- * Which class a connection has is what skb->priority of its leaving packets
- * says, once the tables have written it (Shah 1999, section 5.4: the class of
- * the outgoing classifier). A class may have a rate of its own, or none.
+ * The class of a connection is the skb->priority of its departing packets, once
+ * the rules have set it (Shah 1999, section 5.4: the class of the outgoing
+ * classifier). A class may have a rate of its own, or none.
  *
- * While a session is announced, new connections ask for small segments and old
+ * While a session is announced, new connections ask for small segments, and old
  * ones may be reset (announced.h). At all times they may ask for segments of
  * their share of a round trip (window/ask.h).
  *
- * Nothing is ever dropped, held back only where a qdisc heeds the time that a
- * packet is to leave at (fq), and written only to where a whole TCP header is.
+ * No packet is ever dropped. A packet is delayed only where a qdisc honours its
+ * departure time (fq), and changed only if it has a whole TCP header.
  */
 #include "tcp_segment.h"
 #include "window/state.h"
@@ -38,7 +37,7 @@
 #include "window/shares.h"
 #include "window/stream.h"
 
-/* Whether nothing is done to a connection: by a mark, or by its class. */
+/* Whether a connection is exempt, by a mark or by its class. */
 static __always_inline int
 window_protected(const struct window_settings *wanted,
 		 const struct window_receiver *receiver)
@@ -47,7 +46,7 @@ window_protected(const struct window_settings *wanted,
 	       (receiver->slot && !window_rate(wanted, receiver->slot));
 }
 
-/* The largest segment that a new connection asks for; 0: its own. */
+/* Returns the MSS for a new connection; 0: unchanged. */
 static __always_inline u64 window_least(const struct window_settings *wanted,
 					struct window_totals *all,
 					const struct window_receiver *receiver,
@@ -68,7 +67,7 @@ static __always_inline u64 window_least(const struct window_settings *wanted,
 	return least ? aqm_min(least, asked) : asked;
 }
 
-/* A new connection may ask for small segments. */
+/* Lowers the MSS of a new connection if it is configured. */
 static __always_inline void
 window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
 		struct window_totals *all, struct window_receiver *receiver,
@@ -86,10 +85,10 @@ window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
 		receiver->mss = (u32)least;
 }
 
-/* While a session is announced: what comes of an older connection that has
- * received much becomes its reset (RFC 9293 section 3.10.7.4), if it is what
- * the receiver waits for. The sender learns of it from the receiver's answer to
- * what comes then. True if it was written. */
+/* While a session is announced, turns an arriving packet of an older connection
+ * that has received much into its reset (RFC 9293 section 3.10.7.4), if it is
+ * the one that the receiver expects. The sender learns of it from the
+ * receiver's answer to later packets. Returns whether it was written. */
 static __always_inline int window_reset(struct __sk_buff *skb,
 					const struct window_settings *wanted,
 					struct window_connection *connection,
@@ -113,15 +112,15 @@ static __always_inline int window_reset(struct __sk_buff *skb,
 			 (u16)(segment->length << 8 | TCP_RST | TCP_ACK));
 }
 
-/* Offers another window; returns what stands in the packet then. */
+/* Writes a smaller window. Returns the window field of the packet. */
 static __always_inline u32 window_field(struct __sk_buff *skb,
 					struct window_totals *all,
 					const struct segment *segment,
 					u32 window, u8 shift)
 {
 	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
-	/* Up, so that a segment stays one and nothing is taken back; what the
-	 * receiver offers is a multiple itself. */
+	/* Round up, so that a segment fits and no offer is taken back. The
+	 * receiver's own window is a multiple already. */
 	u32 field = (window + (1U << shift) - 1) >> shift;
 
 	if (field >= segment->window ||
@@ -132,8 +131,8 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 	return field;
 }
 
-/* Before anything came: whether the window is chosen for the receiver, and what
- * stands in the packet then, in bytes. */
+/* Limits the window before data has arrived. Returns whether the window is
+ * controlled, and then sets it to the one in the packet, in bytes. */
 static __always_inline int
 window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 	     struct window_totals *all, const struct window_receiver *receiver,
@@ -143,7 +142,7 @@ window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 
 	if (window_protected(wanted, receiver))
 		return 0;
-	/* Shah's algorithms begin with what the receiver offers. */
+	/* Shah's algorithms start with the receiver's own window. */
 	if (!rule->fixed_bytes && !rule->initial_bytes && !rule->limit_bytes)
 		return 0;
 	*window = window_initial(rule, (u32)segment->window << shift);
@@ -151,8 +150,8 @@ window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 	return 1;
 }
 
-/* Whether a connection's sender is one of L4S, by data that came: ECT(1) says so,
- * and CE may have been either (RFC 9331 section 4.1). */
+/* Whether a connection's sender is L4S, by arriving data: ECT(1) says so, and
+ * CE may have been either (RFC 9331 section 4.1). */
 static __always_inline int window_l4s(const struct window_settings *wanted,
 				      struct window_receiver *receiver, u32 ecn)
 {
@@ -163,7 +162,7 @@ static __always_inline int window_l4s(const struct window_settings *wanted,
 	return receiver->spared & SPARED_L4S;
 }
 
-/* A packet of a known connection came. */
+/* Handles an arriving packet of a known connection. */
 static __always_inline void
 window_came(struct __sk_buff *skb, const struct window_settings *wanted,
 	    struct window_totals *all, struct window_connection *connection,
@@ -240,7 +239,7 @@ int window_in(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* A packet of a connection leaves whose handshake was seen. */
+/* Handles a departing packet of a known connection. */
 static __always_inline void
 window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	      struct window_totals *all, struct window_connection *connection,
@@ -252,7 +251,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	u8 shift = receiver->shift & 15;
 
 	window_sort(skb, wanted, receiver);
-	/* Where nothing came yet, there is no rate to hold to. */
+	/* Before data arrives there is no rate to keep. */
 	if (!connection->bytes) {
 		if (window_start(skb, wanted, all, receiver, segment, shift,
 				 &window))
@@ -265,8 +264,8 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 			    window_others(wanted, all, now_ns));
 	offered = (u32)segment->window << shift;
 	if (window_protected(wanted, receiver)) {
-		/* One of L4S may turn out to be classic: what it was offered
-		 * is not taken back then. */
+		/* An L4S sender may turn out to be classic. Note its offer,
+		 * which must not be taken back then. */
 		if (receiver->spared & SPARED_L4S)
 			window_begun(&connection->flow, segment->ack, offered,
 				     now_ns);
@@ -282,7 +281,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 				 segment->ack, field << shift, now_ns);
 	connection->window = field << shift;
 	connection->offered = offered;
-	/* Only acknowledgements without data of their own wait. */
+	/* Delay only acknowledgements without data. */
 	if (segment->payload)
 		held = 0;
 	if (segment->stamped)
@@ -293,7 +292,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	}
 }
 
-/* A SYN or SYN-ACK leaves. */
+/* Handles a departing SYN or SYN-ACK. */
 static __always_inline void window_opens(struct __sk_buff *skb,
 					 const struct window_settings *wanted,
 					 struct window_totals *all,

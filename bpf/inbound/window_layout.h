@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of receive-window control (window.bpf.c). User space has the same
- * types, generated from this file. */
+/* Map types of receive-window control (window.bpf.c). The types of user space
+ * are generated from this file. */
 #ifndef INBOUND_WINDOW_LAYOUT_H
 #define INBOUND_WINDOW_LAYOUT_H
 
@@ -8,68 +8,70 @@
 #include "share.h"
 #include "window.h"
 
-/* Classes that may have a rate of their own, and slots in all: the first is of
- * those that have none. */
+/* Classes that may have a rate of their own, and slots in total. Slot 0 is for
+ * all other classes. */
 #define WINDOW_CLASSES 15
 #define WINDOW_SLOTS 16
 
 struct window_class {
 	u32 class; /* as in skb->priority */
 	u32 pad;
-	u64 rate_bytes_s; /* of payload, its connections together; 0: no limit */
+	u64 rate_bytes_s; /* of payload, for all its connections; 0: no limit */
 };
 
 struct window_settings {
 	struct window_rule rule;
-	u64 rate_bytes_s; /* of payload, all of other classes; 0: no limit */
-	u32 spare_mask; /* who has this mark is not limited */
+	u64 rate_bytes_s; /* of payload, for all other classes; 0: no limit */
+	u32 spare_mask; /* packets with this mark are not limited */
 	u32 spare_mark;
-	u32 ack_class; /* what is in it does not tell a connection's class */
+	u32 ack_class; /* packets of this class do not determine a connection's
+		        * class */
 	u32 class_count;
-	u32 announced_segment; /* what new connections ask for while a session
-				* is announced; 0: as ever */
-	u32 announced_resets; /* old ones are reset then */
-	u64 round_trip_ns; /* new connections ask for segments of what they may
-			    * have in a round trip, which is this to those of
-			    * whom none is known; 0: as ever */
-	u32 by_hosts; /* a rate is shared by hosts inside, and what one of them
-		       * may have by its connections */
-	u32 beside_others; /* what no window holds leaves less of a rate */
-	u32 holds_l4s; /* windows hold senders of L4S as well */
+	u32 announced_segment; /* MSS of new connections while a session is
+			        * announced; 0: unchanged */
+	u32 announced_resets; /* reset old connections while a session is
+			       * announced */
+	u64 round_trip_ns; /* new connections ask for segments of their share of
+			    * a round trip. Default round trip for peers without
+			    * a measurement. 0: segments are unchanged */
+	u32 by_hosts; /* hosts inside share a rate, and a host's connections
+		       * share its part */
+	u32 beside_others; /* traffic without window control reduces a rate */
+	u32 holds_l4s; /* control windows of L4S senders as well */
 	u32 pad;
-	struct window_class classes[WINDOW_SLOTS]; /* the last is none's */
+	struct window_class classes[WINDOW_SLOTS]; /* the last one is unused */
 };
 
 enum {
-	RECEIVER_SCALES = 1, /* its windows are scaled, if the peer agrees */
+	RECEIVER_SCALES = 1, /* it scales windows if the peer does */
 	RECEIVER_SACK = 2, /* it permits selective acknowledgements */
 	RECEIVER_ANSWERS = 4, /* its SYN acknowledges the peer's */
-	RECEIVER_REPEATS = 8, /* its SYN left before: no answer tells a time */
-	RECEIVER_OFFERED = 16, /* ack and window are set */
+	RECEIVER_REPEATS = 8, /* its SYN was repeated: no round-trip sample */
+	RECEIVER_OFFERED = 16, /* `ack` and `window` are set */
 };
 
 enum {
-	SPARED_IN = 1, /* by the mark of what came */
-	SPARED_OUT = 2, /* by the mark of what left */
-	SPARED_L4S = 4, /* its sender is one of L4S, by what came */
+	SPARED_IN = 1, /* by the mark of an arriving packet */
+	SPARED_OUT = 2, /* by the mark of a departing packet */
+	SPARED_L4S = 4, /* its sender is L4S, by arriving data */
 };
 
-/* The end inside, by the SYN or SYN-ACK that it sent. */
+/* The end inside, as its SYN or SYN-ACK describes it. */
 struct window_receiver {
-	u64 born_ns; /* when that left */
+	u64 born_ns; /* when its SYN or SYN-ACK left */
 	u32 number; /* its sequence number */
-	u32 mss; /* the largest segment that it asks for; 0: none stated */
-	u32 ack; /* what a SYN-ACK acknowledges */
-	u32 window; /* and the bytes that it offers */
-	u32 class; /* what it was found by */
-	u8 shift; /* how its windows are scaled */
+	u32 mss; /* its MSS; 0: not stated */
+	u32 ack; /* acknowledgement number of a SYN-ACK */
+	u32 window; /* window of a SYN-ACK, in bytes */
+	u32 class; /* class of its packets, as in skb->priority */
+	u8 shift; /* its window scale */
 	u8 handshake; /* RECEIVER_* */
 	u8 spared; /* SPARED_* */
-	u8 slot; /* whose rate it shares */
+	u8 slot; /* the slot whose rate it shares */
 	u32 host[4]; /* its address inside, IPv4 in the first word */
 };
 
-/* Whose connections share what a host may have. */
+/* Key of a host whose connections share its part of a slot's rate. */
 struct window_host_key {
 	u32 address[4];
 	u32 slot;
@@ -77,7 +79,7 @@ struct window_host_key {
 
 struct window_host {
 	struct share_sum connections;
-	struct share_member member; /* of its slot */
+	struct share_member member; /* membership in its slot */
 	u32 lock;
 	u32 pad;
 };
@@ -85,41 +87,41 @@ struct window_host {
 struct window_connection {
 	struct window_flow flow;
 	struct window_receiver receiver;
-	struct share_member member; /* of its host, or of its slot */
-	u64 bytes; /* of data that came */
-	u32 window; /* last offered, bytes */
-	u32 offered; /* what the receiver itself offered then */
-	u64 reset_ns; /* when it was last attempted */
+	struct share_member member; /* membership in its host or slot */
+	u64 bytes; /* bytes of data received */
+	u32 window; /* last window offered, in bytes */
+	u32 offered; /* the receiver's own window then */
+	u64 reset_ns; /* when a reset was last attempted */
 	u32 lock;
-	u32 reopens; /* a later handshake of these ports may be on its way */
+	u32 reopens; /* a later handshake of these ports may be in progress */
 };
 
-/* Fewer segments than this in a second are few. */
+/* Fewer segments than this per second are few. */
 #define WINDOW_FEW 8
 
-/* Who has sent less is a mouse (Braithwaite 2006, section 5.3). */
+/* A sender of fewer bytes is a mouse (Braithwaite 2006, section 5.3). */
 #define WINDOW_MUCH 20000
 
-/* Who shares a rate (window/shares.h). */
+/* The members of a rate (window/shares.h). */
 struct window_slot {
 	struct share_sum members; /* connections, or hosts */
-	s64 owed; /* bytes that those who have sent much go on later by */
-	u64 owed_ns; /* what they left of the rate is counted up to then */
+	s64 owed; /* bytes that large senders have to give up */
+	u64 owed_ns; /* unused rate is counted up to this time */
 };
 
 struct window_totals {
 	struct window_slot slots[WINDOW_SLOTS];
-	struct share_sum others; /* bytes of what no window holds */
+	struct share_sum others; /* bytes of traffic without window control */
 	u64 rewritten; /* packets whose window was changed */
-	u64 held; /* packets given a later time to leave */
-	u64 unknown; /* packets of connections whose handshake was not seen */
-	u64 missed; /* packets that found theirs locked for too long */
+	u64 held; /* packets whose departure was delayed */
+	u64 unknown; /* packets of connections with no handshake seen */
+	u64 missed; /* packets whose connection stayed locked */
 };
 
 /* Times of bpf_ktime_get_ns(). */
 struct announced {
 	u64 since_ns;
-	u64 until_ns; /* no session is announced from then on */
+	u64 until_ns; /* end of the announcement */
 };
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which flow a packet is of, as a hash.
+ * Computes a hash of a packet's flow.
  *
- * What a network card or a socket has noted of a packet's flow costs nothing to
- * read. Else the kernel would dissect the packet, which costs more than most
- * disciplines do. So this file hashes TCP and UDP in plain IPv4 and IPv6 itself:
- * addresses, ports and protocol, with Jenkins' lookup3. The key is the instance's
- * own, so that nobody outside can choose packets of one flow that collide with
- * another's. Everything else (fragments, options, extension headers, tunnels,
- * tags in the packet) is left to the kernel.
+ * A hash that a network card or a socket has stored in the packet costs nothing
+ * to read. Without one, the kernel would dissect the packet, which costs more
+ * than most disciplines do. So this file hashes TCP and UDP in plain IPv4 and
+ * IPv6 itself: addresses, ports and protocol, with Jenkins' lookup3. Each
+ * instance has a secret key, so that nobody outside can choose packets that
+ * collide with another flow. Everything else (fragments, options, extension
+ * headers, tunnels, VLAN tags in the packet) is left to the kernel.
  *
- * Where fewer parts of the headers make a flow (D7 of the thesis's meredt), no
- * such hash is of use: tuple.h's is made of them.
+ * If fewer header fields define a flow (D7 of the thesis's meredt), such a hash
+ * is of no use. tuple.h computes one from the chosen fields.
  */
 #ifndef BPF_FLOW_H
 #define BPF_FLOW_H
@@ -19,11 +19,11 @@
 #include "kernel.h"
 #include "tuple.h"
 
-/* Bytes of a header and of the ports behind it. */
+/* Bytes of an IP header and the ports behind it. */
 #define FLOW_V4_BYTES 24
 #define FLOW_V6_BYTES 44
 
-/* Types of packets, in the order of the wire. */
+/* Ethertypes in network byte order. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FLOW_ETH_V4 0x0008
 #define FLOW_ETH_V6 0xdd86
@@ -36,17 +36,16 @@
 #define FLOW_UDP 17
 
 /*
- * Sixteen bytes of a header. A cast to a type of the kernel that is as long,
- * whose bytes may be read by any number at a time, costs nothing, where the
- * functions that hand out packets' bytes cost more than the hash does. What is
- * no memory reads as 0.
+ * Reads sixteen bytes of a header. A cast to a kernel type of that size, whose
+ * bytes may be read at any width, is free, while the functions that return
+ * packet data cost more than the hash does. Invalid memory reads as 0.
  */
 static __always_inline const __u32 *flow_words(__u64 address)
 {
 	return (const __u32 *)bpf_core_cast((void *)address, struct in6_addr);
 }
 
-/* The hash of the flow of an IPv4 packet at `address` into `hash`, if it is a
+/* Hashes the flow of an IPv4 packet at `address`. Returns 0 if it is not a
  * plain one. */
 static __always_inline int flow_v4(__u64 address, __u32 key, __u32 *hash)
 {
@@ -64,8 +63,8 @@ static __always_inline int flow_v4(__u64 address, __u32 key, __u32 *hash)
 	return 1;
 }
 
-/* The same of IPv6: the first three words of either address are mixed with the
- * other's in turn. */
+/* Like flow_v4(), for IPv6. Mixes corresponding words of both addresses in
+ * turn. */
 static __always_inline int flow_v6(__u64 address, __u32 key, __u32 *hash)
 {
 	const __u32 *first = flow_words(address);
@@ -86,8 +85,8 @@ static __always_inline int flow_v6(__u64 address, __u32 key, __u32 *hash)
 	return 1;
 }
 
-/* Addresses and protocol of an IPv4 packet, and where its ports are; 0 where
- * there are none, or it is a fragment. */
+/* Reads addresses and protocol of an IPv4 packet, and the offset of its ports,
+ * which stays unset for a fragment. */
 static __always_inline int flow_tuple_v4(const struct bpf_dynptr *data,
 					 __u32 at, struct tuple *tuple,
 					 __u32 *ports)
@@ -106,7 +105,7 @@ static __always_inline int flow_tuple_v4(const struct bpf_dynptr *data,
 	return 1;
 }
 
-/* The same of IPv6. */
+/* Like flow_tuple_v4(), for IPv6. */
 static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 					 __u32 at, struct tuple *tuple,
 					 __u32 *ports)
@@ -136,8 +135,8 @@ static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 	return 1;
 }
 
-/* The hash of those parts of a packet's headers (enum aqm_part) that make its
- * flow. What is no IP packet is left to the kernel. */
+/* Hashes the header fields (enum aqm_part) that define a packet's flow. Leaves
+ * packets other than IP to the kernel. */
 static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
 				     __u32 parts)
 {
@@ -167,7 +166,7 @@ static __noinline __u32 flow_hash_of(struct sk_buff *skb, __u32 key,
 	return tuple_hash(&tuple, key);
 }
 
-/* A packet's DS code point (RFC 2474); 0 where it is none of IP. */
+/* Returns a packet's DS code point (RFC 2474); 0 if it is not IP. */
 static __noinline __attribute__((unused)) __u32 flow_code(struct sk_buff *skb)
 {
 	struct bpf_dynptr data;
@@ -178,7 +177,7 @@ static __noinline __attribute__((unused)) __u32 flow_code(struct sk_buff *skb)
 	if (bpf_dynptr_from_skb(skb, 0, &data))
 		return 0;
 	at = (__u64)skb->head + skb->network_header - (__u64)skb->data;
-	/* Pointers must not be taken for half of what they are. */
+	/* Keep the compiler from truncating the pointers to 32 bits. */
 	asm volatile("" : "+r"(at));
 	header = bpf_dynptr_slice(&data, (__u32)at, space, sizeof(space));
 	if (!header)
@@ -190,8 +189,8 @@ static __noinline __attribute__((unused)) __u32 flow_code(struct sk_buff *skb)
 	return 0;
 }
 
-/* The hash of one of a packet's addresses, source or destination, which make its
- * host; of other parts as flow_hash_of(). */
+/* Hashes a packet's source or destination address, which identifies its host.
+ * For other fields it is flow_hash_of(). */
 static __always_inline __attribute__((unused)) __u32
 flow_host(struct sk_buff *skb, __u32 key, __u32 parts)
 {
@@ -215,7 +214,7 @@ flow_host(struct sk_buff *skb, __u32 key, __u32 parts)
 	return flow_hash_of(skb, key, parts);
 }
 
-/* The hash of a packet's flow, which `parts` of its headers make. */
+/* Hashes a packet's flow, defined by the header fields `parts`. */
 static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 				       __u32 parts)
 {
@@ -226,12 +225,12 @@ static __always_inline __u32 flow_hash(struct sk_buff *skb, __u32 key,
 	if (parts != AQM_CONNECTION)
 		return flow_hash_of(skb, key, parts);
 	hash = skb->hash;
-	/* What has not been noted is 0, which is sooner read than two bits. */
+	/* An unset hash is 0, which is cheaper to test than two bits. */
 	if (hash && (BPF_CORE_READ_BITFIELD(skb, l4_hash) ||
 		     BPF_CORE_READ_BITFIELD(skb, sw_hash)))
 		return hash;
 	address = (__u64)skb->head + skb->network_header;
-	/* What of the packet lies there in one piece. */
+	/* Bytes of the packet in the linear buffer. */
 	rest = (__u64)skb->data + skb->len - skb->data_len - address;
 	if (skb->protocol == FLOW_ETH_V4 && rest >= FLOW_V4_BYTES &&
 	    flow_v4(address, key, &hash))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the kernel host gives to disciplines: types and the shape of loops.
- * The native host's is aqm/host/native/host.h. */
+/* What the kernel host provides to disciplines: types, and macros for loops and
+ * functions. The native host's version is aqm/host/native/host.h. */
 #ifndef AQM_HOST_H
 #define AQM_HOST_H
 
@@ -16,7 +16,7 @@ typedef __s64 s64;
 #define NULL ((void *)0)
 
 #define AQM_FN static __always_inline __attribute__((unused))
-/* Global, so verified by itself. */
+/* Global functions, which the verifier checks once. */
 #define AQM_NUMBER_FN __noinline __attribute__((unused))
 #define AQM_WHOLE_FN __noinline __attribute__((unused))
 #define AQM_NONNULL __arg_nonnull
@@ -27,28 +27,31 @@ typedef __s64 s64;
 		aqm_masked &(mask); \
 	})
 
-/* A pointer that the compiler shall not take for the condition by which it came about:
- * the verifier knows pointers, and not that two numbers are equal. */
+/* Hides a pointer from the compiler, which must not replace it by the
+ * condition it came from: the verifier tracks pointers but not the equality
+ * of numbers. */
 #define AQM_ITSELF(pointer) asm volatile("" : "+r"(pointer))
 
 /* The verifier follows a short loop step by step, and a long one by the
- * kernel's own counter. */
+ * kernel's iterator. */
 #define AQM_LOOP(i, times) for ((i) = 0; (i) < (times); (i)++)
 #define AQM_LONG_LOOP(i, times) bpf_for (i, 0, times)
 
-/* By an instruction that counts down in place of calls of the kernel (may_goto,
- * Linux 6.9). Its own bound, 8 million steps, is beyond any of these. The verifier
- * would count along from a number that it knows. */
+/* Uses an instruction that counts down, which is cheaper than calls of the
+ * kernel (may_goto, Linux 6.9). Its own bound, 8 million steps, exceeds that of
+ * every loop here. The start value must be unknown to the verifier, which would
+ * otherwise unroll the loop. */
 #define AQM_QUICK_LOOP(i, times) \
 	for ((i) = host_zero; (i) < (times) && host_may_go_on(); (i)++)
 
-/* A loop up a tree: its bound is that of the instruction, for what is counted besides
- * costs as much as a look at a row. Rows that agree end it sooner. */
+/* A loop up a tree. It is bounded by the instruction alone, because another
+ * counter would cost as much as reading a row. Consistent rows end it
+ * sooner. */
 #define AQM_CHAIN_LOOP(i, times) for ((i) = 0; host_may_go_on();)
 
 static volatile u32 host_zero;
 
-/* 0, where the verifier would count along from a number that it knows. */
+/* Zero, but unknown to the verifier, which would otherwise unroll the loop. */
 #define AQM_ZERO host_zero
 
 #define host_may_go_on() \
@@ -63,7 +66,7 @@ static volatile u32 host_zero;
 		host_on; \
 	})
 
-/* Names for people come from the native library. */
+/* Texts for users come from the native library. */
 #define AQM_SUMMARY(name, text)
 
 #endif

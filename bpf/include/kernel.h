@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs use of the kernel, and nothing else of it.
+ * The kernel types and functions that the programs use.
  *
- * Every structure states only the members that are read or written here, in no
- * particular place: when a program is loaded, the loader looks each member up
- * in the type information of the running kernel and puts its offset in
- * (CO-RE). So one build serves every kernel that has these members, and no
- * kernel's headers are copied.
+ * Each structure lists only the members that are accessed, in any order. When a
+ * program is loaded, the loader looks up each member in the type information of
+ * the running kernel and inserts its offset (CO-RE). So one build works on
+ * every kernel that has these members, and no kernel headers are copied.
  */
 #ifndef BPF_KERNEL_H
 #define BPF_KERNEL_H
@@ -141,7 +140,7 @@ struct bpf_dynptr {
 struct nlattr;
 struct netlink_ext_ack;
 
-/* The kernel compares the types of these with its own. */
+/* The kernel checks the types of these members. */
 struct Qdisc_ops {
 	char id[16];
 	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch,

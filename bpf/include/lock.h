@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lock for what packets of several processors change. The kernel's own lock
- * for maps forbids calls of functions, which the arithmetic needs. This one is
- * tried so often that a holder, who cannot be interrupted by another packet on
- * his processor, is done; whoever fails all the same lets his packet go.
+ * A lock for data that packets on several CPUs change. The kernel's own lock
+ * for maps forbids function calls, which the arithmetic needs. The number of
+ * attempts is enough for a holder to finish, because no other packet can
+ * interrupt it on its CPU. If all attempts fail, the caller lets its packet
+ * pass.
  */
 #ifndef BPF_LOCK_H
 #define BPF_LOCK_H
@@ -12,8 +13,8 @@
 
 #define LOCK_TRIES 256
 
-/* Global, so that the verifier goes through the loop once and not for each caller; weak,
- * so that one program outside the kernel can have several that use it. */
+/* Global, so that the verifier checks the loop once and not for each caller.
+ * Weak, so that one program outside the kernel can link several users of it. */
 __noinline __attribute__((weak)) int lock_take(u32 *lock)
 {
 	u32 i;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ECN marks of a qdisc made of programs, which itself may not write to packets.
+ * ECN marks for BPF qdiscs, which cannot write to packets.
  *
- * A program at egress (bpf/egress/marks.bpf.c) sees each packet just before the
- * qdisc does, and may write to it. It tells the qdisc the packet's ECN field,
- * in a word of skb->cb that begins with a stamp: where the stamp is missing, the
- * program is, and the packet counts as not capable of ECN. Where a discipline
- * says mark, the packet passes and its flow has a pending mark, which the program
- * puts on the next packet of that flow that can carry one.
+ * A program at the egress hook (bpf/egress/marks.bpf.c) sees each packet just
+ * before the qdisc does, and may write to it. It passes the packet's ECN field
+ * to the qdisc in a word of skb->cb that begins with a stamp. Without the stamp
+ * there is no such program, and the packet counts as not ECN-capable. When a
+ * discipline marks a packet, the packet passes and its flow gets a pending
+ * mark. The program puts that on the next packet of the flow that is
+ * ECN-capable.
  *
- * So a mark that a discipline gives on arrival is a packet of the flow late, and
- * one that it gives at departure as late as what the flow has queued.
+ * So a mark on arrival is late by one packet of the flow, and a mark at
+ * departure by what the flow has queued.
  */
 #ifndef BPF_MARKS_H
 #define BPF_MARKS_H
@@ -21,18 +22,16 @@
 #include "attach_point_layout.h"
 #include "tuple.h"
 
-/* Flows that can have pending marks at a time; the one silent longest is
- * forgotten. */
+/* Most flows with pending marks; the one silent longest is evicted. */
 #define MARKS_FLOWS 4096
 
-/* After so long a mark is pending no more: the queue that it was for is
- * another's. */
+/* A pending mark expires after this time: the queue that it was for is gone. */
 #define MARKS_LAST_NS 10000000000ULL
 
-/* Most devices of one kind of qdisc that can have marks. */
+/* Most devices that can have marks, for each kind of qdisc. */
 #define MARKS_PLACES 64
 
-/* Where in skb->cb the word is: the last of those that programs may use. */
+/* Index of the word in skb->cb: the last one that programs may use. */
 #define MARKS_WORD 4
 
 struct {
@@ -45,7 +44,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MARKS_PLACES);
-	__type(key, struct aqm_attach_point); /* queue 0: of the whole device */
+	__type(key, struct aqm_attach_point); /* queue 0: the whole device */
 	__type(value, struct marks_count);
 } marks_places SEC(".maps");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of ECN marks (marks.h). User space has the same types, generated
- * from this file. */
+/* Map types of ECN marks (marks.h). The types of user space are generated from
+ * this file. */
 #ifndef BPF_MARKS_LAYOUT_H
 #define BPF_MARKS_LAYOUT_H
 
@@ -18,18 +18,18 @@ struct marks_pending {
 	u64 until_ns;
 };
 
-/* The settings of an attach point, and what was done there. */
+/* The stamp and the counters of an attach point. */
 struct marks_count {
 	u64 stamp; /* the lowest two bits are 0 */
 	u64 made;
 	u64 lapsed;
 };
 
-/* Of all places together. */
+/* Sums over all attach points. */
 struct marks_total {
-	u64 pending; /* no fewer than there are: 0 is sure */
-	u64 until_ns; /* none is pending longer */
-	u64 key; /* of flows' hashes; user space sets it */
+	u64 pending; /* an upper bound of pending marks: 0 is exact */
+	u64 until_ns; /* when the last one expires */
+	u64 key; /* key of flow hashes; set by user space */
 };
 
 #endif

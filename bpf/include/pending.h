@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The qdisc's side of marks.h: what it learns of a packet, and what it asks
- * for. */
+/* The qdisc's side of marks.h: reads a packet's ECN field and defers marks. */
 #ifndef BPF_PENDING_H
 #define BPF_PENDING_H
 
 #include "flow.h"
 #include "marks.h"
 
-/* The stamp of an attach point's program at egress; 0 where there is none. */
+/* Returns the stamp of an attach point's egress program; 0: none. */
 static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
 {
 	struct aqm_attach_point point = { .netns = netns, .ifindex = ifindex };
@@ -16,7 +15,7 @@ static __always_inline u64 marks_stamp(u64 netns, u32 ifindex)
 	return count ? count->stamp : 0;
 }
 
-/* The ECN field that the program at egress has noted. */
+/* Returns the ECN field that the egress program has stored. */
 static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
 {
 	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
@@ -28,7 +27,7 @@ static __always_inline u32 marks_ecn(struct sk_buff *skb, u64 stamp)
 	return (word & ~3U) == stamp ? word & 3 : AQM_NOT_ECT;
 }
 
-/* A packet passes that was to be marked: a later one of its flow will be. */
+/* Defers a mark to a later packet of the flow. */
 static __noinline int marks_defer(struct sk_buff *skb, u64 netns, u32 ifindex,
 				  u64 now_ns)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A random word for each packet. The kernel's own generator
- * (bpf_get_prandom_u32) takes some forty instructions a call, this one ten:
- * SplitMix64 (Steele, Lea and Flood 2014), a counter whose steps are mixed. It
- * is seeded by the kernel's, for each qdisc anew.
+ * Random words for packets. The kernel's own generator (bpf_get_prandom_u32)
+ * takes some forty instructions a call. This one takes ten: SplitMix64 (Steele,
+ * Lea and Flood 2014), a counter whose values are mixed. Each qdisc seeds its
+ * own from the kernel's.
  */
 #ifndef BPF_RANDOM_H
 #define BPF_RANDOM_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What programs at a device's clsact qdisc see of a packet: its context, and
- * which flow its headers say that it belongs to.
+ * Packet parsing for programs at a device's clsact qdisc: reads a packet's flow
+ * from its headers.
  *
- * The context's layout is fixed (include/uapi/linux/bpf.h), so unlike what is
- * in kernel.h nothing of it is looked up when a program is loaded.
+ * The layout of the context is fixed (include/uapi/linux/bpf.h). Unlike the
+ * types in kernel.h, it needs no relocation when a program is loaded.
  */
 #ifndef BPF_TC_H
 #define BPF_TC_H
@@ -19,13 +19,14 @@ enum { BPF_HDR_START_NET = 1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 
-/* What else headers say. */
+/* Other header fields. */
 struct layout {
-	u32 transport; /* where the transport header begins, from the network's */
-	u32 end; /* of the packet, from there too */
+	u32 transport; /* offset of the transport header from the network
+		        * header */
+	u32 end; /* end of the packet, from the network header */
 	u8 ecn;
 	u8 code; /* the DS code point */
-	u8 whole; /* no fragment */
+	u8 whole; /* whether it is not a fragment */
 };
 
 static __always_inline long tc_load(struct __sk_buff *skb, u32 offset, void *to,
@@ -40,10 +41,10 @@ static __always_inline u32 tc_short(const u8 *bytes)
 	return (u32)bytes[0] << 8 | bytes[1];
 }
 
-/* Bytes of Ethernet's header. */
+/* Bytes of an Ethernet header. */
 #define ETH_HLEN 14
 
-/* Whether the network's header stands there in the frame. */
+/* Whether the network header is at this offset of the frame. */
 static __always_inline int tc_stands(struct __sk_buff *skb, u32 at)
 {
 	u32 there[5], own[5];
@@ -54,8 +55,8 @@ static __always_inline int tc_stands(struct __sk_buff *skb, u32 at)
 	       there[4] == own[4];
 }
 
-/* Where the network's header begins in the frame. A frame may be padded, so its
- * length says that only where nothing else does. */
+/* Returns the offset of the network header in the frame. A frame may be padded,
+ * so its length is only used if nothing else helps. */
 static __always_inline u32 tc_network(struct __sk_buff *skb,
 				      const struct layout *at)
 {
@@ -66,8 +67,8 @@ static __always_inline u32 tc_network(struct __sk_buff *skb,
 	return skb->len - at->end;
 }
 
-/* Where a packet ends whose header has its length, behind so much of a header. Several that
- * were made one may be more than the field can say, which is 0 then. */
+/* Returns the end of a packet from its length field, which counts from
+ * `header`. A merged packet may be too long for the field, which is 0 then. */
 static __always_inline u32 tc_end(struct __sk_buff *skb, u32 length, u32 header)
 {
 	if (length || !skb->gso_size)
@@ -88,7 +89,7 @@ static __always_inline int tc_ipv4(struct __sk_buff *skb, struct tuple *tuple,
 	at->end = tc_end(skb, tc_short(header + 2), 0);
 	at->ecn = header[1] & 3;
 	at->code = header[1] >> 2;
-	/* A fragment: more to come, or an offset. */
+	/* A fragment has an offset or more fragments behind it. */
 	at->whole = !(tc_short(header + 6) & 0x3fff);
 	tuple->protocol = header[9];
 	__builtin_memcpy(tuple->address[0], header + 12, 4);
@@ -132,10 +133,9 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	return 1;
 }
 
-/* Headers as they lie in a packet, with the ports behind them (RFC 791, RFC
- * 8200). */
+/* IP headers followed by ports (RFC 791, RFC 8200). */
 struct plain_ipv4 {
-	u8 version; /* and words of header */
+	u8 version; /* and header length in words */
 	u8 service;
 	u16 length;
 	u16 id;
@@ -160,7 +160,7 @@ struct plain_ipv6 {
 static __always_inline int tc_plain_ipv4(const struct plain_ipv4 *packet,
 					 struct tuple *tuple, struct layout *at)
 {
-	/* 20 bytes of header, a length that says something, and no fragment. */
+	/* No options, a valid length, and no fragment. */
 	if (packet->version != 0x45 || !packet->length ||
 	    packet->fragment & __builtin_bswap16(0x3fff))
 		return 0;
@@ -204,12 +204,13 @@ static __always_inline int tc_plain_ipv6(const struct plain_ipv6 *packet,
 }
 
 /*
- * The flow of a plain packet of TCP or UDP, with its headers read at once. What it
- * is not sure of it leaves to tc_tuple(), which asks for one after the other.
+ * Reads the flow of a plain TCP or UDP packet, with all headers in one call.
+ * Unusual packets are left to tc_tuple(), which reads one header after the
+ * other.
  *
- * Not by pointers into the packet: of a program that has them the kernel gives
- * every packet a copy of its own that shares its bytes, though nothing is
- * written (bpf_unclone_prologue(), net/core/filter.c).
+ * Direct packet pointers are avoided. For a program that uses them the kernel
+ * unshares the data of every cloned packet, although nothing is written
+ * (bpf_unclone_prologue(), net/core/filter.c).
  */
 static __always_inline int tc_plain(struct __sk_buff *skb, struct tuple *tuple,
 				    struct layout *at)
@@ -228,9 +229,9 @@ static __always_inline int tc_plain(struct __sk_buff *skb, struct tuple *tuple,
 	return 0;
 }
 
-/* The flow of a packet: its addresses and protocol, and where it has them its
- * ports. Fragments are identified by addresses and protocol alone, all of them, the
- * first as well. */
+/* Reads the flow of a packet: addresses, protocol, and ports if it has them.
+ * Fragments, including the first, are identified by addresses and protocol
+ * alone. */
 static __always_inline int tc_tuple(struct __sk_buff *skb, struct tuple *tuple,
 				    struct layout *at)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A packet as programs at a hook see it, and what they answer. User space runs
- * programs on packets of its own with the same types, generated from this file. */
+/* The context of programs at a hook, and their return values. User space runs
+ * programs on packets of its own with the types generated from this file. */
 #ifndef BPF_TC_LAYOUT_H
 #define BPF_TC_LAYOUT_H
 
@@ -9,7 +9,8 @@
 /* include/uapi/linux/pkt_cls.h */
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 };
 
-/* The begin of the kernel's (include/uapi/linux/bpf.h), which every version has. */
+/* The first part of the kernel's structure (include/uapi/linux/bpf.h), which
+ * every version has. */
 struct __sk_buff {
 	__u32 len;
 	__u32 pkt_type;

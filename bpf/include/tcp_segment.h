@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a segment of TCP says, and writing to one, for programs at a clsact qdisc. */
+/* Reads TCP segments and writes to them, for programs at a clsact qdisc. */
 #ifndef BPF_TCP_SEGMENT_H
 #define BPF_TCP_SEGMENT_H
 
 #include "tc.h"
 
-/* TCP's flags, and the options that are read (RFC 9293, RFC 7323, RFC 2018). */
+/* TCP flags and the options that are read (RFC 9293, RFC 7323, RFC 2018). */
 enum {
 	TCP_FIN = 1,
 	TCP_SYN = 2,
@@ -17,36 +17,36 @@ enum {
 	OPTION_NOTHING = 1,
 	OPTION_MSS = 2,
 	OPTION_SCALE = 3,
-	OPTION_SACK = 4, /* selective acknowledgements are permitted */
+	OPTION_SACK = 4, /* selective acknowledgements permitted */
 	OPTION_STAMPS = 8,
 };
 #define TCP_HEADER 20
 #define OPTIONS_MOST 40
 #define SCALE_MOST 14
 
-/* The options of a segment that has timestamps alone, as senders lay them out
- * (RFC 7323, appendix A). */
+/* Length of the options of a segment with timestamps only, as senders lay them
+ * out (RFC 7323, appendix A). */
 #define STAMPS_SIZE 12
 
-/* What a segment says. */
+/* The fields of a segment. */
 struct segment {
-	struct tuple tuple; /* as of what leaves */
+	struct tuple tuple; /* in the direction of departing packets */
 	struct layout at;
-	u32 first; /* number of the first byte of payload */
+	u32 first; /* sequence number */
 	u32 ack;
 	u32 payload;
-	u32 header; /* of TCP, with its options */
+	u32 header; /* bytes of the TCP header with options */
 	u16 window;
-	u16 mss; /* by its option; 0: none */
-	u16 mss_at; /* where that is in the header */
+	u16 mss; /* MSS option; 0: none */
+	u16 mss_at; /* offset of its value in the header */
 	u8 flags;
-	u8 scales; /* it has the option */
+	u8 scales; /* has the window scale option */
 	u8 shift;
-	u8 length; /* the header's byte before the flags */
-	u8 selective; /* it permits selective acknowledgements */
-	u8 stamped; /* it has timestamps, and is no SYN */
-	u32 stamp; /* the sender's (TSval) */
-	u32 echo; /* the other end's that came last (TSecr) */
+	u8 length; /* the byte of the header before the flags */
+	u8 selective; /* permits selective acknowledgements */
+	u8 stamped; /* has timestamps and is not a SYN */
+	u32 stamp; /* the sender's timestamp (TSval) */
+	u32 echo; /* the echoed timestamp (TSecr) */
 };
 
 static __always_inline u32 tcp_word(const u8 *bytes)
@@ -55,7 +55,7 @@ static __always_inline u32 tcp_word(const u8 *bytes)
 	       bytes[3];
 }
 
-/* Reads the options of a SYN, as far as they are whole. */
+/* Reads the complete options of a SYN. */
 static __always_inline void tcp_options(struct __sk_buff *skb,
 					struct segment *segment)
 {
@@ -94,7 +94,8 @@ static __always_inline void tcp_options(struct __sk_buff *skb,
 	}
 }
 
-/* Reads the timestamps of a segment that is no SYN, where they come first. */
+/* Reads the timestamps of a segment other than a SYN, if they are its first
+ * option. */
 static __always_inline void tcp_stamps(struct __sk_buff *skb,
 				       struct segment *segment)
 {
@@ -111,8 +112,9 @@ static __always_inline void tcp_stamps(struct __sk_buff *skb,
 	segment->echo = tcp_word(option + 8);
 }
 
-/* Whether the packet is a whole segment; `arriving` turns its ends round.
- * Global, so that the verifier looks at it by itself. */
+/* Reads a segment. Returns whether the packet has a whole TCP header.
+ * `arriving` swaps source and destination. Global, so that the verifier checks
+ * it once. */
 __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
 			u32 arriving)
 {
@@ -145,10 +147,9 @@ __noinline u32 tcp_look(struct __sk_buff *skb, struct segment *segment,
 	return 1;
 }
 
-/* Writes two bytes of a TCP header that begins at `tcp` in the frame and at
- * `transport` behind the network's header. The checksum is brought up to date
- * where it is whole, and left alone where the card or the segmentation is to
- * make it. */
+/* Writes two bytes of a TCP header, which begins at `tcp` in the frame and at
+ * `transport` after the network header. Updates a complete checksum. Leaves a
+ * partial one to the card or to segmentation. */
 static __always_inline int tcp_write(struct __sk_buff *skb, u32 tcp,
 				     u32 transport, u32 offset, u16 before,
 				     u16 after)
@@ -158,12 +159,13 @@ static __always_inline int tcp_write(struct __sk_buff *skb, u32 tcp,
 	u16 to = __builtin_bswap16(after);
 	u16 sum_from = from, sum_to = to;
 
-	/* A frame may have more at its end than the packet. */
+	/* A frame may be longer than the packet. */
 	if (bpf_skb_load_bytes(skb, tcp, there, sizeof(there)) ||
 	    tc_load(skb, transport, read, sizeof(read)) ||
 	    __builtin_memcmp(there, read, sizeof(read)))
 		return 0;
-	/* The sum is of words, of which these are two halves at odd places. */
+	/* The checksum is of 16-bit words. At an odd offset the bytes are
+	 * halves of two. */
 	if (offset & 1) {
 		sum_from = before;
 		sum_to = after;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Connections as the kernel tracks them: bpf_skb_ct_lookup()
- * (net/netfilter/nf_conntrack_bpf.c, from Linux 5.19). The packet before translation
- * and after it has different addresses, and both tuples are the connection's.
+ * Lookup in connection tracking: bpf_skb_ct_lookup()
+ * (net/netfilter/nf_conntrack_bpf.c, since Linux 5.19). A packet has different
+ * addresses before and after translation, and both tuples belong to the
+ * connection.
  */
 #ifndef BPF_TRACKED_H
 #define BPF_TRACKED_H
@@ -63,7 +64,7 @@ struct bpf_sock_tuple {
 	};
 };
 
-/* What is asked, as it is from the first kernel on that can be. */
+/* The options of a lookup, in the layout of the first kernel that has it. */
 struct bpf_ct_opts {
 	__s32 netns_id;
 	__s32 error;
@@ -82,15 +83,16 @@ extern void bpf_ct_release(struct nf_conn *connection) __ksym __weak;
 /* The namespace of the packet's device. */
 #define CURRENT_NAMESPACE (-1)
 
-/* Whether the kernel had that when the program was loaded. */
+/* Whether the kernel had these functions when the program was loaded. */
 static __always_inline int tracked_known(void)
 {
 	return bpf_ksym_exists(bpf_skb_ct_lookup) &&
 	       bpf_ksym_exists(bpf_ct_release);
 }
 
-/* The connection of a packet of this tuple, or with `turned` of one that goes the
- * other way. The caller releases it. `opts->dir` is the direction of that packet. */
+/* Returns the connection of a packet with this tuple, or if `turned` of one in
+ * the reverse direction. The caller releases it. `opts->dir` is the direction
+ * of that packet. */
 static __always_inline struct nf_conn *tracked_of(struct __sk_buff *skb,
 						  const struct tuple *tuple,
 						  u32 turned,

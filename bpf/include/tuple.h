@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who sends what to whom, which parts of that make a flow, and a hash of them:
- * the same for qdiscs and for programs at a clsact qdisc. Which headers say it
- * is read by flow.h and tc.h, because they get at a packet in different ways.
+ * Tuples of addresses, ports and protocol, the reduction to the fields that
+ * define a flow, and their hash. Shared by qdiscs and by programs at a clsact
+ * qdisc. flow.h and tc.h read the headers, because both access packets in
+ * different ways.
  */
 #ifndef BPF_TUPLE_H
 #define BPF_TUPLE_H
@@ -22,7 +23,7 @@ enum {
 	IPPROTO_UDPLITE = 136,
 };
 
-/* Extension headers of IPv6 that are gone through. */
+/* Most IPv6 extension headers that are skipped. */
 #define EXTENSIONS 6
 
 static __always_inline int tuple_has_ports(u8 protocol)
@@ -31,14 +32,14 @@ static __always_inline int tuple_has_ports(u8 protocol)
 	       protocol == IPPROTO_UDPLITE || protocol == IPPROTO_SCTP;
 }
 
-/* Whether something lies between an IPv6 header and what it carries. */
+/* Whether a protocol number is an IPv6 extension header to skip. */
 static __always_inline int tuple_is_extension(u8 protocol)
 {
 	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
 	       protocol == IPPROTO_DSTOPTS;
 }
 
-/* Takes away what does not belong to a flow; `parts` are enum aqm_part. */
+/* Clears the fields that do not define a flow; `parts` are enum aqm_part. */
 static __always_inline void tuple_reduce(struct tuple *tuple, u64 parts)
 {
 	if (!(parts & AQM_SOURCE))
@@ -53,7 +54,7 @@ static __always_inline void tuple_reduce(struct tuple *tuple, u64 parts)
 		tuple->protocol = 0;
 }
 
-/* The flow of what goes the other way. */
+/* Reverses the direction of a tuple. */
 static __always_inline void tuple_reverse(struct tuple *tuple)
 {
 	u32 source[4];
@@ -66,8 +67,8 @@ static __always_inline void tuple_reverse(struct tuple *tuple)
 	tuple->ports[1] = port;
 }
 
-/* 2^32 over the golden ratio: the protocol stands apart from ports, by no
- * difference that is the same for every key. */
+/* 2^32 over the golden ratio. It separates the protocol from the ports, by a
+ * difference that varies with the key. */
 #define TUPLE_GOLDEN 0x9e3779b9U
 
 static __always_inline u32 tuple_rotate(u32 word, int bits)
@@ -75,7 +76,7 @@ static __always_inline u32 tuple_rotate(u32 word, int bits)
 	return word << bits | word >> (32 - bits);
 }
 
-/* The end of Jenkins' lookup3: every bit of a, b and c goes into c. */
+/* The final mix of Jenkins' lookup3: every bit of a, b and c affects c. */
 static __always_inline u32 tuple_final(u32 a, u32 b, u32 c)
 {
 	c ^= b;
@@ -95,8 +96,8 @@ static __always_inline u32 tuple_final(u32 a, u32 b, u32 c)
 	return c;
 }
 
-/* A hash of the tuple's words by a key that nobody outside knows, which goes
- * into every step, so that no packets collide under all keys. */
+/* Hashes a tuple with a secret key. The key enters every step, so no packets
+ * collide under all keys. */
 static __always_inline u32 tuple_hash(const struct tuple *tuple, u32 key)
 {
 	u32 last = (u32)tuple->version << 8 | tuple->protocol;

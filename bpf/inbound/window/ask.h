@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How large segments are asked for in a handshake. A window offers a segment at
- * least, so that a sender has one for each round trip however little he may have
- * (Shah 1999, section 6.5: stop and wait). Where less than a full one is his
- * share of a round trip, he is asked for segments of that size.
+ * Chooses the MSS to announce in a handshake. A window is at least one segment,
+ * so a sender sends one per round trip however small its share is (Shah 1999,
+ * section 6.5: stop and wait). If its share of a round trip is less than a full
+ * segment, it is asked for segments of that size.
  *
- * The round trip was measured by the answer to an earlier SYN to
- * the same end; to others it is the one that the settings state.
+ * The round trip is that of an earlier SYN to the same peer. For other peers it
+ * is the one in the settings.
  */
 #ifndef INBOUND_WINDOW_ASK_H
 #define INBOUND_WINDOW_ASK_H
@@ -14,11 +14,11 @@
 #include "tcp_segment.h"
 #include "window/state.h"
 
-/* The kernel's least (TCP_MIN_MSS, net/tcp.h). */
+/* The kernel's minimum (TCP_MIN_MSS, net/tcp.h). */
 #define WINDOW_LEAST_ASKED 88
 
-/* The answer to a SYN came: what it tells of its end. A longer time than the one
- * that is known may have been a queue's. */
+/* Takes a round-trip sample from the answer to a SYN. A sample longer than the
+ * known value may include a queue, so it has a smaller weight. */
 static __always_inline void window_answered(const struct tuple *tuple,
 					    u64 took_ns)
 {
@@ -32,7 +32,7 @@ static __always_inline void window_answered(const struct tuple *tuple,
 	bpf_map_update_elem(&round_trips, &peer, &took_ns, BPF_ANY);
 }
 
-/* What is known of an end outside, in microseconds; 0: nothing. */
+/* Returns the round trip to a peer in microseconds; 0: unknown. */
 static __always_inline u32 window_round_trip_us(const struct tuple *tuple)
 {
 	struct window_peer peer;
@@ -43,7 +43,7 @@ static __always_inline u32 window_round_trip_us(const struct tuple *tuple)
 	return known ? (u32)aqm_min(*known / 1000, 10000000) : 0;
 }
 
-/* The segment of one that may have so many bytes a second. */
+/* Returns the MSS for a share of `rate` bytes/s. */
 static __always_inline u64 window_asked(const struct window_settings *wanted,
 					const struct tuple *tuple, u64 rate)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which class a receiver is of, by what leaves of its connection, and so whose rate
- * it shares.
+ * Finds a receiver's class from the packets that it sends, and with it the slot
+ * whose rate it shares.
  */
 #ifndef INBOUND_WINDOW_CLASS_H
 #define INBOUND_WINDOW_CLASS_H
@@ -9,8 +9,8 @@
 #include "tc.h"
 #include "window/state.h"
 
-/* Whose rate a connection shares, by the class of a packet that leaves. Global,
- * so that the verifier looks at the loop by itself. */
+/* Returns the slot of a class. Global, so that the verifier checks the loop
+ * once. */
 __noinline u32 window_slot_of(u32 class)
 {
 	u32 key = 0;
@@ -27,7 +27,7 @@ __noinline u32 window_slot_of(u32 class)
 	return 0;
 }
 
-/* What a packet that leaves says of its sender besides. */
+/* Updates mark, class and slot of a receiver from a packet that it sends. */
 static __always_inline void window_sort(struct __sk_buff *skb,
 					const struct window_settings *wanted,
 					struct window_receiver *receiver)
@@ -41,7 +41,8 @@ static __always_inline void window_sort(struct __sk_buff *skb,
 		receiver->spared |= SPARED_OUT;
 	if (class && class != wanted->ack_class)
 		receiver->class = class;
-	/* Each time, because the configuration of classes may have changed. */
+	/* Look it up each time: the configuration of classes may have
+	 * changed. */
 	receiver->slot = window_slot_of(receiver->class);
 }
 

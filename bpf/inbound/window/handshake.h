@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which connections receive-window control knows. A handshake tells how windows
- * are scaled (RFC 7323 section 2.2), and nothing after it does.
+ * How receive-window control learns of connections. Only the handshake tells
+ * how windows are scaled (RFC 7323 section 2.2).
  *
- * Anybody can send a SYN from a forged address, so one from outside leaves no
- * trace. What the end inside sends, a SYN or a SYN-ACK, is stored in a table of
- * its own. The connection is known when a segment from outside acknowledges
- * exactly that, which nobody can who has not seen it (RFC 9293 section 3.4.1).
- * So no handshake that is left half open makes the kernel forget a connection,
- * and no connection is begun anew by a SYN that its owner did not agree to.
+ * Anybody can send a SYN from a forged address, so a SYN from outside is not
+ * stored. The SYN or SYN-ACK of the end inside is stored in a separate table.
+ * The connection is known once a segment from outside acknowledges exactly
+ * that, which requires having seen it (RFC 9293 section 3.4.1). So half-open
+ * handshakes cannot displace connections, and a SYN cannot restart a connection
+ * without its owner's consent.
  *
- * A SYN-ACK tells of both ends: it has an option only where the SYN had it
- * (RFC 7323 section 2.2; for RFC 2018, Linux's tcp_synack_options()).
+ * A SYN-ACK describes both ends: it has an option only if the SYN had it (RFC
+ * 7323 section 2.2; for RFC 2018, Linux's tcp_synack_options()).
  */
 #ifndef INBOUND_WINDOW_HANDSHAKE_H
 #define INBOUND_WINDOW_HANDSHAKE_H
@@ -20,7 +20,7 @@
 #include "window/ask.h"
 #include "window/state.h"
 
-/* What a SYN states, as RECEIVER_*. */
+/* Returns the RECEIVER_* flags that a SYN states. */
 static __always_inline u8 window_stated(const struct segment *segment)
 {
 	u8 stated = 0;
@@ -34,18 +34,18 @@ static __always_inline u8 window_stated(const struct segment *segment)
 	return stated;
 }
 
-/* Stores a handshake until its other end has acknowledged it. */
+/* Stores a handshake until the peer has acknowledged it. */
 static __always_inline void window_open(const struct tuple *key,
 					struct window_receiver *receiver)
 {
 	struct window_connection *connection;
 	struct window_receiver *before;
-	/* Linux 6.1 takes a map's key from the stack, not from an argument. */
+	/* Linux 6.1 requires a map's key on the stack, not in an argument. */
 	struct tuple tuple = *key;
 
 	connection = bpf_map_lookup_elem(&connections, &tuple);
 	if (connection) {
-		/* It was answered already, and needs no other answer. */
+		/* It was acknowledged already. */
 		if (connection->receiver.number == receiver->number)
 			return;
 		connection->reopens = 1;
@@ -56,7 +56,8 @@ static __always_inline void window_open(const struct tuple *key,
 	bpf_map_update_elem(&handshakes, &tuple, receiver, BPF_ANY);
 }
 
-/* A connection of these ports begins; what was known of one before is gone. */
+/* Creates the state of a new connection. Replaces that of an earlier one with
+ * the same ports. */
 static __always_inline void window_begin(const struct tuple *tuple,
 					 const struct window_receiver *receiver)
 {
@@ -79,7 +80,7 @@ static __always_inline void window_begin(const struct tuple *tuple,
 			     receiver->born_ns);
 }
 
-/* Whether a segment from outside completes the handshake of this receiver. */
+/* Whether a segment from outside completes a receiver's handshake. */
 static __always_inline int
 window_completes(const struct segment *segment,
 		 const struct window_receiver *receiver)
@@ -87,13 +88,13 @@ window_completes(const struct segment *segment,
 	if (!(segment->flags & TCP_ACK) || segment->flags & TCP_RST ||
 	    segment->ack != receiver->number + 1)
 		return 0;
-	/* Only a SYN tells what the other end agrees to. */
+	/* Only a SYN shows the options of the peer. */
 	return segment->flags & TCP_SYN ||
 	       receiver->handshake & RECEIVER_ANSWERS;
 }
 
-/* What came may complete a handshake. Global, so that the verifier looks at it by
- * itself. */
+/* Completes a handshake if an arriving segment does. Global, so that the
+ * verifier checks it once. */
 __noinline u32 window_establish(struct segment *segment)
 {
 	struct window_connection *connection;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What each connection may have of the rate that is for all of a slot (share.h):
- * a part of it, or of what its host may have. One that waits for nothing but its
- * window uses all of its share, whatever has come: else all would get more after
- * each page, while those who were slowed down for it had less.
+ * The share of each connection in the rate of its slot (share.h), or in the
+ * part of its host. A connection that is limited by its window alone counts as
+ * using all of its share, whatever has arrived. Otherwise every share would
+ * grow after each page, although connections were slowed down for it.
  *
- * Mice, who have sent little, are not made to wait. Those who have sent much
- * share the whole rate, and go on later by what mice got: else that would stand
- * at the far end until what the rate leaves of the line has carried it away,
- * which takes seconds.
+ * Mice, which have sent little, are not delayed. Large senders share the whole
+ * rate, and are charged for what mice received. Otherwise that would wait at
+ * the far end until the spare rate of the line has drained it, which takes
+ * seconds.
  */
 #ifndef INBOUND_WINDOW_SHARE_H
 #define INBOUND_WINDOW_SHARE_H
@@ -17,12 +17,12 @@
 #include "lock.h"
 #include "window/state.h"
 
-/* What all connections of a slot may have. */
+/* Returns the rate of a slot, for all its connections. */
 static __always_inline u64 window_rate(const struct window_settings *wanted,
 				       u32 slot)
 {
-	/* Linux 6.1 does not know the bounds of a number that was put aside before it
-	 * was compared. */
+	/* Linux 6.1 loses the bounds of a number that is spilled before it is
+	 * compared. */
 	u32 at = AQM_MASKED(slot - 1, WINDOW_SLOTS - 1);
 
 	if (!slot || at >= wanted->class_count)
@@ -36,8 +36,8 @@ window_slot(struct window_totals *all, u32 number)
 	return &all->slots[number & (WINDOW_SLOTS - 1)];
 }
 
-/* The host of a connection, where hosts share; `make` it if nothing has come of it
- * before. */
+/* Returns the host of a connection, or NULL if hosts do not share. Creates it
+ * if `make` is set. */
 static __always_inline struct window_host *
 window_host(const struct window_settings *wanted,
 	    const struct window_receiver *receiver, int make)
@@ -54,7 +54,7 @@ window_host(const struct window_settings *wanted,
 	host = bpf_map_lookup_elem(&hosts, &key);
 	if (host || !make)
 		return host;
-	/* Nothing is as long as that, and more. */
+	/* The blank connection is at least as long, and all zero. */
 	fresh = bpf_map_lookup_elem(&blank, &zero);
 	if (!fresh)
 		return NULL;
@@ -68,7 +68,7 @@ window_large(const struct window_connection *connection)
 	return connection->bytes >= WINDOW_MUCH;
 }
 
-/* Bytes that came in a second of what no window holds. */
+/* Returns the bytes/s of traffic without window control. */
 static __always_inline u64 window_others(const struct window_settings *wanted,
 					 const struct window_totals *all,
 					 u64 now_ns)
@@ -80,7 +80,7 @@ static __always_inline u64 window_others(const struct window_settings *wanted,
 	return share_most(&others->all) * 1000 / 1074;
 }
 
-/* Something came that no window holds. */
+/* Counts bytes of traffic without window control. */
 static __always_inline void window_other(const struct window_settings *wanted,
 					 struct window_totals *all, u32 bytes,
 					 u64 now_ns)
@@ -91,8 +91,9 @@ static __always_inline void window_other(const struct window_settings *wanted,
 	__sync_fetch_and_add(&all->others.all.now, (s64)bytes);
 }
 
-/* What each that has sent much may have, or any other, with `more` besides those
- * that there are, and with so many bytes a second of others. */
+/* Returns the share of a member, `large` or not, in bytes/s. `more` is added
+ * to the present shares. `others` is the rate of traffic without window
+ * control. */
 static __always_inline u64 window_share(const struct window_settings *wanted,
 					struct window_totals *all,
 					const struct window_host *host,
@@ -110,8 +111,8 @@ static __always_inline u64 window_share(const struct window_settings *wanted,
 	return share_rate(&slot->members, rate, large, more, others);
 }
 
-/* Where all have a few segments a second, how many fall into one is chance: what
- * one of them is above a share is not used. */
+/* Returns how much of the excess over a share to ignore. At a few segments per
+ * second it is chance how many fall into one second. */
 static __always_inline u64
 window_forgiven(const struct window_settings *wanted,
 		const struct window_connection *connection,
@@ -127,10 +128,12 @@ window_forgiven(const struct window_settings *wanted,
 	return aqm_min(above - SHARE_ONE, mss * SHARE_ONE / aqm_max(share, 1));
 }
 
-/* What the sender may leave of its share for a moment: a sixteenth of a second's. */
+/* How much of its share a sender may leave unused: a sixteenth of a
+ * second's. */
 #define WINDOW_MOMENT 16
 
-/* What a connection had of its share. One that turns out to send much may have all. */
+/* Updates the part of its share that a connection received. A new large sender
+ * counts as having used all. */
 static __always_inline void window_had(struct window_connection *connection,
 				       u32 bytes, u64 epoch)
 {
@@ -143,11 +146,12 @@ static __always_inline void window_had(struct window_connection *connection,
 		flow->had = SHARE_ONE;
 }
 
-/* Whether a connection that has sent much is to be counted for a whole share: as
- * it waits for nothing but its window, or at once, because it turns out to send
- * much or does so again. One that the queue holds is, too, unless it has left most of
- * its share for some seconds: what it leaves for a moment others take by themselves
- * (window_sampled), and give back when it grows. */
+/* Whether a large connection counts for a whole share. It does if it is limited
+ * by its window alone. It also does at once when it becomes large or sends
+ * again after a pause. So does a connection that is left to the queue, unless
+ * it has left most of its share unused for some seconds. What it leaves
+ * temporarily, others take by themselves (window_sampled()) and return when it
+ * grows. */
 static __always_inline int
 window_whole(const struct window_settings *wanted,
 	     const struct window_connection *connection, u32 bytes, u64 epoch,
@@ -162,7 +166,7 @@ window_whole(const struct window_settings *wanted,
 			     share / WINDOW_MOMENT));
 }
 
-/* So many bytes of a second's share came. */
+/* Counts arriving bytes as a part of a share. */
 static __always_inline void
 window_counted(const struct window_settings *wanted,
 	       const struct window_connection *connection,
@@ -173,14 +177,14 @@ window_counted(const struct window_settings *wanted,
 
 	share_anew(member, sum->epoch);
 	part -= window_forgiven(wanted, connection, member, part, share);
-	/* What one has beyond its share that the queue holds, the queue takes back. */
+	/* The queue takes back what its sender has beyond its share. */
 	if (connection->flow.loose)
 		part = aqm_min(part,
 			       SHARE_ONE - aqm_min(member->part, SHARE_ONE));
 	share_count(sum, member, part, window_large(connection), whole);
 }
 
-/* The share that one has now, in bytes of an epoch (share_epoch). */
+/* Returns the present share, in bytes per epoch (share_epoch()). */
 static __always_inline u64 window_share_bytes(
 	const struct window_settings *wanted, struct window_totals *all,
 	const struct window_host *host, u32 number, int large, u64 others)
@@ -190,7 +194,7 @@ static __always_inline u64 window_share_bytes(
 			    1ULL << 30);
 }
 
-/* Data came of a connection. */
+/* Updates shares when data of a connection arrives. */
 static __always_inline void window_active(const struct window_settings *wanted,
 					  struct window_totals *all,
 					  struct window_host *host,
@@ -210,7 +214,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 		share_second(&host->connections, epoch);
 	window_had(connection, bytes, epoch);
 	share = window_share(wanted, all, host, number, large, 0, others);
-	/* A rate that is stated is kept to, whatever is behind. */
+	/* Without `beside_others` the rate is kept, whatever queue follows. */
 	if (wanted->beside_others)
 		window_loosens(&connection->flow, bytes, share,
 			       window_rate(wanted, number));
@@ -219,7 +223,7 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	window_counted(wanted, connection,
 		       host ? &host->connections : &slot->members,
 		       &connection->member, bytes, share, whole);
-	/* A host uses all of its share where one of its connections waits. */
+	/* A host uses all of its share if one of its connections does. */
 	if (!host || !lock_take(&host->lock))
 		return;
 	share = window_share_bytes(wanted, all, NULL, number, large, others);
@@ -228,7 +232,8 @@ static __always_inline void window_active(const struct window_settings *wanted,
 	lock_release(&host->lock);
 }
 
-/* What came of a share, where more than a whole one does not count. */
+/* Counts arriving bytes of a flow without window control, up to a whole
+ * share. */
 static __always_inline void window_unheld_counted(struct share_sum *sum,
 						  struct share_member *member,
 						  u32 bytes, u64 share,
@@ -241,11 +246,11 @@ static __always_inline void window_unheld_counted(struct share_sum *sum,
 	share_count(sum, member, part, large, 0);
 }
 
-/* So many bytes came of a flow that no window holds and that slows down by itself;
- * with them it has sent `sent`. It counts for what it uses of one share,
- * for a whole one at most: what it has beyond that is the queue's to take back. Were
- * it more, those with windows would yield to whatever fills what they leave, and
- * never have it back. */
+/* Counts arriving bytes of a flow that has no window control but slows down by
+ * itself; `sent` is its total. It counts for what it uses of its share, at most
+ * a whole share. The queue takes back what it has beyond that. If more counted,
+ * controlled senders would yield to whatever fills the gap, and never get it
+ * back. */
 static __always_inline void
 window_unheld(const struct window_settings *wanted, struct window_totals *all,
 	      const struct window_receiver *receiver,
@@ -273,7 +278,7 @@ window_unheld(const struct window_settings *wanted, struct window_totals *all,
 	lock_release(&host->lock);
 }
 
-/* A connection has ended; so has a host's use of its share with its last one. */
+/* Ends a connection. With the last one, ends its host's use of its share. */
 static __always_inline void window_ended(struct window_totals *all,
 					 struct window_host *host,
 					 struct window_connection *connection)
@@ -291,9 +296,10 @@ static __always_inline void window_ended(struct window_totals *all,
 	lock_release(&host->lock);
 }
 
-/* What comes of a mouse is owed by those who have sent much, and so is what one
- * has on offer when it becomes one of them: at most half a second's, which is
- * paid in one and a half. Nothing is where they leave as much of the rate. */
+/* Adds to the debt of large senders what a mouse received, and its outstanding
+ * offer when it becomes large. The debt is at most half a second of the rate,
+ * which is paid in one and a half seconds. What large senders leave of the rate
+ * reduces it. */
 static __always_inline void
 window_owe(const struct window_settings *wanted, struct window_totals *all,
 	   const struct window_connection *connection, u32 bytes, u64 now_ns)
@@ -326,7 +332,7 @@ window_owe(const struct window_settings *wanted, struct window_totals *all,
 	__sync_fetch_and_add(&slot->owed, owed);
 }
 
-/* Whose acknowledgement leaves pays. */
+/* Lets a large sender pay some of the debt with its acknowledgement. */
 static __always_inline void window_pays(struct window_totals *all,
 					struct window_connection *connection,
 					u32 ack)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where receive-window control (window.bpf.c) keeps its settings and what it
- * remembers. */
+/* The maps of receive-window control (window.bpf.c). */
 #ifndef INBOUND_WINDOW_STATE_H
 #define INBOUND_WINDOW_STATE_H
 
@@ -24,7 +23,7 @@ struct {
 	__type(value, struct window_totals);
 } totals SEC(".maps");
 
-/* By the tuple of what leaves. */
+/* Incomplete handshakes, by the tuple of departing packets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, HANDSHAKES);
@@ -32,7 +31,7 @@ struct {
 	__type(value, struct window_receiver);
 } handshakes SEC(".maps");
 
-/* Those whose handshake is complete, by the same. */
+/* Connections with a complete handshake, by the same tuple. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CONNECTIONS);
@@ -40,13 +39,13 @@ struct {
 	__type(value, struct window_connection);
 } connections SEC(".maps");
 
-/* An end outside. */
+/* A peer outside. */
 struct window_peer {
 	u8 address[16];
 };
 
-/* How long answers of ends outside took, handshakes' alone: what each has of the
- * line is not in it. */
+/* Round trips to peers, from handshakes only: they do not include the queue of
+ * the connection itself. */
 #define WINDOW_PEERS 4096
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -55,7 +54,7 @@ struct {
 	__type(value, u64);
 } round_trips SEC(".maps");
 
-/* Hosts inside, where they share. */
+/* Hosts inside, if they share a rate. */
 #define WINDOW_HOSTS 4096
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -64,20 +63,20 @@ struct {
 	__type(value, struct window_host);
 } hosts SEC(".maps");
 
-/* What comes of a flow that no window holds (window/stream.h). */
+/* A flow without window control (window/stream.h). */
 struct window_stream {
-	struct share_member member; /* of its host, or of its slot */
+	struct share_member member; /* membership in its host or slot */
 	struct window_receiver receiver;
-	u64 bytes; /* that came */
-	u64 epoch; /* the last second in which packets left that answer it */
-	u32 answers; /* how many in that second */
-	u32 before; /* and in the one before */
+	u64 bytes; /* bytes received */
+	u64 epoch; /* the last second in which answering packets left */
+	u32 answers; /* packets in that second */
+	u32 before; /* packets in the previous second */
 	u32 lock;
 	u32 pad;
 };
 
 #define WINDOW_STREAMS 4096
-/* By the tuple of what leaves. */
+/* By the tuple of departing packets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, WINDOW_STREAMS);
@@ -85,7 +84,7 @@ struct {
 	__type(value, struct window_stream);
 } unheld SEC(".maps");
 
-/* A new connection, too large for the stack. */
+/* A blank connection, which is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What no window holds: QUIC and other datagrams, and connections of TCP whose
- * handshake was not seen.
+ * Traffic without window control: QUIC and other datagrams, and TCP connections
+ * whose handshake was not seen.
  *
- * Where packets leave that answer a flow, its sender learns what was lost and
- * slows down, so the queue can hold it to a share. It is one of those who share the
- * rate (window_unheld()).
+ * If packets leave that answer a flow, its sender learns of losses and slows
+ * down, so the queue can limit it to a share. It becomes a member of those that
+ * share the rate (window_unheld()).
  *
- * A connection of TCP does not stay one of them where connection tracking saw its
- * handshake, and so knows how its windows are scaled.
+ * A TCP connection becomes controlled if connection tracking saw its handshake
+ * and so knows its window scale.
  *
- * A flow that nobody answers would only lose what has crossed the line already. Its
- * bytes are taken off the rate (window_others()).
+ * A flow without answers would only lose what has crossed the line already. Its
+ * bytes reduce the rate (window_others()).
  */
 #ifndef INBOUND_WINDOW_STREAM_H
 #define INBOUND_WINDOW_STREAM_H
@@ -25,12 +25,13 @@
 #include "window/translated.h"
 #endif
 
-/* Answers in a second that make one. QUIC acknowledges each second packet, or some
- * in each round trip (RFC 9000 section 13.2), a connection of TCP as well; reports of
- * RTCP come more seldom than once a second (RFC 3550 section 6.2). */
+/* Packets per second from which a flow counts as answered. QUIC acknowledges
+ * every second packet, or several times per round trip (RFC 9000 section 13.2),
+ * and TCP does too. Reports of RTCP are sent less than once a second (RFC 3550
+ * section 6.2). */
 #define STREAM_ANSWERS 4
 
-/* Whether as many left in the last whole second, or in this one so far. */
+/* Whether a flow was answered in the last whole second or in this one. */
 static __always_inline int
 window_stream_answered(const struct window_stream *stream, u64 epoch)
 {
@@ -40,8 +41,8 @@ window_stream_answered(const struct window_stream *stream, u64 epoch)
 					  stream->before >= STREAM_ANSWERS);
 }
 
-/* A packet came that no window holds. Global, so that the verifier looks at it by
- * itself. */
+/* Handles an arriving packet without window control. Global, so that the
+ * verifier checks it once. */
 __noinline u32 window_stream_came(struct __sk_buff *skb)
 {
 	u32 key = 0;
@@ -62,7 +63,7 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 	tuple_reverse(&tuple);
 	stream = bpf_map_lookup_elem(&unheld, &tuple);
 	if (!stream) {
-		/* Nothing is as long as that, and more. */
+		/* The blank connection is at least as long, and all zero. */
 		fresh = bpf_map_lookup_elem(&blank, &key);
 		if (fresh)
 			bpf_map_update_elem(&unheld, &tuple, fresh,
@@ -82,8 +83,8 @@ __noinline u32 window_stream_came(struct __sk_buff *skb)
 	return 1;
 }
 
-/* A connection of TCP becomes known whose handshake was not seen. What its receiver
- * has offered is not taken back, so its edge goes on when as much has come. */
+/* Adopts a connection without a handshake. What its receiver has offered is not
+ * taken back, so its edge advances once that much has arrived. */
 static __always_inline void
 window_stream_learnt(const struct tuple *tuple,
 		     const struct window_receiver *receiver,
@@ -95,14 +96,15 @@ window_stream_learnt(const struct tuple *tuple,
 	connection = bpf_map_lookup_elem(&connections, tuple);
 	if (!connection)
 		return;
-	/* It has sent more than a page, as far as anybody knows. */
+	/* Assume that it has sent more than a page. */
 	connection->bytes = WINDOW_MUCH;
 	window_begun(&connection->flow, segment->ack,
 		     (u32)segment->window << (receiver->shift & 15), now_ns);
 }
 
-/* A packet leaves whose connection is not known; `segment` says what it is where it
- * is one of TCP, and has no tuple elsewhere. Global as above. */
+/* Handles a departing packet of an unknown connection. `segment` describes a
+ * TCP packet and has no tuple otherwise. Global, so that the verifier checks it
+ * once. */
 __noinline u32 window_stream_left(struct __sk_buff *skb,
 				  const struct segment *segment)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which host inside a connection is of, where its address has been translated by the
- * time that a packet leaves. Connection tracking knows (bpf_skb_ct_lookup(),
- * net/netfilter/nf_conntrack_bpf.c, from Linux 5.19); it is asked once for each
- * connection. Where it is not there when the program is loaded, the address in the
- * packet counts.
+ * Finds the host inside of a connection whose addresses have been translated
+ * when a packet leaves. Connection tracking knows it (bpf_skb_ct_lookup(),
+ * net/netfilter/nf_conntrack_bpf.c, since Linux 5.19). It is asked once per
+ * connection. If it is not available when the program is loaded, the address in
+ * the packet counts.
  */
 #ifndef INBOUND_WINDOW_TRANSLATED_H
 #define INBOUND_WINDOW_TRANSLATED_H
@@ -13,13 +13,15 @@
 #include "tracked.h"
 #include "window/state.h"
 
-/* include/uapi/linux/netfilter/nf_conntrack_tcp.h. The last: it was not there when
- * the connection began, or does not look at windows. */
+/* include/uapi/linux/netfilter/nf_conntrack_tcp.h. The last flag is set if
+ * tracking did not see the beginning of the connection, or does not check
+ * windows. */
 #define IP_CT_TCP_FLAG_SACK_PERM 0x02
 #define IP_CT_TCP_FLAG_BE_LIBERAL 0x08
 
-/* How windows of one end are scaled, by the options of both SYNs
- * (net/netfilter/nf_conntrack_proto_tcp.c, tcp_in_window()). True if it is known. */
+/* Takes the window scale of one end from the options of both SYNs
+ * (net/netfilter/nf_conntrack_proto_tcp.c, tcp_in_window()). Returns whether it
+ * is known. */
 static __always_inline int window_scaled(u8 scale, u8 flags,
 					 struct window_receiver *receiver)
 {
@@ -29,9 +31,9 @@ static __always_inline int window_scaled(u8 scale, u8 flags,
 	return !(flags & IP_CT_TCP_FLAG_BE_LIBERAL) && scale <= SCALE_MOST;
 }
 
-/* Finds the host of what leaves: by the tuple of what arrives, the source of the
- * other direction, whichever end began. With `scale`, also how its windows are
- * scaled, and returns whether that is known. */
+/* Finds the host of a departing packet by the tuple of the reverse direction,
+ * whichever end opened the connection. With `scale`, also finds its window
+ * scale and returns whether that is known. */
 static __always_inline int window_inside(struct __sk_buff *skb,
 					 const struct tuple *leaving,
 					 struct window_receiver *receiver,

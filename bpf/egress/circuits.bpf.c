@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Circuits of a provider: the program that finds the leaf of a packet, at egress of
- * a device whose root is weir_engine (engine.bpf.c), and the one that brings another
- * list of circuits into force.
+ * Circuits of a provider. One program finds the leaf of a packet, at the egress
+ * hook of a device whose root qdisc is weir_engine (engine.bpf.c). The other
+ * program activates a new list of circuits.
  *
- * A packet is looked up by the subscriber's address, by the longest prefix around it,
- * by the session of PPPoE, by VLANs and by the MAC: the first that finds a leaf counts.
- * Each key has a leaf in either of two generations, of which one word says which is in
- * force. User space writes the configuration of nodes into `staged`, and the leaves of
- * the other generation into the tables, at whatever pace. The second program then copies
- * the rows that differ and switches the word. It runs to its end whatever becomes of the
- * process that asked for it, so the old list is in force, or the new one. For one
- * circuit it looks at the rows that are picked, and switches nothing.
+ * A packet is looked up by the subscriber's address, by the longest prefix that
+ * contains it, by the PPPoE session, by VLANs and by the MAC address. The first
+ * key with a leaf counts. Each key has a leaf in each of two generations, and
+ * one word says which generation is active.
+ *
+ * To change the list, user space writes the configuration of nodes to `staged`
+ * and the leaves of the other generation to the tables, at any pace. The second
+ * program then copies the rows that differ and switches the word. It runs to
+ * completion whatever happens to the process that started it. So either the old
+ * list is active or the new one. To change a single circuit, it handles the
+ * rows in `picked` and switches nothing.
  */
 #include "tc.h"
 #include "engine_rows.h"
@@ -24,7 +27,7 @@
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
 
-/* More rows than there can be. */
+/* An upper bound of the number of rows. */
 #define MOST_ROWS (1 << 22)
 
 struct {
@@ -43,7 +46,7 @@ struct {
 	__type(value, struct circuits_label);
 } labels SEC(".maps");
 
-/* Addresses, and all other keys but prefixes. */
+/* Leaves by address and by all other keys except prefixes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -74,7 +77,7 @@ static __always_inline struct circuits_rule *rule_of_all(void)
 	return bpf_map_lookup_elem(&rules, &key);
 }
 
-/* The leaf of a key in a generation; 0: none. */
+/* Returns the leaf of a key in a generation; 0: none. */
 static __always_inline u32 leaf_of(const struct circuits_key *key,
 				   u32 generation)
 {
@@ -83,7 +86,7 @@ static __always_inline u32 leaf_of(const struct circuits_key *key,
 	return found ? found->leaf[generation & 1] : 0;
 }
 
-/* The leaf of an address: its own, or that of the longest prefix. */
+/* Returns the leaf of an address, or of the longest prefix. */
 static __always_inline u32 leaf_of_address(struct circuits_prefix *prefix,
 					   u32 kinds, u32 generation)
 {
@@ -99,13 +102,14 @@ static __always_inline u32 leaf_of_address(struct circuits_prefix *prefix,
 	return found ? found->leaf[generation & 1] : 0;
 }
 
-/* Kinds of keys that stand before IP. */
+/* Kinds of keys from headers before IP. */
 #define FRAME_KINDS \
 	((CIRCUITS_WHOLE | CIRCUITS_PART) << CIRCUITS_SESSION | \
 	 (CIRCUITS_WHOLE | CIRCUITS_PART) << CIRCUITS_VLAN | \
 	 CIRCUITS_WHOLE << CIRCUITS_MAC)
 
-/* The leaf by what stands before IP, and by an address behind it. */
+/* Returns the leaf by the address behind tags or PPPoE, or by the headers
+ * before IP. */
 static __noinline u32 leaf_of_frame(struct __sk_buff *ctx, u32 source,
 				    u32 kinds, u32 generation)
 {
@@ -155,12 +159,12 @@ SEC("tcx/egress")
 int circuits_egress(struct __sk_buff *ctx)
 {
 	struct circuits_rule *rule = rule_of_all();
-	/* Aligned so that an address of IPv6 is copied by two loads. */
+	/* Aligned, so that an IPv6 address is copied by two loads. */
 	struct circuits_prefix prefix __attribute__((aligned(8))) = {};
 	u32 generation, kinds, leaf = 0;
 	int plain;
 
-	/* What the sender asked for is nobody's leaf. */
+	/* Do not trust the priority that the sender has set. */
 	ctx->priority = 0;
 	if (!rule)
 		return TCX_NEXT;
@@ -172,7 +176,8 @@ int circuits_egress(struct __sk_buff *ctx)
 	if (!leaf && (!plain || kinds & FRAME_KINDS))
 		leaf = leaf_of_frame(ctx, rule->source, kinds, generation);
 	ctx->priority = leaf;
-	/* The kernel uses this queue unless XPS, the socket or the driver chooses one. */
+	/* The kernel uses this queue unless XPS, the socket or the driver
+	 * selects one. */
 	if (rule->queues > 1)
 		ctx->queue_mapping = (leaf >> ENGINE_MEMBER_SHIFT) + 1;
 	return TCX_NEXT;
@@ -190,7 +195,7 @@ static __always_inline int is_same(const struct engine_config *a,
 	       a->ceiling_burst_bytes == b->ceiling_burst_bytes;
 }
 
-/* A row that nobody had, or that has nothing of who had it, begins anew. */
+/* Resets the state of an unused row that has no packets left. */
 static __always_inline void begin(struct engine_node *n)
 {
 	if (n->config.live || n->state != ENGINE_IDLE || n->packets)
@@ -207,8 +212,8 @@ static __always_inline void begin(struct engine_node *n)
 	n->marks = 0;
 }
 
-/* Says of a node what is staged, if that is there, or is not, as `live` says. Whether
- * there is such a row. */
+/* Copies the staged configuration of a node if its `live` has this value.
+ * Returns whether the row exists. */
 static __always_inline int say_of(u32 id, u32 live)
 {
 	struct engine_config *config = bpf_map_lookup_elem(&staged, &id);
@@ -224,7 +229,7 @@ static __always_inline int say_of(u32 id, u32 live)
 	return 1;
 }
 
-/* The root of the tree in which a node is. Nobody else writes configurations. */
+/* Returns the root of a node's tree. No other program writes configurations. */
 static __always_inline u32 root_of(u32 id)
 {
 	struct engine_node *n;
@@ -239,9 +244,9 @@ static __always_inline u32 root_of(u32 id)
 	return id;
 }
 
-/* Puts each site that is to have another parent below the root of its tree. So no site is
- * ever below itself, whatever the order in which they then come to their new places: a
- * packet that comes meanwhile finds a path. */
+/* Moves each site whose parent changes directly below the root of its tree. So
+ * no site is ever below itself, in whatever order they then move to their new
+ * places. Packets that arrive in between still find a path. */
 static __noinline int lift(void)
 {
 	struct engine_config *config;
@@ -255,7 +260,7 @@ static __noinline int lift(void)
 			break;
 		if (!config->live)
 			continue;
-		/* Leaves come last, and there is one always. */
+		/* Leaves come last, and there is always one. */
 		if (!config->fork)
 			break;
 		if (n->config.live && n->config.parent &&
@@ -265,7 +270,7 @@ static __noinline int lift(void)
 	return 0;
 }
 
-/* Says so of all nodes. */
+/* Copies the staged configuration of all nodes with this `live`. */
 static __noinline int say(u32 live)
 {
 	u32 i;
@@ -277,7 +282,7 @@ static __noinline int say(u32 live)
 	return 0;
 }
 
-/* The same of those that are picked. */
+/* Copies the staged configuration of picked nodes with this `live`. */
 static __noinline int say_picked(u32 live)
 {
 	struct circuits_rule *rule = rule_of_all();

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What of a packet tells whose it is: the subscriber's address, and what stands in a
- * frame before it.
+ * Reads the keys of a packet: the subscriber's address, and the headers before
+ * IP.
  *
- * Most packets are plain: skb->protocol says that they are of IP, and the network
- * header is where the kernel says. Their address takes one load. Tags of VLANs that
- * the kernel or the driver took off are beside the packet then (skb->vlan_tci), and
- * change nothing.
+ * Most packets are plain: skb->protocol is IP, and the network header is where
+ * the kernel says. Their address takes one load. VLAN tags that the kernel or
+ * the driver has removed are in skb->vlan_tci and make no difference.
  *
- * Every other frame is read from its beginning: tags of 802.1Q and 802.1ad, then a
- * session of PPPoE (RFC 2516), then IP. Where the network header points to in such a
- * frame depends on who sent it: behind the tags for a VLAN device, at a tag for a
- * bridge, at the header of PPPoE for pppd. A device without Ethernet's header (tun,
- * ppp) has plain packets alone.
+ * Every other frame is parsed from its start: tags of 802.1Q and 802.1ad, then
+ * a PPPoE session (RFC 2516), then IP. The network header of such a frame
+ * depends on the sender: after the tags for a VLAN device, at a tag for a
+ * bridge, at the PPPoE header for pppd. A device without an Ethernet header
+ * (tun, ppp) has plain packets only.
  */
 #ifndef CIRCUITS_KEY_H
 #define CIRCUITS_KEY_H
@@ -32,36 +31,38 @@ extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
 
-/* Tags that are looked through, beside a frame and within it. */
+/* Most tags that are parsed, including one in skb->vlan_tci. */
 #define CIRCUITS_TAGS 2
 
-/* Bytes of a tag; of PPPoE's header with the number of PPP's protocol. */
+/* Bytes of a tag, and of the PPPoE header with the PPP protocol number. */
 #define CIRCUITS_TAG_BYTES 4
 #define CIRCUITS_PPPOE_BYTES 8
 
-/* What stands before IP. */
+/* The headers before IP. */
 struct circuits_frame {
-	u32 mac[2]; /* the subscriber's, as in the frame, and zeros */
-	u32 vlan[2]; /* the outer tag's VLAN and the inner one's; 0: none */
-	u32 session; /* of PPPoE; 0: none */
-	u32 version; /* of IP behind tags or PPPoE; 0: another protocol, or plain */
-	u32 at; /* where that begins */
+	u32 mac[2]; /* the subscriber's, in network byte order, zero-padded */
+	u32 vlan[2]; /* VLANs of the outer and the inner tag; 0: none */
+	u32 session; /* PPPoE session; 0: none */
+	u32 version; /* version of IP after tags or PPPoE; 0: another protocol,
+		      * or plain */
+	u32 at; /* offset of the IP header */
 };
 
-/* Sixteen bytes of a packet. A cast to a type of the kernel that is as long costs nothing,
- * and the function that copies bytes a tenth of the look-up. */
+/* Reads sixteen bytes of a packet. A cast to a kernel type of that size is
+ * free, while the function that copies bytes costs a tenth of the lookup. */
 static __always_inline const void *circuits_bytes(u64 address)
 {
 	return bpf_core_cast((void *)address, struct in6_addr);
 }
 
-/* The subscriber's address of a plain packet; 0 where it is none. */
+/* Reads the subscriber's address of a plain packet. Returns 0 for other
+ * packets. */
 static __always_inline int circuits_plain(struct __sk_buff *ctx, u32 source,
 					  struct circuits_key *key)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	u64 header = (u64)skb->head + skb->network_header;
-	/* What of the packet lies there in one piece. */
+	/* Bytes of the packet in the linear buffer. */
 	s64 rest = (u64)skb->data + skb->len - skb->data_len - header;
 	const void *bytes;
 
@@ -85,7 +86,7 @@ static __always_inline int circuits_plain(struct __sk_buff *ctx, u32 source,
 	return 0;
 }
 
-/* The same of what is within a frame. */
+/* Reads the subscriber's address of a packet after tags or PPPoE. */
 static __always_inline int circuits_within(struct __sk_buff *ctx, u32 source,
 					   const struct circuits_frame *frame,
 					   struct circuits_key *key)
@@ -100,7 +101,7 @@ static __always_inline int circuits_within(struct __sk_buff *ctx, u32 source,
 	return 0;
 }
 
-/* Takes down a tag. VLAN 0 is none: the tag has a priority alone. */
+/* Stores a tag. VLAN 0 means that the tag only has a priority. */
 static __always_inline void circuits_tag(struct circuits_frame *frame, u32 tci)
 {
 	u32 vlan = tci & 0xfff;
@@ -113,7 +114,8 @@ static __always_inline void circuits_tag(struct circuits_frame *frame, u32 tci)
 		frame->vlan[1] = vlan;
 }
 
-/* Reads a frame from its beginning. Whether the device has frames of Ethernet. */
+/* Parses a frame from its start. Returns 0 if the device has no Ethernet
+ * header. */
 static __always_inline int circuits_frame(struct __sk_buff *ctx, u32 source,
 					  struct circuits_frame *frame)
 {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The program that finds the inside host of a packet, at egress of a device whose
- * root is weir_engine (engine.bpf.c), and tells the qdisc a hash of its address.
+ * Finds the inside host of a packet, at the egress hook of a device whose root
+ * qdisc is weir_engine (engine.bpf.c), and passes a hash of its address to the
+ * qdisc.
  *
- * Behind address translation all packets that leave have one address, and so have
- * those that arrive and pass an IFB. Connection tracking knows the inside one: by the
- * tuple of what arrives, it is the source of the other direction, whichever end
- * began. For what is not tracked, the address in the packet counts.
+ * Behind address translation all departing packets have one source address, and
+ * arriving packets that pass an IFB have one destination. Connection tracking
+ * knows the inside host: it is the source of the direction that leaves,
+ * whichever end opened the connection. For untracked packets, the address in
+ * the packet counts.
  */
 #include "tc.h"
 #include "hosts_layout.h"
@@ -18,11 +20,11 @@ enum { TCX_NEXT = -1 };
 /* Set before the program is loaded. */
 const volatile struct hosts_of of;
 
-/* A word of the source of a connection's direction. */
+/* A word of the source address of a connection's direction. */
 #define SOURCE(tracked, way, word) \
 	((tracked)->tuplehash[way].tuple.src.u3.all[word])
 
-/* The inside host's address in place of the packet's own. */
+/* Replaces the packet's address by the inside host's. */
 static __always_inline void inside(struct __sk_buff *skb,
 				   const struct tuple *tuple, u32 *address)
 {
@@ -75,7 +77,7 @@ int hosts_egress(struct __sk_buff *ctx)
 	hash = tuple_final(address[0] + of.key, address[1] + of.key,
 			   address[2] + of.key);
 	hash = tuple_final(address[3] + hash, of.key, tuple.version);
-	/* 0 is a host that is not known. */
+	/* 0 means an unknown host. */
 	ctx->cb[HOSTS_WORD] = hash ? hash : 1;
 	return TCX_NEXT;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The program that makes the marks of a qdisc made of programs (marks.h says
- * how the two work together). It is at egress of the qdisc's device (tcx), shares
- * its maps with the qdisc, and leaves every decision to what follows it.
+ * Sets the ECN marks of a BPF qdisc (marks.h describes how both work together).
+ * It is attached at the egress hook of the qdisc's device (tcx), shares its
+ * maps with the qdisc, and never decides about a packet itself.
  */
 #include "tc.h"
 #include "marks.h"
@@ -10,12 +10,12 @@
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
 
-/* Set before the program is loaded: see marks.h. */
+/* Set before the program is loaded (marks.h). */
 const volatile u32 stamp;
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
-/* The ECN field of an IP packet, `at` bytes behind its begin. */
+/* Returns the ECN field of the IP header at offset `at`. */
 static __always_inline u32 marks_field(struct __sk_buff *ctx, u64 at)
 {
 	u8 *begin = (u8 *)(u64)ctx->data;
@@ -35,7 +35,7 @@ static __always_inline u32 marks_field(struct __sk_buff *ctx, u64 at)
 	return AQM_NOT_ECT;
 }
 
-/* Puts a mark on a packet whose flow has a pending one. */
+/* Marks a packet if its flow has a pending mark. */
 static __noinline int marks_put(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
@@ -90,7 +90,7 @@ int marks_egress(struct __sk_buff *ctx)
 	struct marks_total *total;
 	u32 ecn;
 
-	/* Pointers must not be taken for half of what they are. */
+	/* Keep the compiler from truncating the pointers to 32 bits. */
 	asm volatile("" : "+r"(at));
 	ecn = marks_field(ctx, at);
 	ctx->cb[MARKS_WORD] = stamp | ecn;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel host of one discipline where there is no queue: a program for
- * arriving packets (cls_bpf with direct action, or tcx), which holds what comes
- * to a rate without queueing it. On a virtual queue (aqm/host/virtual.h) the
- * discipline decides which packets are marked or dropped (Braithwaite 2006,
- * section 4.1.5). What it lets go it passes on to the filters that follow.
+ * The kernel host of one discipline on a virtual queue: a program for arriving
+ * packets (cls_bpf with direct action, or tcx), which limits their rate without
+ * queueing. With a virtual queue (aqm/host/virtual.h) the discipline decides
+ * which packets are marked or dropped (Braithwaite 2006, section 4.1.5). Other
+ * packets pass on to the filters that follow.
  *
- * A program, which the build writes, includes the discipline's NAME.c, defines
- * AQM_NAME, and includes this file.
+ * The build writes a program for each discipline. It includes the discipline's
+ * NAME.c, defines AQM_NAME, and includes this file.
  *
- * Settings come by a map. To change them, user space writes it and raises the
- * count of changes; the next packet takes them over, and nothing is forgotten.
+ * Settings are in a map. To change them, user space writes the map and
+ * increments the count of changes. The next packet applies them, and the state
+ * is kept.
  *
- * Where the algorithm has a table of flows, a second one, in the same order, says
- * who they are and what was done to them.
+ * If the algorithm has a table of flows, a second table in the same order
+ * stores their tuples and counters.
  */
 #include "tc.h"
 #include "filter_layout.h"
@@ -30,8 +31,8 @@ static __always_inline struct aqm_slot *filter_slot(const void *q, u32 index)
 #include "virtual.h"
 #include "record.h"
 
-/* Set before the program is loaded: what flows are hashed with, and whether
- * everything that is decided is recorded. */
+/* Set before the program is loaded: the key of flow hashes, and whether
+ * decisions are recorded. */
 const volatile u32 seed;
 const volatile u32 recording;
 
@@ -59,7 +60,7 @@ struct {
 	__type(value, struct filter_state);
 } instances SEC(".maps");
 
-/* Raised by user space. */
+/* Incremented by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -73,9 +74,9 @@ struct {
 } records SEC(".maps");
 
 /*
- * Functions below are global where they are, so that the verifier looks at each
- * once and by itself. Arguments and results are in one structure, because
- * they may be given numbers, the packet and plain memory only.
+ * Global functions below are checked once by the verifier. Arguments and
+ * results are in one structure, because global functions only take numbers, the
+ * packet and plain memory.
  */
 struct filter_call {
 	struct aqm_packet packet;
@@ -85,7 +86,7 @@ struct filter_call {
 	u32 is_flow;
 };
 
-/* Takes settings over. */
+/* Applies the settings. */
 __noinline u32 filter_settle(struct filter_state *state, u64 now_ns)
 {
 	u32 key = 0;
@@ -109,7 +110,7 @@ struct {
 	__type(value, struct filter_flow);
 } flows SEC(".maps");
 
-/* The place of a flow in its table. */
+/* Returns the index of a flow in its table. */
 static __always_inline u32 filter_place(const struct flow_table *table,
 					u32 hash)
 {
@@ -124,7 +125,7 @@ static __always_inline u32 filter_place(const struct flow_table *table,
 	return set + way;
 }
 
-/* Notes what was done to a packet's flow. */
+/* Updates the counters of a packet's flow. */
 __noinline u32 filter_note(struct filter_state *state, struct filter_call *call)
 {
 	const struct aqm_packet *packet;
@@ -138,7 +139,7 @@ __noinline u32 filter_note(struct filter_state *state, struct filter_call *call)
 	flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow)
 		return 0;
-	/* Another flow's place by now, or one that was silent too long. */
+	/* The entry now belongs to another flow, or was silent too long. */
 	if (flow->hash != packet->flow || !flow->seen_ns ||
 	    packet->arrived_ns - flow->seen_ns > state->v.q.params.age_ns) {
 		flow->tuple = call->tuple;
@@ -159,7 +160,7 @@ __noinline u32 filter_note(struct filter_state *state, struct filter_call *call)
 }
 #endif
 
-/* Decides on a packet of a flow. */
+/* Decides on a packet that has a flow. */
 __noinline u32 filter_decide(struct filter_state *state,
 			     struct filter_call *call)
 {
@@ -170,7 +171,7 @@ __noinline u32 filter_decide(struct filter_state *state,
 	return 0;
 }
 
-/* Bytes of the header of TCP, with its options, or of a datagram's. */
+/* Returns the size of the TCP header with options, or of the UDP header. */
 static __always_inline u32 filter_header(struct __sk_buff *skb, u32 protocol,
 					 const struct layout *at)
 {
@@ -183,8 +184,8 @@ static __always_inline u32 filter_header(struct __sk_buff *skb, u32 protocol,
 	return (words >> 4) * 4;
 }
 
-/* Bytes on the wire. Several packets that a card or the kernel has made one of
- * came as many. */
+/* Returns the bytes on the wire. A merged packet (GRO) counts as the packets it
+ * was made of. */
 static __always_inline u32 filter_wire(struct __sk_buff *skb,
 				       const struct aqm_link *link,
 				       u32 protocol, const struct layout *at)
@@ -195,7 +196,7 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 
 	if (segments < 2 || !size)
 		return aqm_wire(link, skb->len);
-	/* Headers of each: what comes before the data of the first. */
+	/* Each segment repeats the headers of the first. */
 	own = tc_network(skb, at) + at->transport +
 	      filter_header(skb, protocol, at) + size;
 	rest = (segments - 1) * size;
@@ -203,7 +204,7 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 	return (segments - 1) * aqm_wire(link, own) + aqm_wire(link, rest);
 }
 
-/* Reads a packet's headers. */
+/* Reads the facts about a packet from its headers. */
 __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 			   struct filter_call *call)
 {
@@ -244,8 +245,8 @@ static __always_inline void filter_record(const struct filter_call *call)
 	bpf_ringbuf_output(&records, &record, sizeof(record), 0);
 }
 
-/* Takes the lock. A packet that cannot passes, and leaves its bytes for the next one
- * that can. */
+/* Takes the lock. A packet that cannot passes, and leaves its bytes to the next
+ * one that can. */
 static __always_inline int filter_lock(struct filter_state *state, u32 wire)
 {
 	if (lock_take(&state->head.lock))
@@ -255,7 +256,8 @@ static __always_inline int filter_lock(struct filter_state *state, u32 wire)
 	return 0;
 }
 
-/* Gives the virtual queue the bytes of packets that could not take the lock. */
+/* Adds the bytes of packets that could not take the lock to the virtual
+ * queue. */
 __noinline u32 filter_missed(struct filter_state *state, u64 now_ns)
 {
 	u64 wire;
@@ -268,7 +270,7 @@ __noinline u32 filter_missed(struct filter_state *state, u64 now_ns)
 	return 1;
 }
 
-/* Settings are new, unless another processor has seen to them meanwhile. */
+/* Applies new settings, unless another CPU has done so. */
 static __always_inline void filter_change(struct filter_state *state, u32 count,
 					  u64 now_ns)
 {
@@ -293,7 +295,7 @@ int inbound(struct __sk_buff *skb)
 	if (!state || !count)
 		return TC_ACT_UNSPEC;
 	call.packet.arrived_ns = bpf_ktime_get_ns();
-	/* A packet that cannot take new settings over goes by those of before. */
+	/* A packet that cannot take the lock uses the previous settings. */
 	if (*count != state->head.changes_seen)
 		filter_change(state, *count, call.packet.arrived_ns);
 	if (!state->v.full_wire)
@@ -318,7 +320,8 @@ int inbound(struct __sk_buff *skb)
 	if (recording)
 		filter_record(&call);
 	action = call.verdict.action;
-	/* One that says it can be marked and cannot goes. */
+	/* Drop a packet that cannot be marked although its ECN field says
+	 * so. */
 	if (action == AQM_MARK && !bpf_skb_ecn_set_ce(skb))
 		return TC_ACT_SHOT;
 	return action == AQM_DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A TCP connection that is to change its class has no segment overtaken: one
- * program sees data leave for the queues, after the tables have written the
- * class into skb->priority, the other sees acknowledgements come back. Both share
- * a map of the data's directions, of which the kernel forgets the one that was
- * silent for longest when it is full.
+ * Keeps the segments of a TCP connection in order when it changes its class.
+ * One program sees data leave for the queues, after the rules have written the
+ * class to skb->priority. The other sees the returning acknowledgements. Both
+ * share an LRU map of data directions.
  *
- * Data stays in the class that it has while some of it is not acknowledged, for
- * that may wait in the class's queue. Acknowledgements that come meanwhile close
- * the sender's window, so that it stops and the queue runs empty of it. The first
- * segment after all is acknowledged goes into the new class; nothing is left that
- * it could overtake.
+ * Data stays in the old class while some of it is not acknowledged, because
+ * that may still wait in the class's queue. Acknowledgements that arrive in
+ * this time close the sender's window, so that it stops and the queue drains.
+ * Once everything is acknowledged, the next segment goes to the new class, and
+ * nothing is left that it could overtake.
  *
- * To close a window takes back what was offered. A receiver should not do that,
- * and a sender has to bear it (RFC 9293 section 3.8.6). What is lost meanwhile
- * is still sent again.
+ * Closing a window takes back an offer. A receiver should not do that, but a
+ * sender must be able to handle it (RFC 9293 section 3.8.6). Lost segments are
+ * still retransmitted.
  *
- * Where no acknowledgement comes by here, or they take too long, connections
- * move at once. Nothing is dropped, and written only to where a whole TCP header
- * is.
+ * If no acknowledgement passes here, or if they take too long, connections move
+ * at once. No packet is dropped, and only packets with a whole TCP header are
+ * changed.
  */
 #include "lock.h"
 #include "tcp_segment.h"
@@ -26,27 +25,28 @@
 
 #define FLOWS 16384
 
-/* For so long a connection is kept in a class that it should have left. More
- * than this waits in no queue that a policy should have, and a change of a
- * class takes no longer. */
+/* A connection stays in its old class at most for this time. No queue of a
+ * sensible policy takes longer, and neither does a change of class. */
 #define ORDER_MOST_NS 2000000000ULL
 
-/* A sender is stopped when this many segments in a row were for another class.
- * Fewer are a rule's that looks at single packets: they keep their order, and
- * nobody waits for them. */
+/* A sender is stopped once this many consecutive segments were for another
+ * class. Fewer are due to a rule that matches single packets: they keep their
+ * order, and nothing waits for them. */
 #define ORDER_SURE 3
 
 struct order_flow {
-	u64 since_ns; /* since when it is to move; 0: it is where it should be */
-	u32 class; /* where its data goes, as in skb->priority */
-	u32 highest; /* the number behind the last byte that went there */
-	u32 acked; /* the highest acknowledged, at most that one */
-	u32 count; /* segments in a row that were for another class */
+	u64 since_ns; /* since when it should move; 0: it is in the right
+		       * class */
+	u32 class; /* class of its data, as in skb->priority */
+	u32 highest; /* sequence number after the last byte sent in that
+		      * class */
+	u32 acked; /* highest acknowledgement, at most `highest` */
+	u32 count; /* consecutive segments for another class */
 	u32 lock;
-	u32 answered; /* an acknowledgement came by */
+	u32 answered; /* an acknowledgement was seen */
 };
 
-/* By the tuple of the data. */
+/* Connections, by the tuple of the data. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, FLOWS);
@@ -61,20 +61,21 @@ struct {
 	__type(value, struct order_totals);
 } totals SEC(".maps");
 
-/* Whether a number comes before another, modulo 2^32 (RFC 9293 section 3.4). */
+/* Whether a sequence number precedes another, modulo 2^32 (RFC 9293 section
+ * 3.4). */
 static __always_inline int order_before(u32 one, u32 other)
 {
 	return (s32)(one - other) < 0;
 }
 
-/* What a segment takes of the sequence (RFC 9293 section 3.4). */
+/* Returns the sequence space of a segment (RFC 9293 section 3.4). */
 static __always_inline u32 order_length(const struct segment *segment)
 {
 	return segment->payload + !!(segment->flags & TCP_SYN) +
 	       !!(segment->flags & TCP_FIN);
 }
 
-/* Where a segment goes that the tables have for `wanted`. */
+/* Returns the class of a segment for which the rules say `wanted`. */
 static __always_inline u32 order_class(struct order_flow *flow,
 				       struct order_totals *all, u32 wanted,
 				       u64 now_ns)
@@ -98,7 +99,7 @@ static __always_inline u32 order_class(struct order_flow *flow,
 	return wanted;
 }
 
-/* What a segment is of a connection that is not known, or begins. */
+/* Starts tracking a connection at its SYN, or at its first segment seen. */
 static __always_inline void order_begins(const struct segment *segment,
 					 u32 class)
 {
@@ -123,7 +124,7 @@ int order_out(struct __sk_buff *skb)
 	if (!all || !tcp_look(skb, &segment, 0))
 		return TC_ACT_UNSPEC;
 	length = order_length(&segment);
-	/* An acknowledgement alone may have a class of its own. */
+	/* A pure acknowledgement may have a class of its own. */
 	if (!length && !(segment.flags & TCP_RST))
 		return TC_ACT_UNSPEC;
 	flow = bpf_map_lookup_elem(&order_flows, &segment.tuple);
@@ -144,11 +145,11 @@ int order_out(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Notes what is acknowledged; whether the sender is to stop. */
+/* Updates what is acknowledged. Returns whether the sender must stop. */
 static __always_inline int order_acknowledged(struct order_flow *flow, u32 ack,
 					      u64 now_ns)
 {
-	/* What is beyond went another way. */
+	/* Anything beyond took another path. */
 	if (order_before(flow->highest, ack))
 		ack = flow->highest;
 	if (!flow->answered || order_before(flow->acked, ack))

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What packets tell that pass by: how long each waits in the queue of a device,
- * how long TCP's segments take there and back, and what hosts send and receive.
+ * Passive measurement: the time each packet waits in a device's queue, the
+ * round trips of TCP, and what hosts send and receive.
  *
- * Programs at tracepoints (tp_btf), which can change nothing: a packet is seen
- * when a device gets it to send (`net_dev_queue`), when it leaves the device's
- * queue (`qdisc_dequeue`), when it arrives (`netif_receive_skb`) and when it is
- * dropped (`kfree_skb`). A tracepoint is the whole machine's; what is not of
- * the devices of one network namespace is let go at once.
+ * The programs are attached to tracepoints (tp_btf) and cannot change packets.
+ * A packet is seen when it is queued on a device (`net_dev_queue`), when it
+ * leaves the device's queue (`qdisc_dequeue`), when it arrives
+ * (`netif_receive_skb`) and when it is dropped (`kfree_skb`). A tracepoint
+ * fires for the whole machine. Packets that are not on the devices of one
+ * network namespace are ignored at once.
  *
- * A round trip is that of a number which one side sends and the other sends
- * back: TCP's timestamp (RFC 7323) where there are any, else that of the first
- * byte that an acknowledgement is the first to cover. Either is what the sender
- * measures itself. Seen from a device in the middle there are two ways, to
- * either side of it, which together are what the sender sees. The first packet
- * of a timestamp counts, as the answer echoes that one; a byte that was sent
- * twice tells nothing (Karn and Partridge 1987).
+ * A round trip is the time from a number that one side sends until the other
+ * returns it. The number is TCP's timestamp (RFC 7323), or without timestamps
+ * the first byte that an acknowledgement is the first to cover. The sender
+ * measures in the same way. A device in the middle sees two round trips, one to
+ * each side, whose sum is what the sender sees. The first packet with a
+ * timestamp counts, because the answer echoes that one. A retransmitted byte
+ * does not count (Karn and Partridge 1987).
  */
 #include "segment.h"
 #include "spread.h"
 #include "passive_layout.h"
 
-/* What is kept at most: devices, packets that wait, numbers that are awaited,
- * connections without timestamps (two for each), classes of devices, hosts. */
+/* Sizes of maps: queued packets, awaited numbers, connections without
+ * timestamps (two entries each), distributions, hosts. */
 #define STANDING 65536
 #define AWAITED 32768
 #define EDGES 16384
 #define SPREADS 1024
 #define HOSTS 4096
 
-/* Packets that leave a queue in one go and are gone through. */
+/* Most packets of a list that leaves a queue at once. */
 #define TOGETHER 16
 
 struct standing {
@@ -38,16 +39,17 @@ struct standing {
 	u32 priority;
 	u32 merged; /* several segments in one packet */
 	u32 ip_bytes;
-	/* To which host of the inside it goes, where those are distinguished: the
-	 * version of IP, 0 for none; and whether it could be marked. */
+	/* The inside host that it goes to, if hosts are distinguished: version
+	 * of IP (0: none) and address. Also whether it is ECN-capable and not
+	 * yet marked. */
 	u32 version;
 	u32 address[4];
 	u32 unmarked;
 };
 
-/* A number that is awaited. */
+/* A number whose return is awaited. */
 struct question {
-	struct tuple tuple; /* of the packet that asks */
+	struct tuple tuple; /* of the packet that sent it */
 	u32 number;
 	u32 line;
 	u32 out; /* whether it left through the line's device, or arrived */
@@ -60,13 +62,13 @@ struct asked {
 	u32 twice;
 };
 
-/* Who sends the bytes that are acknowledged. */
+/* The direction whose bytes are acknowledged. */
 struct edge_key {
 	struct tuple tuple;
 	u32 line;
 };
 
-/* The network namespace that is looked at (SO_NETNS_COOKIE). */
+/* The observed network namespace (SO_NETNS_COOKIE). */
 const volatile u64 namespace;
 
 struct {
@@ -90,7 +92,7 @@ struct {
 	__type(value, struct asked);
 } awaited SEC(".maps");
 
-/* Up to where all was acknowledged. */
+/* Highest acknowledgement of each direction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, EDGES);
@@ -119,7 +121,7 @@ struct {
 	__type(value, struct passive_totals);
 } totals SEC(".maps");
 
-/* A new spread, too large for the stack. */
+/* A blank distribution, which is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -145,7 +147,8 @@ static __always_inline struct passive_device *watched(struct net_device *dev,
 	return bpf_map_lookup_elem(&devices, ifindex);
 }
 
-/* Global, so that the verifier looks at it by itself. */
+/* Adds a value to a distribution. Global, so that the verifier checks it
+ * once. */
 __noinline int add(u32 ifindex, u32 priority, u32 of, u64 ns)
 {
 	struct passive_spread_key key = { ifindex, priority, of };
@@ -181,7 +184,7 @@ host_of(u32 ifindex, struct tuple *tuple, u32 end)
 	return bpf_map_lookup_elem(&hosts, &key);
 }
 
-/* The host that a packet in a queue goes to, as long as it is remembered. */
+/* Returns the host that a queued packet goes to, if it is still in the map. */
 static __always_inline struct passive_host *awaiting(struct standing *standing)
 {
 	struct passive_host_key key = { standing->ifindex, standing->version };
@@ -192,8 +195,8 @@ static __always_inline struct passive_host *awaiting(struct standing *standing)
 	return bpf_map_lookup_elem(&hosts, &key);
 }
 
-/* The first byte that an acknowledgement is the first to cover. The first one of
- * a connection covers the one byte of its SYN. */
+/* Returns the first byte that an acknowledgement is the first to cover. The
+ * first acknowledgement of a connection covers the SYN alone. */
 static __always_inline u32 first_covered(struct question *question,
 					 u32 acknowledged)
 {
@@ -210,7 +213,8 @@ static __always_inline u32 first_covered(struct question *question,
 	return before;
 }
 
-/* What a segment answers, and what it asks. `out` says whether it leaves. */
+/* Takes the sample of a segment that answers, and stores the number of one that
+ * asks. `out`: it leaves. */
 static __always_inline void times(struct segment *segment,
 				  struct passive_device *device,
 				  struct passive_host *host, u32 out,
@@ -237,8 +241,8 @@ static __always_inline void times(struct segment *segment,
 
 			bpf_map_delete_elem(&awaited, &question);
 			if (!twice && out) {
-				/* To the side from which this answer comes;
-				 * an IFB may have noted the class. */
+				/* A sample towards the side that sends this
+				 * answer. An IFB may have stored the class. */
 				add(device->line, class ?: priority, OF_HERE,
 				    ns);
 			} else if (!twice) {
@@ -268,7 +272,8 @@ static __always_inline void times(struct segment *segment,
 	}
 }
 
-/* An IFB tells the class of what arrived at its line. */
+/* Stores the class of a packet that arrived at the line and now passes its
+ * IFB. */
 static __always_inline void classed(struct segment *segment,
 				    struct passive_device *device, u32 priority)
 {
@@ -284,7 +289,8 @@ static __always_inline void classed(struct segment *segment,
 		before->priority = priority;
 }
 
-/* `queued`, for what leaves, gets whom it is for. */
+/* Reads a packet and updates hosts and round trips. For a departing packet,
+ * stores its destination in `queued`. */
 static __always_inline void seen(struct sk_buff *skb,
 				 struct passive_device *device, u32 ifindex,
 				 u32 out, u64 now, struct standing *queued)
@@ -363,7 +369,7 @@ int BPF_PROG(passive_queued, struct sk_buff *skb)
 	standing_now.priority = skb->priority;
 	standing_now.merged = merged_in(skb);
 	before = skb->head + skb->network_header - skb->data;
-	/* Whole, or the verifier sees half of an address calculated with. */
+	/* Keep the compiler from computing with half of a pointer. */
 	barrier_var(before);
 	standing_now.ip_bytes = skb->len - (u32)before;
 	seen(skb, device, ifindex, 1, now, &standing_now);
@@ -371,7 +377,8 @@ int BPF_PROG(passive_queued, struct sk_buff *skb)
 	return 0;
 }
 
-/* A packet that a qdisc cut into its segments is not the one that came. */
+/* Handles a packet that leaves a queue. A segment of a packet that the qdisc
+ * split is not the one that was queued. */
 static __always_inline void leaves(struct sk_buff *skb, u32 ifindex, u64 now)
 {
 	u64 key = (u64)skb;
@@ -430,7 +437,7 @@ int BPF_PROG(passive_arrived, struct sk_buff *skb)
 	return 0;
 }
 
-/* What is dropped does not leave; its memory will be another packet's. */
+/* A dropped packet never leaves, and its memory is reused. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(passive_dropped, struct sk_buff *skb)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of passive observation (passive.bpf.c). User space has the same
- * types, generated from this file. */
+/* Map types of passive measurement (passive.bpf.c). The types of user space are
+ * generated from this file. */
 #ifndef PASSIVE_LAYOUT_H
 #define PASSIVE_LAYOUT_H
 
@@ -9,17 +9,17 @@
 /* The most devices that can be observed. */
 #define PASSIVE_DEVICES 64
 
-/* What is wanted of a device. */
+/* Options of a device. */
 enum { DEVICE_HOSTS = 1 };
 
 struct passive_device {
-	/* The device whose line it serves: itself, but for an IFB, which delays
-	 * what arrived there. */
+	/* The device of its line: itself, or for an IFB the device whose
+	 * arriving packets it delays. */
 	u32 line;
 	u32 what;
 };
 
-/* What a spread is of. */
+/* What a distribution measures. */
 enum { OF_WAIT = 0, OF_BEYOND = 1, OF_HERE = 2, OF_BYTES = 3 };
 
 struct passive_spread_key {
@@ -35,23 +35,24 @@ struct passive_host_key {
 };
 
 struct passive_host {
-	u64 sent_bytes; /* by the host */
+	u64 sent_bytes; /* sent by the host */
 	u64 sent_packets;
 	u64 received_bytes;
 	u64 received_packets;
-	u64 beyond_count; /* round trips from here to where it talks to */
+	u64 beyond_count; /* round trips from here to its peers */
 	u64 beyond_ns;
-	u64 here_count; /* round trips from here to it */
+	u64 here_count; /* round trips from here to the host */
 	u64 here_ns;
-	u64 dropped; /* of what it was sent, in the device's queue */
-	u64 marked; /* with ECN's CE, there */
+	u64 dropped; /* packets for it dropped in the device's queue */
+	u64 marked; /* packets for it marked with CE there */
 	u64 timed; /* packets that left the queue */
-	u64 waited_ns; /* their waits, added up */
+	u64 waited_ns; /* sum of their waiting times */
 };
 
 struct passive_totals {
-	u64 untimed; /* packets that left a queue and were not seen to come */
-	u64 left_out; /* times for which there was no more room */
+	u64 untimed; /* packets that left a queue but were not seen to enter
+		      * it */
+	u64 left_out; /* values dropped because the map was full */
 };
 
 #endif

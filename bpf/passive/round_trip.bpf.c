@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The round-trip time from a device to outside hosts, by the TCP segments that
- * pass. It runs from when the device is given a segment to send, behind its
- * queue, to when the answer arrives there. So no wait on this side is part of it.
- * The least of each outside host is stored until it is read.
+ * Measures round trips from a device to outside hosts, by passing TCP segments.
+ * The time starts when the device gets a segment to send, after its queue, and
+ * ends when the answer arrives there. So it includes no wait on this side. The
+ * minimum of each outside host is stored until it is read.
  *
- * What is matched is TCP's timestamp (RFC 7323), which bare acknowledgements have
- * too: a sender that sends as he is acknowledged echoes theirs at once, so that a
- * download tells round trips. Where there are none, the end of a segment is
- * matched with the acknowledgement of just that, which only uploads tell. The
- * first packet of a number counts, and one that left twice tells nothing.
+ * Samples are matched by TCP timestamps (RFC 7323), which pure acknowledgements
+ * have too. A sender that is paced by acknowledgements echoes their timestamps
+ * at once, so a download gives samples. Without timestamps, the end of a
+ * segment is matched with the acknowledgement of exactly that, which only
+ * uploads provide. The first packet of a number counts. Retransmissions are
+ * ignored.
  *
- * Programs at tracepoints (tp_btf), which can change nothing, as passive.bpf.c.
+ * The programs are attached to tracepoints (tp_btf) and cannot change packets,
+ * as in passive.bpf.c.
  */
 #include "segment.h"
 #include "round_trip_layout.h"
@@ -19,7 +21,7 @@
 #define AWAITED 16384
 #define ENDS 64
 
-/* A number that is awaited, by the tuple of what left. */
+/* An awaited number, with the tuple of the departing packet. */
 struct question {
 	struct tuple tuple;
 	u32 number;
@@ -31,10 +33,10 @@ struct asked {
 	u64 twice;
 };
 
-/* The network namespace that is looked at (SO_NETNS_COOKIE). */
+/* The observed network namespace (SO_NETNS_COOKIE). */
 const volatile u64 namespace;
 
-/* The device's number; 0: none. */
+/* The number of the device; 0: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -49,7 +51,7 @@ struct {
 	__type(value, struct asked);
 } awaited SEC(".maps");
 
-/* Who answered since this was read. */
+/* Outside hosts that answered since the map was last read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, ENDS);
@@ -83,7 +85,7 @@ static __always_inline int read(struct sk_buff *skb, struct segment *segment,
 	       segment->tcp;
 }
 
-/* A segment is on its way. */
+/* Stores the number of a departing segment. */
 static __always_inline void went(struct sk_buff *skb, u64 now)
 {
 	struct segment segment = {};
@@ -104,7 +106,7 @@ static __always_inline void went(struct sk_buff *skb, u64 now)
 	}
 }
 
-/* An answer came from the outside. */
+/* Takes a sample from an outside host. */
 static __always_inline void hear(struct tuple *tuple, u64 ns)
 {
 	struct round_trip_heard fresh = { ns, 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of a line's round trips (round_trip.bpf.c). User space has the
- * same types, generated from this file. */
+/* Map types of a line's round trips (round_trip.bpf.c). The types of user space
+ * are generated from this file. */
 #ifndef ROUND_TRIP_LAYOUT_H
 #define ROUND_TRIP_LAYOUT_H
 

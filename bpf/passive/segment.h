@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a packet's headers say, read from the kernel's memory: whose it is, and
- * of TCP which number it waits to see again and which it brings back.
+ * Reads a packet's headers from kernel memory: its tuple, and for TCP the
+ * number whose return it awaits and the number it returns.
  */
 #ifndef PASSIVE_SEGMENT_H
 #define PASSIVE_SEGMENT_H
@@ -16,21 +16,23 @@ enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_TIMESTAMPS = 8 };
 
 struct segment {
 	struct tuple tuple;
-	u32 ip_bytes; /* as the kernel has it: several segments in one, maybe */
+	u32 ip_bytes; /* IP bytes of the packet, perhaps several merged
+		       * segments */
 	u32 ecn; /* RFC 3168 section 5 */
 	u32 tcp;
-	u32 stamps; /* whether numbers are timestamps, else of the sequence */
-	u32 asks; /* whether an answer to `number` will come */
+	u32 stamps; /* whether the numbers are timestamps, else sequence
+		     * numbers */
+	u32 asks; /* whether `number` will be answered */
 	u32 number;
-	u32 behind; /* the number of the sequence behind its last byte */
-	u32 answers; /* whether it answers */
-	u32 answered; /* a timestamp, or all of the sequence before it */
+	u32 behind; /* sequence number after its last byte */
+	u32 answers; /* whether it answers a number */
+	u32 answered; /* a timestamp, or an acknowledgement number */
 };
 
 /* RFC 3168 section 5 */
 enum { ECN_CE = 3 };
 
-/* The two ECN bits of a packet of this version of IP; 0 where they cannot be
+/* Returns the ECN field of a packet of this IP version; 0 if it cannot be
  * read. */
 static __always_inline u32 ecn_of(const u8 *network, u32 version)
 {
@@ -47,9 +49,9 @@ static __always_inline u32 long_of(const u8 *bytes)
 	       bytes[3];
 }
 
-/* Where the transport header is, from the network's; 0 where there is none that
- * is looked at. Fragments and extension headers are not gone through: the first
- * have no numbers, the second are next to unknown before TCP. */
+/* Returns the offset of the transport header from the network header; 0 if
+ * there is none of interest. Does not parse fragments, which have no numbers,
+ * and extension headers, which hardly occur before TCP. */
 static __always_inline u32 addresses(const u8 *network, __be16 protocol,
 				     struct tuple *tuple)
 {
@@ -80,13 +82,13 @@ static __always_inline u32 addresses(const u8 *network, __be16 protocol,
 	return 0;
 }
 
-/* The two timestamps of TCP's options; 0 where there are none. */
+/* Reads both timestamps of the TCP options. Returns 0 if there are none. */
 static __always_inline int timestamps(const u8 *options, u32 length, u32 *value,
 				      u32 *echo)
 {
-	/* Longer than options can be, so that a place that is masked is inside.
-	 * What is read beyond the packet's own bytes, where the kernel keeps
-	 * what it knows of the packet, is not looked at. */
+	/* Longer than options can be, so that a masked index is always inside.
+	 * Bytes read beyond the packet's data are the kernel's own and are
+	 * never examined. */
 	u8 bytes[64] = {};
 	u32 at = 0, i;
 
@@ -95,7 +97,8 @@ static __always_inline int timestamps(const u8 *options, u32 length, u32 *value,
 	for (i = 0; i < OPTIONS_LOOKED_AT; i++) {
 		u8 kind, size;
 
-		/* Whatever was skipped, the verifier knows as much, and goes on once. */
+		/* Make `at` unknown to the verifier, so that it checks one
+		 * iteration for all. */
 		at = (at + AQM_ZERO) & 63;
 		if (at + 10 > length)
 			return 0;
@@ -120,8 +123,8 @@ static __always_inline int timestamps(const u8 *options, u32 length, u32 *value,
 	return 0;
 }
 
-/* Reads a packet whose network header is there and of whose bytes so many are in
- * one piece. */
+/* Reads a packet with its network header at `network`, of which `piece` bytes
+ * are contiguous. */
 static __always_inline int segment_read(struct segment *segment,
 					const u8 *network, u32 piece,
 					u32 ip_bytes, __be16 protocol)
@@ -161,7 +164,7 @@ static __always_inline int segment_read(struct segment *segment,
 	return 1;
 }
 
-/* The tuple of what comes the other way. */
+/* Returns the tuple of the reverse direction. */
 static __always_inline void turned(struct tuple *to, struct tuple *from)
 {
 	*to = *from;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How times are spread: their number, their sum, and how many lie in each of
- * the steps that a doubling is divided into. All of it only grows, so that what
- * happened between two looks is a difference.
+ * A distribution of times: their number, their sum, and a histogram with
+ * several steps per doubling. All values only grow, so the difference between
+ * two readings covers the time in between.
  */
 #ifndef PASSIVE_SPREAD_H
 #define PASSIVE_SPREAD_H
@@ -10,8 +10,8 @@
 #include "kernel.h"
 #include "host.h"
 
-/* Steps of a doubling (2^3), the lowest power of two that has steps of its own
- * (1 us), and how many doublings there are: to 17 s. */
+/* Steps per doubling (2^3), the smallest power of two with steps of its own
+ * (2^10 ns, 1 us), and the number of doublings, up to 17 s. */
 #define SPREAD_PLACES 3
 #define SPREAD_LEAST 10
 #define SPREAD_DOUBLINGS 24
@@ -23,7 +23,7 @@ struct spread {
 	u32 steps[SPREAD_STEPS];
 };
 
-/* The place of a number's highest bit. */
+/* Returns the index of the highest set bit. */
 static __always_inline u32 highest(u64 value)
 {
 	u32 bit = 0;
@@ -51,8 +51,8 @@ static __always_inline u32 highest(u64 value)
 	return bit + (value >> 1);
 }
 
-/* The step that a time belongs to; the first and the last have all that is
- * shorter or longer. */
+/* Returns the step of a time. The first and the last step include all shorter
+ * and longer times. */
 static __always_inline u32 spread_step(u64 ns)
 {
 	u32 bit = highest(ns);
@@ -71,7 +71,7 @@ static __always_inline void spread_add(struct spread *spread, u64 ns)
 
 	__sync_fetch_and_add(&spread->count, 1);
 	__sync_fetch_and_add(&spread->sum_ns, ns);
-	/* Linux 6.1 wants to see the bounds of this very value. */
+	/* Linux 6.1 needs the bounds of this very value. */
 	barrier_var(step);
 	if (step < SPREAD_STEPS)
 		__sync_fetch_and_add(&spread->steps[step], 1);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A survey of what passes one device: packets and bytes by protocol and port,
- * by size, and the times between them, either way. Programs at tracepoints,
- * which can change nothing.
+ * Surveys the traffic of one device in each direction: packets and bytes by
+ * protocol and port and by size, and the times between packets. The programs
+ * are attached to tracepoints and cannot change packets.
  */
 #include "segment.h"
 #include "survey_layout.h"
 
-/* Protocols and ports that are distinguished; of more, those seen last. Protocols
- * alone are few, and never forgotten. */
+/* Most pairs of protocol and port (LRU). Protocols alone are few and never
+ * evicted. */
 #define SERVICES 4096
 #define PROTOCOLS 512
 
@@ -22,7 +22,7 @@ struct {
 	__type(value, struct survey_count);
 } services SEC(".maps");
 
-/* Without a port. */
+/* Counters by protocol alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PROTOCOLS);
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct survey_count);
 } protocols SEC(".maps");
 
-/* What arrives, and what leaves. */
+/* Counters of arriving and of departing packets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -45,7 +45,7 @@ static __always_inline void more(struct survey_count *count, u64 packets,
 	__sync_fetch_and_add(&count->bytes, bytes);
 }
 
-/* Counts a packet in a map of these. */
+/* Counts packets of a service in a map. */
 static __always_inline void count_in(void *map, struct survey_service *service,
 				     u64 packets, u64 bytes)
 {
@@ -60,7 +60,7 @@ static __always_inline void count_in(void *map, struct survey_service *service,
 		more(count, packets, bytes);
 }
 
-/* Bytes on the wire of a packet. */
+/* Returns the bytes on the wire of a packet. */
 static __always_inline u64 on_wire(u64 bytes)
 {
 	s64 stated = (s64)bytes + of.overhead;
@@ -73,7 +73,7 @@ static __always_inline u64 on_wire(u64 bytes)
 	return wire;
 }
 
-/* Bytes of the headers that each segment of a merged packet has. */
+/* Returns the bytes of headers that each segment of a merged packet repeats. */
 static __always_inline u32 repeated(const u8 *network, u32 at, u8 protocol)
 {
 	u8 offset;
@@ -86,8 +86,8 @@ static __always_inline u32 repeated(const u8 *network, u32 at, u8 protocol)
 	return 0;
 }
 
-/* A packet without its link's header. One that holds several segments counts as
- * these, each as large as the others. */
+/* Counts a packet, without its link-layer header. A merged packet counts as its
+ * segments, all of equal size. */
 static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 				   u32 bytes, u32 out)
 {

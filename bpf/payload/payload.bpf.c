@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A filter for arriving packets (cls_bpf, direct action): looks for signatures
- * in the first packets of a flow that have a payload, remembers what was found,
- * and writes it into bits of the mark of every packet of the flow from then on.
- * It answers "go on", so that filters of others see each packet as without it.
+ * A filter for arriving packets (cls_bpf, direct action). It looks for
+ * signatures in the first packets with payload of each flow, stores the result,
+ * and writes it to some bits of the mark of all later packets of the flow. It
+ * passes every packet on, so other filters work as without it.
  *
- * A flow is both directions together, as its packets are seen here: where
- * addresses are translated, each side of the router has flows of its own.
+ * A flow includes both directions, with the addresses as seen here. With
+ * address translation, each side of the router has flows of its own.
  */
 #include "kernel.h"
 
@@ -20,7 +20,7 @@ enum { TC_ACT_UNSPEC = -1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 #define ETH_P_PPP_SES 0x8864
-/* PPPoE's header with PPP's number of the protocol, RFC 2516 section 4. */
+/* PPPoE header with the PPP protocol number, RFC 2516 section 4. */
 #define SESSION_HEADER 8
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
@@ -32,7 +32,7 @@ enum {
 	IPPROTO_DSTOPTS = 60,
 };
 
-/* The begin of the program's view of a packet, whose layout is fixed. */
+/* The first part of the program's context, whose layout is fixed. */
 struct __sk_buff {
 	__u32 len;
 	__u32 pkt_type;
@@ -41,7 +41,7 @@ struct __sk_buff {
 	__u32 protocol;
 };
 
-/* Set before the program is loaded: the lowest of the mark's BITS bits. */
+/* Set before the program is loaded: the lowest of the BITS bits of the mark. */
 const volatile __u32 mark_shift;
 
 struct end {
@@ -68,7 +68,7 @@ struct {
 	__type(value, struct known);
 } flows SEC(".maps");
 
-/* Where the transport header begins, and the end of the packet. */
+/* The offset of the transport header, and the end of the packet. */
 struct bounds {
 	__u32 transport;
 	__u32 end;
@@ -86,8 +86,8 @@ static __always_inline __u32 short_at(const __u8 *bytes)
 	return (__u32)bytes[0] << 8 | bytes[1];
 }
 
-/* Where a packet ends whose header has the length of what follows. Several that
- * were made one may be more than the field can say, which is 0 then. */
+/* Returns the end of a packet, from the length after its header. A merged
+ * packet may be too long for the field, which is 0 then. */
 static __always_inline __u32 end_of(struct __sk_buff *skb, __u32 at,
 				    __u32 length)
 {
@@ -101,7 +101,7 @@ static __always_inline int ipv4(struct __sk_buff *skb, __u32 at,
 
 	if (load(skb, at, header, sizeof(header)))
 		return 0;
-	/* A fragment: more to come, or an offset. */
+	/* A fragment has an offset or more fragments behind it. */
 	if (short_at(header + 6) & 0x3fff)
 		return 0;
 	bounds->transport = at + (header[0] & 0xf) * 4;
@@ -140,7 +140,7 @@ static __always_inline int ipv6(struct __sk_buff *skb, __u32 at,
 	return 1;
 }
 
-/* The smaller end first. */
+/* Sorts the ends, the smaller first. */
 static __always_inline void ordered(struct flow *flow)
 {
 	struct end first = flow->ends[0];
@@ -164,7 +164,8 @@ decided:
 	}
 }
 
-/* Global, so that the verifier looks at it by itself. */
+/* Matches the payload of a packet against all patterns. Global, so that the
+ * verifier checks it once. */
 __noinline __u32 look(struct __sk_buff *skb, __u32 protocol, __u32 from,
 		      __u32 length)
 {
@@ -175,8 +176,8 @@ __noinline __u32 look(struct __sk_buff *skb, __u32 protocol, __u32 from,
 	payload.length = length;
 	if (!length)
 		return NOTHING;
-	/* The verifier wants to see the bounds of this very value, and Linux
-	 * 6.1 sees a least one in a sum only. */
+	/* The verifier needs the bounds of this very value, and Linux 6.1
+	 * tracks a minimum only in a sum. */
 	barrier_var(last);
 	take = (last & (HEAD - 1)) + 1;
 	if (load(skb, from, payload.head, take))
@@ -184,7 +185,7 @@ __noinline __u32 look(struct __sk_buff *skb, __u32 protocol, __u32 from,
 	return protocol == IPPROTO_TCP ? of_tcp(&payload) : of_udp(&payload);
 }
 
-/* The IP packet, which may be in a session of PPPoE. */
+/* Reads the IP headers, which may be in a PPPoE session. */
 static __always_inline int ip(struct __sk_buff *skb, struct flow *flow,
 			      struct bounds *bounds)
 {
@@ -205,7 +206,7 @@ static __always_inline int ip(struct __sk_buff *skb, struct flow *flow,
 	return 0;
 }
 
-/* What the packet's flow is, as far as it is known by now. */
+/* Returns what is known about the packet's flow. */
 static __always_inline __u8 found(struct __sk_buff *skb)
 {
 	struct flow flow = {};
@@ -231,7 +232,7 @@ static __always_inline __u8 found(struct __sk_buff *skb)
 	flow.ends[0].port = short_at(transport);
 	flow.ends[1].port = short_at(transport + 2);
 	ordered(&flow);
-	/* SYN without ACK: the ports may have been another flow's. */
+	/* SYN without ACK: the ports may have belonged to another flow. */
 	if (flow.protocol == IPPROTO_TCP && (transport[13] & 0x12) == 0x02) {
 		bpf_map_delete_elem(&flows, &flow);
 		return NOTHING;
@@ -253,7 +254,7 @@ int payload(struct __sk_buff *skb)
 	__u32 mask = ((1U << BITS) - 1) << mark_shift;
 	__u32 is = found(skb);
 
-	/* Bits that came with the packet must not pass for a finding. */
+	/* Clear bits set earlier, which must not count as a result. */
 	skb->mark = (skb->mark & ~mask) | is << mark_shift;
 	return TC_ACT_UNSPEC;
 }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How patterns are looked for: fixed bytes at fixed places of a packet's
- * payload. The patterns themselves are the table of crates/signatures, from
- * which the build writes patterns.h.
+ * Matches patterns: fixed bytes at fixed offsets of a packet's payload. The
+ * build generates patterns.h from the table in crates/signatures.
  */
 #ifndef PAYLOAD_SIGNATURES_H
 #define PAYLOAD_SIGNATURES_H
 
 #include "patterns.h"
 
-/* What a flow is that has no pattern; other numbers are the table's. */
+/* A flow without a known pattern; other numbers are in the table. */
 #define NOTHING 0
 
-/* The head of a payload, zero behind its end, and the payload's length. */
+/* The start of a payload, zero-padded, and the payload's length. */
 struct payload {
 	__u8 head[HEAD];
 	__u32 length;
 };
 
-/* Whether the bytes of a string literal stand at an offset. */
+/* Whether the bytes of a string literal are at an offset. */
 #define AT(payload, offset, text) at(payload, offset, text, sizeof(text) - 1)
 
 static __always_inline int at(const struct payload *payload, __u32 offset,
@@ -33,14 +32,13 @@ static __always_inline int at(const struct payload *payload, __u32 offset,
 	return 1;
 }
 
-/* Whether what is left of a byte under a mask is a value. */
+/* Whether a byte has a value under a mask. */
 #define SET(payload, offset, mask, value) \
 	((payload)->length > (offset) && \
 	 ((payload)->head[offset] & (mask)) == (value))
 
-/* Whether the four bytes after the first, in little endian, count all that
- * follows them.
- */
+/* Whether bytes 1 to 4, in little endian, are the length of the rest of the
+ * payload. */
 static __always_inline int stated(const struct payload *payload)
 {
 	const __u8 *head = payload->head;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a congestion control uses of the kernel's TCP, as kernel.h has it of the
- * rest. */
+/* The kernel types and functions of TCP that a congestion control uses.
+ * kernel.h has the others. */
 #ifndef PRAGUE_TCP_H
 #define PRAGUE_TCP_H
 
@@ -11,8 +11,8 @@ enum { BPF_MAP_TYPE_SK_STORAGE = 24 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 
-/* include/net/tcp.h: the mode of feedback in tcp_sock.ecn_flags. Both bits are set
- * while it is not negotiated. */
+/* include/net/tcp.h: the feedback mode in tcp_sock.ecn_flags. Both bits are set
+ * until it is negotiated. */
 enum { TCP_ECN_MODE_RFC3168 = 1, TCP_ECN_MODE_ACCECN = 16 };
 enum { TCP_CONG_NEEDS_ACCECN = 4 };
 
@@ -56,7 +56,7 @@ struct tcp_sock {
 	__u32 delivered_ce;
 	__u32 srtt_us; /* eight times the smoothed round trip */
 	__u32 mss_cache;
-	__u64 tcp_mstamp; /* microseconds: the time of what is done now */
+	__u64 tcp_mstamp; /* current time in microseconds */
 	struct minmax rtt_min;
 	__u8 ecn_flags;
 };
@@ -69,7 +69,7 @@ struct rate_sample {
 
 #pragma clang attribute pop
 
-/* The kernel compares the types of these with its own. */
+/* The kernel checks the types of these members. */
 struct tcp_congestion_ops {
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);

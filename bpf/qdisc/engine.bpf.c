@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The qdisc weir_engine: the tree of aqm/host/engine.h in the kernel, as the root
- * of one device.
+ * The qdisc weir_engine: the tree of aqm/host/engine.h in the kernel, as the
+ * root qdisc of one device.
  *
- * skb->priority is the number of a packet's leaf, counted from a configured one. User space maps the rows of
- * nodes into its memory, and changes a rate by a store, or asks for a change that
- * is seen at once (engine_control.h). Whatever chooses and counts is a function that
- * the verifier looks at once; packets themselves are handled only here.
+ * skb->priority minus a configured number is the number of a packet's leaf.
+ * User space maps the rows of nodes into its memory and changes a rate by a
+ * plain store, or requests a change that takes effect at once
+ * (engine_control.h). The functions that choose and count are checked once by
+ * the verifier. Packets themselves are handled in this file only.
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -14,11 +15,12 @@
 
 #include "engine_control.h"
 
-/* Turns of one question: each sends or drops a packet, or finds a leaf empty. */
+/* Most steps of one dequeue. Each sends or drops a packet, or finds an empty
+ * leaf. */
 #define TURNS 256
 
-/* Whether a node is of this engine's tree. Those that share a line have their rows in one
- * table. */
+/* Whether a node is in this engine's tree. Engines that share a line have their
+ * rows in one table. */
 static __always_inline int is_own(struct engine *e, u32 id)
 {
 	struct engine_node *n;
@@ -35,7 +37,7 @@ static __always_inline int is_own(struct engine *e, u32 id)
 	return 0;
 }
 
-/* Makes the tree as if nothing had ever come. What the user says stays. */
+/* Resets the tree. Keeps the configuration that user space wrote. */
 __noinline int clear(struct hosted *one __arg_nonnull)
 {
 	struct engine *e = &one->engine;
@@ -58,7 +60,8 @@ __noinline int clear(struct hosted *one __arg_nonnull)
 		if (f)
 			__builtin_memset(f, 0, sizeof(*f));
 		__builtin_memset(n, 0, sizeof(*n));
-		/* The configuration of a host's leaf is the program's own. */
+		/* The configuration of a host's leaf is written by the
+		 * program. */
 		if (!engine_lent(e, i))
 			n->config = config;
 		h = engine_host_of(e, i);
@@ -107,8 +110,8 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	struct hosted *one;
 
 	engine_rows_are_used();
-	/* Classes of mq have the numbers of queues, from 1 on. One engine alone may be at
-	 * any of them, and nowhere else then. */
+	/* Classes of mq are numbered by queue, from 1. An engine with its own
+	 * line may be at any of them, but only at one. */
 	wanted = bpf_map_lookup_elem(&settings, &key);
 	if (wanted && wanted->members && sch->parent != TC_H_ROOT) {
 		number = TC_H_MIN(sch->parent) - 1;
@@ -126,7 +129,7 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	one->timer_ns = 0;
 	one->came_ns = 0;
 	one->sequence = 0;
-	/* What was asked before is found with the first packet. */
+	/* Apply earlier requests at the first packet. */
 	one->bell = engine_bell() - 1;
 	one->point.netns = dev->nd_net.net->net_cookie;
 	one->point.ifindex = dev->ifindex;
@@ -135,14 +138,15 @@ int BPF_PROG(engine_init, struct Qdisc *sch, struct nlattr *arg,
 	return 0;
 }
 
-/* The leaf that a packet names. A host's own is found, and not named. */
+/* Returns the leaf that a packet is classified to. Hosts' leaves cannot be
+ * named. */
 static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 {
 	struct engine *e = &one->engine;
 	u32 id = priority - one->first;
 	struct engine_node *n;
 
-	/* A packet of another queue, which the kernel has put into this one. */
+	/* The kernel has put a packet of another queue into this one. */
 	if (e->members && priority >> ENGINE_MEMBER_SHIFT != e->member)
 		return e->rule.other;
 	if (e->members)
@@ -155,8 +159,8 @@ static __always_inline u32 leaf_of(struct hosted *one, u32 priority)
 		       e->rule.other;
 }
 
-/* A hash of a packet's host: as the program at egress says, or without that of what of
- * its headers makes one. */
+/* Returns a hash of a packet's host: from the egress program, or else from the
+ * configured header fields. */
 static __always_inline u32 host_of(struct hosted *one, struct sk_buff *skb,
 				   u32 flow)
 {
@@ -172,7 +176,7 @@ static __always_inline u32 host_of(struct hosted *one, struct sk_buff *skb,
 	return one->host_parts ? flow_host(skb, one->key, one->host_parts) : 0;
 }
 
-/* The same leaf, or that of the packet's host beside it. */
+/* Returns a leaf itself, or that of the packet's host next to it. */
 static __noinline u32 leaf_beside(struct hosted *one, u32 leaf, u32 host)
 {
 	u32 found = engine_leaf_of(&one->engine, leaf, host);
@@ -251,8 +255,9 @@ drop:
 }
 
 /*
- * Whether the kernel asks because a packet has just come, which lets nobody send: then the
- * clock need not be looked at. Whose time has come since goes when the timer goes off.
+ * Whether this dequeue can be answered without reading the clock: a packet has
+ * just arrived, but no node may send before the timer fires. Nodes that become
+ * due in the meantime are sent when it fires.
  */
 static __always_inline int is_in_vain(struct hosted *one)
 {
@@ -278,14 +283,14 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 	u32 i, index;
 	u64 now_ns;
 
-	/* The kernel asks after each packet whether there is another. */
+	/* The kernel asks for another packet after each one. */
 	if (!sch->q.qlen)
 		return NULL;
 	one = hosted_by(sch);
 	if (!one)
 		return NULL;
 	e = &one->engine;
-	/* Where it went off meanwhile, it does so again. */
+	/* If it has just fired, it fires again. */
 	if (is_in_vain(one)) {
 		bpf_qdisc_watchdog_schedule(sch, one->timer_ns, 0);
 		return NULL;
@@ -315,14 +320,14 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		}
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
-		/* Many that go take time: the next one is let out later than that. A
-		 * few take none that counts, and whose turn it is stays so. */
+		/* Many drops take time, so read the clock again. A few do not
+		 * matter, and the node whose turn it is stays the same. */
 		if ((i & 15) == 15)
 			now_ns = bpf_ktime_get_ns();
 	}
 	if (!sch->q.qlen || e->opens_ns == ~0ULL)
 		return NULL;
-	/* It has been set for that already, if it was and surely has not gone off. */
+	/* The timer is set for this time already and surely has not fired. */
 	if (one->timer_ns == e->opens_ns &&
 	    now_ns + AQM_LINE_SURE_NS < e->opens_ns)
 		return NULL;
@@ -341,7 +346,7 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 
 	if (!one)
 		return;
-	/* The kernel takes the timer off. A recording ends here. */
+	/* The kernel cancels the timer. A recording ends here. */
 	one->timer_ns = 0;
 	one->came_ns = 0;
 	one->recording = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How user space controls weir_engine, and what the engine reports to one who records
- * it (engine/record.h). */
+/* How user space controls weir_engine, and the records that the engine writes
+ * (engine/record.h). */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
 
 #include "engine_maps.h"
 #include "engine/record.h"
 
-/* Not inlined: who does not record does not pay for it. */
+/* Not inlined, to cost nothing while not recording. */
 static __noinline int engine_report(struct hosted *one,
 				    struct engine_record *record)
 {
@@ -124,7 +124,7 @@ static __noinline int report_departure(struct hosted *one, u32 slot, u64 now_ns)
 	return engine_report(one, &record);
 }
 
-/* Takes over the settings of the whole. */
+/* Applies the settings of the engine. */
 static __noinline int take_over(struct hosted *one)
 {
 	u32 key = 0;
@@ -164,7 +164,7 @@ static __noinline int take_over(struct hosted *one)
 	return 0;
 }
 
-/* Applies the changes of nodes that wait. */
+/* Applies the pending changes of nodes. */
 __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 {
 	u32 key = 0, i;
@@ -189,7 +189,7 @@ __noinline int take_asks(struct hosted *one __arg_nonnull, u64 now_ns)
 	return 0;
 }
 
-/* Follows what user space has changed, if it has told of anything. */
+/* Applies changes by user space, if it has signalled any. */
 static __always_inline void follow(struct hosted *one, u64 now_ns)
 {
 	u32 key = 0, bell = engine_bell();
@@ -197,7 +197,8 @@ static __always_inline void follow(struct hosted *one, u64 now_ns)
 
 	if (bell == one->bell)
 		return;
-	/* Ordered, unlike a store: what was written before the bell rang is read after. */
+	/* A memory barrier, unlike a plain store: data written before the bell
+	 * was incremented is read after it. */
 	__sync_lock_test_and_set(&one->bell, bell);
 	wanted = bpf_map_lookup_elem(&settings, &key);
 	if (wanted && wanted->changes != one->changes_seen)

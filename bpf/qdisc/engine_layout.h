@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of weir_engine (engine.bpf.c). User space has the same types,
+/* Map types of weir_engine (engine.bpf.c). The types of user space are
  * generated from this file. */
 #ifndef ENGINE_LAYOUT_H
 #define ENGINE_LAYOUT_H
@@ -10,43 +10,47 @@
 /* The settings of the qdisc; a change takes effect with the next packet. */
 struct engine_settings {
 	struct engine_rule rule;
-	u32 queues; /* rows of each kind that there are */
+	u32 queues; /* number of rows of queues and of slots */
 	u32 slots;
-	u32 host_parts; /* what of its headers makes a packet's host; 0: nothing */
-	u32 changes; /* counts changes of this */
-	u32 first; /* what skb->priority is for row 0 */
+	u32 host_parts; /* header fields that identify a packet's host; 0:
+			 * none */
+	u32 changes; /* counts changes of the settings */
+	u32 first; /* skb->priority of row 0 */
 	u32 hosts; /* rows of hosts */
-	u32 host_stamp; /* of the program that tells hosts (hosts.h); 0: none */
-	u32 inner; /* rows of lists */
-	u32 at[4]; /* where rows are in the arena: engine.at */
-	u32 members; /* queues of the device, each with an engine; 0: one alone */
-	u32 layout; /* ENGINE_LAYOUT of who loaded it */
+	u32 host_stamp; /* stamp of the program that finds hosts
+			 * (hosts_layout.h); 0: none */
+	u32 inner; /* rows of children's lists */
+	u32 at[4]; /* offsets of rows in the arena: engine.at */
+	u32 members; /* queues of the device, each with an engine; 0: a single
+		      * engine */
+	u32 layout; /* ENGINE_LAYOUT of the loader */
 };
 
-/* Counts changes of rows that keep their sizes, and of what user space has to do. In 2
- * whoever has written settings or asks adds one to `state` of row 0 of nodes, which is
- * none: only then does the program look at them. */
+/* Version of the layout: counts changes of rows that keep their sizes, and
+ * changes of the protocol with user space. Since version 2, user space
+ * increments `state` of node row 0 (the bell) after it has written settings or
+ * requests. Only then does the program read them. */
 #define ENGINE_LAYOUT 2
 
-/* Where several engines share the line of a device, each has a part of the queues and
- * slots. Its root and its leaf for other packets are rule.root and rule.other plus its
- * number.
- * There are no hosts then, and no changes by `asks`. A packet's priority has the number
- * of its engine in these bits. */
+/* If several engines share the line of a device, each has a part of the queues
+ * and slots. Its root is rule.root plus its number, and its leaf for
+ * unclassified packets is rule.other plus its number. There are no hosts then,
+ * and no changes by `asks`. The bits of a packet's priority from this one on
+ * are the number of its engine. */
 #define ENGINE_MEMBER_SHIFT 24
 
-/* Changes that may wait for the program. */
+/* Most pending changes. */
 #define ENGINE_ASKS 64
 
-/* A new configuration of a node, all at once; or a store has written it already, and
- * the node is only to be looked at. */
+/* A requested change of a node: the new configuration, or, if `stored`, a check
+ * of a node whose configuration a store has changed already. */
 struct engine_ask {
 	u32 id;
 	u32 stored;
 	struct engine_config config;
 };
 
-/* A ring of them. User space raises `asked`, and the program `done`. */
+/* A ring of changes. User space increments `asked`, the program `done`. */
 struct engine_asks {
 	u32 asked;
 	u32 done;

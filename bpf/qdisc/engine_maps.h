@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What weir_engine keeps (engine.bpf.c). How many rows of a kind there are is the
- * loader's to say; row 0 of each is none. */
+/* The maps of weir_engine (engine.bpf.c). The loader sets the number of rows of
+ * each kind. Row 0 of each means none. */
 #ifndef ENGINE_MAPS_H
 #define ENGINE_MAPS_H
 
@@ -8,30 +8,31 @@
 #include "hosts_layout.h"
 #include "attach_point_layout.h"
 
-/* A packet, beside its slot. */
+/* The kernel's packet of a slot. */
 struct kept {
 	struct sk_buff __kptr *skb;
 };
 
-/* What the host of an engine keeps beside it, and the engine of a device: last, as what
- * is far from the beginning takes more instructions. */
+/* An engine of a device, and the state of its host. The engine comes last,
+ * because distant fields take more instructions. */
 struct hosted {
-	u64 timer_ns; /* the watchdog is set for then */
-	u64 came_ns; /* a packet came then, and nobody has asked since; else 0 */
-	u32 used; /* by a device */
+	u64 timer_ns; /* when the watchdog timer fires */
+	u64 came_ns; /* arrival of a packet after which there was no dequeue;
+		      * else 0 */
+	u32 used; /* whether a device uses it */
 	u32 changes_seen;
-	u32 key; /* of flows' hashes */
+	u32 key; /* key of flow hashes */
 	u32 host_parts;
 	u32 recording;
-	u32 sequence; /* of records */
-	u32 first; /* what skb->priority is for row 0 */
-	u32 host_stamp; /* of the program that tells hosts; 0: none */
-	u32 inner; /* rows of lists */
-	u32 packets; /* the slot of row 0 in all slots */
-	u32 bell; /* what user space had changed when this was followed last */
+	u32 sequence; /* sequence number of records */
+	u32 first; /* skb->priority of row 0 */
+	u32 host_stamp; /* stamp of the program that finds hosts; 0: none */
+	u32 inner; /* rows of children's lists */
+	u32 packets; /* index of its slot 0 among all slots */
+	u32 bell; /* value of the bell at the last check */
 	u32 pad;
 	struct aqm_attach_point point;
-	u64 stamp; /* of the program that marks; 0: none */
+	u64 stamp; /* stamp of the program that marks; 0: none */
 	struct engine engine;
 };
 
@@ -57,11 +58,11 @@ struct {
 	__type(value, struct engine_asks);
 } asks SEC(".maps");
 
-/* Of the one device that may have it: of its root, or of its first queue below mq. It is
- * found without a look-up. */
+/* The engine of the device's root, or of its first queue below mq. It is found
+ * without a lookup. Only one device can use it. */
 struct hosted instance;
 
-/* Of the other queues. */
+/* The engines of the other queues. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -69,7 +70,7 @@ struct {
 	__type(value, struct hosted);
 } instances SEC(".maps");
 
-/* What they share. */
+/* The line that they share. */
 struct engine_line line;
 
 struct recorder {
@@ -77,7 +78,7 @@ struct recorder {
 	__uint(max_entries, 4096);
 };
 
-/* The ring of one who records, of any size. */
+/* The ring of a recorder, of any size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -90,12 +91,12 @@ static __always_inline struct engine_node *engine_node(struct engine *e, u32 id)
 	return ENGINE_ROW(struct engine_node, 0, id);
 }
 
-/* How many changes user space has told of. */
+/* Returns the number of changes that user space has signalled. */
 static __always_inline u32 engine_bell(void)
 {
 	u64 at = 0;
 
-	/* Not a null pointer, but the row of that number. */
+	/* Hide from the compiler that this is address 0, which is row 0. */
 	asm volatile("" : "+r"(at));
 	return ((struct engine_node __attribute__((address_space(1))) *)at)
 		->state;
@@ -136,7 +137,7 @@ static __always_inline struct kept *kept_in(const struct hosted *one, u32 id)
 
 #include "engine/leaf.h"
 
-/* What the qdisc of a queue has. */
+/* Returns the engine of a queue. */
 static __always_inline struct hosted *hosted_at(u32 number)
 {
 	u32 key = number - 1;
@@ -144,7 +145,7 @@ static __always_inline struct hosted *hosted_at(u32 number)
 	return number ? bpf_map_lookup_elem(&instances, &key) : &instance;
 }
 
-/* What a qdisc has: none, where another device had it already. */
+/* Returns the engine of a qdisc, or NULL if another device has it. */
 static __always_inline struct hosted *hosted_by(const struct Qdisc *sch)
 {
 	engine_rows_are_used();

@@ -3,18 +3,18 @@
  * The qdisc weir_shaper: a link's rate and its classes, with any discipline of
  * the kit as the queue of each class.
  *
- * Which class sends is aqm/host/shaper.h's to say, what a class does with its
- * packets the discipline's. skb->priority names a packet's class, as it does
- * for HTB, so the same nftables rules serve both.
+ * aqm/host/shaper.h decides which class sends. The discipline decides about the
+ * packets of a class. skb->priority selects a packet's class, as in HTB, so the
+ * same nftables rules serve both.
  *
- * Instances, places and changes are as in qdisc.bpf.h, with one difference: a
- * class that is changed for another, or gets another discipline, starts empty,
- * so what was queued there is dropped; everything else keeps its packets.
+ * Instances, attach points and changes work as in qdisc.bpf.h, with one
+ * difference. A class that is replaced, or gets another discipline, starts
+ * empty, and its packets are dropped. All other classes keep theirs.
  *
- * One program has the kit's disciplines, and each discipline of one's own makes
- * another with itself beside them (SHAPER_PROGRAM). They share their maps, so a
- * qdisc of one takes over the queue of another's whose place it takes
- * (shaper_heir.h).
+ * One program includes the kit's disciplines. Each user-written discipline
+ * makes another program that includes it too (SHAPER_PROGRAM). The programs
+ * share their maps, so a qdisc of one takes over the queue of another that it
+ * replaces (shaper_heir.h).
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -24,14 +24,14 @@
 
 #include "shaper_heir.h"
 
-/* The class of a packet, by its skb->priority. */
+/* Returns the class of a packet by its skb->priority. */
 __noinline u32 shaper_class_of(struct shaper_hosted *one __arg_nonnull,
 			       u32 priority)
 {
 	return shaper_classify(&one->shaper, priority);
 }
 
-/* The class to send; where none may, `next_ns` says when one may. */
+/* Returns the class to send. If none may, sets when one may in `next_ns`. */
 __noinline u32 shaper_next(struct shaper_hosted *one __arg_nonnull, u64 now_ns)
 {
 	return shaper_choose(&one->shaper, now_ns, &one->next_ns);
@@ -62,7 +62,7 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 		bpf_for (j, 0, SHAPER_CLASSES) {
 			__builtin_memset(&one->shaper.class[j], 0,
 					 sizeof(one->shaper.class[j]));
-			/* No kind yet: settling makes each class anew. */
+			/* No kind yet, so settling initializes each class. */
 			one->kinds[j] = ~0ULL;
 		}
 		one->point.netns = dev->nd_net.net->net_cookie;
@@ -165,8 +165,9 @@ drop:
 }
 
 /*
- * One attempt: a packet to send, or none. Then one was dropped or a flow's turn has
- * ended, and there may be another attempt; with `done` there is none.
+ * Makes one attempt to send. Returns a packet or NULL. NULL without `done`
+ * means that one was dropped or a flow's turn ended, and the caller tries
+ * again.
  */
 static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
 						  struct Qdisc *sch,
@@ -192,7 +193,7 @@ static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
 		class_record_call(one, call, AQM_DEPART_EVENT, index);
 	kept = shaper_kept(first_slot(call->queue), index);
 	if (!kept) {
-		/* Unless it asks for another attempt, it has nothing. */
+		/* Unless it asks for another attempt, its queue is empty. */
 		if (call->verdict.action != AQM_AGAIN)
 			class->packets = 0;
 		return NULL;
@@ -231,7 +232,7 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 
 	if (!one)
 		return NULL;
-	/* Its first packet gives it the queue. */
+	/* It takes over the queue with its first packet. */
 	if (shaper_waits(sch))
 		return NULL;
 	passed = aqm_line_passed(&one->line);
@@ -249,7 +250,7 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 			bpf_qdisc_watchdog_schedule(sch, opens, 0);
 		return NULL;
 	}
-	/* Nearly always the first attempt sends one. */
+	/* The first attempt nearly always sends. */
 	skb = shaper_try(one, sch, &call, &done);
 	if (skb)
 		return skb;
@@ -260,7 +261,7 @@ struct sk_buff *BPF_PROG(shaper_dequeue, struct Qdisc *sch)
 		if (skb)
 			return skb;
 	}
-	/* Every class that has packets is at its ceiling. */
+	/* Every class with packets is above its ceiling. */
 	opens = one->next_ns == ~0ULL ? call.now_ns + 1000000 : one->next_ns;
 	if (sch->q.qlen && aqm_line_timer(&one->line, opens, call.now_ns))
 		bpf_qdisc_watchdog_schedule(sch, opens, 0);
@@ -277,7 +278,7 @@ void BPF_PROG(shaper_reset, struct Qdisc *sch)
 
 	if (!one || (shaper_waits(sch) && one->heir == SHAPER_HEIR))
 		return;
-	/* The kernel takes the timer off. */
+	/* The kernel cancels the timer. */
 	one->line.timer_ns = 0;
 	one->line.passed = 0;
 	if (shaper_keeps(one, sch))

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the classes of weir_shaper ask of their disciplines, packet by packet. */
+/* Calls from the classes of weir_shaper to their disciplines. */
 #ifndef SHAPER_CALLS_H
 #define SHAPER_CALLS_H
 
 #include "shaper_maps.h"
 
 /*
- * Functions below are global where they are, so that the verifier looks at each
- * once and by itself, and not at every discipline again for every way to it.
- * Arguments and results are in one structure, because they may be given numbers and
- * plain memory only.
+ * Global functions below are checked once by the verifier, not again for every
+ * path to every discipline. Arguments and results are in one structure, because
+ * global functions only take numbers and plain memory.
  */
 struct class_call {
 	struct aqm_packet packet;

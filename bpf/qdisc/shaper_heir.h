@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a qdisc of weir_shaper takes over the queue of the one whose place it takes.
+ * How a qdisc of weir_shaper takes over the queue of the one that it replaces.
  *
- * The kernel makes the new qdisc (init), lets nobody enqueue any more, resets the
- * old one, puts the new one in its place, and destroys the old one
- * (tc_get_qdisc and qdisc_graft, net/sched/sch_api.c). All of that is under one
- * lock, so of one place there are two qdiscs at most. The new one finds the
- * instance of the old one, and has it from its first packet on. The old one leaves
- * its packets there.
+ * The kernel creates the new qdisc (init), stops all enqueueing, resets the old
+ * one, attaches the new one, and destroys the old one (tc_get_qdisc and
+ * qdisc_graft, net/sched/sch_api.c). All of that is under one lock, so at most
+ * two qdiscs exist for an attach point. The new one finds the instance of the
+ * old one, and owns it from its first packet on. The old one leaves its packets
+ * there.
  */
 #ifndef SHAPER_HEIR_H
 #define SHAPER_HEIR_H
 
 #include "shaper_settle.h"
 
-/* Whether a new qdisc takes the place of another of the shaper. */
+/* Whether a new qdisc replaces another of the shaper. */
 static __always_inline int shaper_is_heir(struct Qdisc *sch)
 {
 	struct net_device *dev = sch->dev_queue->dev;
@@ -43,7 +43,7 @@ static __always_inline int shaper_is_heir(struct Qdisc *sch)
 	return 0;
 }
 
-/* Counts what a change may have freed. */
+/* Accounts for packets that a change may have freed. */
 static __always_inline void shaper_recount(struct shaper_hosted *one,
 					   struct Qdisc *sch)
 {
@@ -56,7 +56,7 @@ static __always_inline void shaper_recount(struct shaper_hosted *one,
 	sch->q.qlen = queued;
 }
 
-/* The heir's first packet: the queue is its own from now on. */
+/* Takes over the queue, at the heir's first packet. */
 static __always_inline void shaper_inherit(struct shaper_hosted *one,
 					   struct Qdisc *sch)
 {
@@ -77,20 +77,20 @@ static __always_inline void shaper_inherit(struct shaper_hosted *one,
 	shaper_recount(one, sch);
 }
 
-/* Whether a qdisc that is reset leaves its packets to another. */
+/* Whether a qdisc that is being reset leaves its packets to its heir. */
 static __always_inline int shaper_keeps(struct shaper_hosted *one,
 					const struct Qdisc *sch)
 {
 	if (shaper_waits(sch) || !one->heir)
 		return 0;
-	/* A reset follows when it is destroyed, and has no bytes any more. */
+	/* Destroying it resets it again, when its backlog is 0 already. */
 	if (!one->handed)
 		one->backlog = sch->qstats.backlog;
 	one->handed = 1;
 	return 1;
 }
 
-/* Whether an instance goes with the qdisc that is destroyed. */
+/* Whether an instance ends with the qdisc that is being destroyed. */
 static __always_inline int shaper_ends(struct shaper_hosted *one,
 				       const struct Qdisc *sch)
 {
@@ -99,7 +99,7 @@ static __always_inline int shaper_ends(struct shaper_hosted *one,
 		return 0;
 	}
 	if (shaper_waits(sch) && one->heir == SHAPER_HEIR) {
-		/* It was never put in its place. */
+		/* The heir was never attached. */
 		one->program = one->program_before;
 		one->heir = SHAPER_NO_HEIR;
 		return 0;

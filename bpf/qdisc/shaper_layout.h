@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What maps hold of weir_shaper (shaper.bpf.c). User space has the same types,
+/* Map types of weir_shaper (shaper.bpf.c). The types of user space are
  * generated from this file. */
 #ifndef SHAPER_LAYOUT_H
 #define SHAPER_LAYOUT_H
@@ -8,7 +8,7 @@
 #include "attach_point_layout.h"
 #include "shaper.h"
 
-/* Room for the parameters of any discipline. */
+/* Most parameters of a discipline. */
 #define MOST_PARAMS 32
 
 struct class_settings {
@@ -34,25 +34,26 @@ struct shaper_hosted {
 	u32 changes_seen;
 	u64 next_ns;
 	struct aqm_line line;
-	u64 key; /* of flows' hashes */
-	/* What each discipline has to be given, and from SHAPER_FLOWS on which
-	 * parts of a packet make its flow. */
+	u64 key; /* key of flow hashes */
+	/* The inputs that each class's discipline needs (enum aqm_needs), and
+	 * from bit SHAPER_FLOWS on the header fields that define its flows. */
 	u32 needs[SHAPER_CLASSES];
-	u32 sequence[SHAPER_CLASSES]; /* of records */
-	u64 stamp; /* of the program that marks; 0: none */
-	u64 random; /* the state that random words are made of */
-	u64 program; /* whose qdisc it is: SHAPER_PROGRAM */
-	u64 program_before; /* the same of the qdisc that an heir replaces */
-	u64 backlog; /* bytes queued when that was replaced */
+	u32 sequence[SHAPER_CLASSES]; /* sequence numbers of records */
+	u64 stamp; /* stamp of the program that marks; 0: none */
+	u64 random; /* state of the random generator */
+	u64 program; /* SHAPER_PROGRAM of the program whose qdisc it is */
+	u64 program_before; /* the same for the qdisc that an heir replaces */
+	u64 backlog; /* bytes queued when it was replaced */
 	u32 heir; /* enum shaper_heir */
 	u32 handed; /* the queue was left to the heir */
 };
 
-/* Another qdisc of the shaper takes the place of one, and its queue. */
+/* Whether another qdisc of the shaper replaces this one and takes over its
+ * queue. */
 enum shaper_heir {
 	SHAPER_NO_HEIR,
-	SHAPER_HEIR, /* it is there; the one before may still be */
-	SHAPER_ORPHAN, /* the one before is gone */
+	SHAPER_HEIR, /* the heir exists; its predecessor may still exist */
+	SHAPER_ORPHAN, /* the predecessor is gone */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Recording what a class of weir_shaper is given and decides (record.h): a ring
- * in the class's slot of `recorders` is taken over with the next change. */
+/* Records the inputs and decisions of a class of weir_shaper (record.h). A ring
+ * in the class's slot of `recorders` takes effect with the next change. */
 #ifndef SHAPER_RECORD_H
 #define SHAPER_RECORD_H
 
@@ -12,7 +12,7 @@ struct recorder {
 	__uint(max_entries, 4096);
 };
 
-/* A ring for each class that is recorded, of any size. */
+/* A ring for each recorded class, of any size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, SHAPERS *SHAPER_CLASSES);
@@ -31,7 +31,8 @@ static __noinline int class_record(struct shaper_hosted *one, u32 queue,
 	return 0;
 }
 
-/* What came of a call. Not inlined: who does not record does not pay for it. */
+/* Records the result of a call. Not inlined, to cost nothing while not
+ * recording. */
 static __noinline int class_record_call(struct shaper_hosted *one,
 					const struct class_call *call,
 					u32 event, u32 slot)
@@ -64,7 +65,7 @@ static __always_inline u32 class_records(const struct shaper_hosted *one,
 	return one->needs[class & (SHAPER_CLASSES - 1)] & SHAPER_RECORDING;
 }
 
-/* The slots of a class that were ever used. */
+/* Records the slots of a class that were ever used. */
 __noinline u32 class_record_slots(u32 queue, u32 fresh)
 {
 	u32 key = queue;
@@ -85,9 +86,9 @@ __noinline u32 class_record_slots(u32 queue, u32 fresh)
 	return 0;
 }
 
-/* Records the whole state of a class, if someone wants to record; then what its
- * discipline does not ask for is found out too, because recorded traffic may be
- * replayed to one that does. */
+/* Records the whole state of a class, if it has a ring. From then on, inputs
+ * that its discipline does not need are computed too, because a recording may
+ * be replayed to one that does. */
 #define RECORD_STATE(number, name) \
 	__noinline u32 name##_record_state(u32 slot, u32 class) \
 	{ \

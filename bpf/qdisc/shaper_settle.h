@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How weir_shaper takes settings over: of one class, and of the whole. */
+/* How weir_shaper applies settings, of one class and of the whole shaper. */
 #ifndef SHAPER_SETTLE_H
 #define SHAPER_SETTLE_H
 
 #include "shaper_record.h"
 
-/* Empties one discipline's instance; keeps what was counted unless `all`. */
+/* Empties one discipline's instance. Keeps its counters unless `all`. */
 #define CLEAR(number, name) \
 	__noinline u32 name##_clear(u32 queue, u32 all) \
 	{ \
@@ -88,7 +88,7 @@ static __always_inline void class_settle(u64 kind, u32 slot, u32 class)
 	}
 }
 
-/* Frees what a class holds and returns how many bytes that were. */
+/* Frees the packets of a class. Returns their bytes. */
 __noinline u32 class_free(u32 queue)
 {
 	u32 freed = 0;
@@ -109,7 +109,7 @@ __noinline u32 class_free(u32 queue)
 	return freed;
 }
 
-/* Takes one class's settings over and returns the bytes that were dropped. */
+/* Applies the settings of one class. Returns the bytes dropped. */
 __noinline u32 shaper_settle_class(u32 slot, u32 i)
 {
 	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);
@@ -128,7 +128,8 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 		kind = wanted->class[i].kind;
 		rule = wanted->class[i].rule;
 	}
-	/* Another class in this place, or another discipline: not its packets. */
+	/* The class was replaced or has another discipline: drop its
+	 * packets. */
 	if (one->kinds[i] != kind || i >= one->shaper.classes ||
 	    class->rule.classid != rule.classid) {
 		if (class->packets)
@@ -148,8 +149,8 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 	return freed;
 }
 
-/* Takes settings over, or makes one class of everything; returns the bytes that
- * were dropped. */
+/* Applies the settings, or without any makes a single class. Returns the bytes
+ * dropped. */
 __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 {
 	struct shaper_hosted *one = bpf_map_lookup_elem(&instances, &slot);

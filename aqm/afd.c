@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * AFD: Approximate Fair Dropping (Pan, Breslau, Prabhakar and Shenker, "Approximate
- * Fairness through Differential Dropping", 2003). A flow with more than a fair share of
- * what came lately loses what is above the share, and others lose nothing.
+ * AFD: Approximate Fair Dropping (Pan, Breslau, Prabhakar and Shenker,
+ * "Approximate Fairness through Differential Dropping", 2003). A flow with more
+ * than a fair share of recent arrivals loses the excess, and others lose
+ * nothing.
  *
- * A shadow buffer remembers a sample of the packets that came, and m_i is how much of it
- * is flow i's. A packet of the flow is dropped with probability 1 - m_fair / m_i, where
- * that is above 0. What the share is nobody calculates: it is moved until the queue is
- * at its target. At regular times
+ * A shadow buffer stores a sample of the arrivals, and m_i is flow i's part of
+ * it. A packet of the flow is dropped with probability 1 - m_fair / m_i, if
+ * that is above 0. The fair share is not computed but adjusted until the queue
+ * is at its target. At regular intervals
  *
- *   m_fair += alpha (q_before - target) - beta (q - target)
+ *     m_fair += alpha (q_before - target) - beta (q - target)
  *
  * with alpha = 1.7 and beta = 1.8, 160 times a second.
  *
- * Departures from the paper: queues, shares and the shadow buffer are of bytes. A flow is
- * one of 1024 places by its hash, so that two flows in one place have one share. There is
- * no timer: what is due is done by the next arrival, with the queue as it is then. The
- * share is at most what is in the shadow buffer.
+ * Departures from the paper: Queues, shares and the shadow buffer count bytes.
+ * A flow is one of 1024 hash buckets, so two flows in one bucket have one
+ * share. There is no timer: the next arrival makes the updates that are due,
+ * with the queue as it is then. The share is at most what is in the shadow
+ * buffer.
  */
 #include "red.h"
 #include "mix.h"
@@ -93,7 +95,7 @@ AQM_FN u32 *afd_flow(struct afd_vars *v, u32 place)
 	return &v->flows[AQM_MASKED(place, AFD_FLOWS - 1)];
 }
 
-/* A packet goes into the shadow buffer, in place of the oldest. */
+/* Stores a packet in the shadow buffer, in place of the oldest. */
 AQM_FN void afd_sample(struct afd_vars *v, u32 flow, u32 bytes)
 {
 	struct afd_sample *old =
@@ -109,11 +111,11 @@ AQM_FN void afd_sample(struct afd_vars *v, u32 flow, u32 bytes)
 	v->next = (v->next + 1) & (AFD_SHADOW - 1);
 }
 
-/* More changes than that take the share from one end to the other. */
+/* More updates than that move the share from one end to the other. */
 #define AFD_MOST_STEPS (1 << 16)
 
-/* Makes the changes of the share that are due. Queues are below 2^30 and weights below
- * 2^13, so that no product reaches 2^60. */
+/* Makes the updates of the share that are due. Queues are below 2^30 and
+ * weights below 2^13, so no product reaches 2^60. */
 AQM_FN void afd_update(struct afd_vars *v, const struct afd_params *p,
 		       const struct aqm_context *at)
 {
@@ -146,7 +148,7 @@ afd_arrive(struct afd_vars *v, const struct afd_params *p, struct afd_stats *s,
 	if (!v->begun) {
 		v->begun = 1;
 		v->updated_ns = at->now_ns;
-		/* All of a full shadow buffer, until the queue says otherwise. */
+		/* The whole shadow buffer, until the queue corrects it. */
 		v->fair_bytes = AFD_SHADOW * v->mtu_bytes;
 	}
 	if (!aqm_below(aqm_mix(at->random, 1), (u32)p->sample)) {
@@ -162,7 +164,7 @@ afd_arrive(struct afd_vars *v, const struct afd_params *p, struct afd_stats *s,
 	s->above += v->own_bytes > v->fair_bytes;
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
-	/* A queue of two packets is none. */
+	/* A queue of up to two packets does not count. */
 	if (at->random >= v->probability || at->bytes < 2 * v->mtu_bytes)
 		return aqm_pass(0);
 	if (p->ecn && aqm_can_mark(packet))

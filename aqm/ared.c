@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ARED: RED that finds its own maximum probability. What the administrator has
- * to say is the length of the queue; MTU and rate come from the link. The
+ * ARED: RED that adapts its maximum probability. The only parameter that
+ * matters is the length of the queue; MTU and rate come from the link. The
  * arithmetic is in include/ared.h.
  */
 #include "ared.h"

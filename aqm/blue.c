@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * BLUE (Feng, Shin, Kandlur and Saha, "The BLUE Active Queue Management Algorithms",
- * 2002): one probability, with which packets are dropped or marked on arrival. A packet
- * that is lost because the queue is full raises it, a link without a packet to send
- * lowers it. Two changes are at least the freeze time apart, so that each has its effect
+ * BLUE (Feng, Shin, Kandlur and Saha, "The BLUE Active Queue Management
+ * Algorithms", 2002): one probability, with which packets are dropped or marked
+ * on arrival. Losses from a full queue raise it, and an idle link lowers it.
+ * Two changes are at least the freeze time apart, so that each takes effect
  * before the next.
  *
- * The queue's length decides nothing but that it is full, or empty. RED's average takes
- * in how long the queue is, which says little of how many flows are behind it.
+ * Only a full or an empty queue matters. RED's average measures the length of
+ * the queue, which says little about the number of flows.
  *
- * Departures from the paper: there is no timer, so that what an idle link lowers, a step
- * for each freeze time, is taken off when the next packet comes. The paper also raises
- * the probability above a length of the queue, where it has one (its parameter L); here
- * that is `high_packets`.
+ * Departures from the paper: There is no timer. The next arrival takes off what
+ * the idle time lowers, one step for each freeze time. The paper optionally
+ * raises the probability above a queue length (its parameter L); here that is
+ * `high_packets`.
  */
 #include "red.h"
 
@@ -48,7 +48,7 @@ AQM_STRUCT_PARAMS(blue, BLUE_PARAMS);
 AQM_STRUCT_VARS(blue, BLUE_VARS);
 AQM_STRUCT_STATS(blue, BLUE_STATS);
 
-/* Where neither the administrator nor the device says how long a queue may be. */
+/* The limit if neither the user nor the device sets one. */
 #define BLUE_LIMIT 1000
 
 AQM_FN void blue_setup(struct blue_vars *v, const struct blue_params *p,
@@ -74,8 +74,8 @@ AQM_FN void blue_raise(struct blue_vars *v, const struct blue_params *p,
 	s->peak_probability = aqm_max(s->peak_probability, v->probability);
 }
 
-/* The steps down that an idle time is worth: none for what is left of the freeze
- * time of the last step, then one for each freeze time. */
+/* Takes the steps down for an idle time: none in the rest of the last step's
+ * freeze time, then one for each freeze time. */
 AQM_FN void blue_idle(struct blue_vars *v, const struct blue_params *p,
 		      struct blue_stats *s, u64 now_ns)
 {
@@ -88,7 +88,7 @@ AQM_FN void blue_idle(struct blue_vars *v, const struct blue_params *p,
 	steps = 1 + (now_ns - from) / p->freeze_ns;
 	s->falls += steps;
 	v->changed_ns = from + (steps - 1) * p->freeze_ns;
-	/* More steps than that leave nothing. */
+	/* More steps than that reach 0. */
 	if (steps > v->probability / p->decrement)
 		v->probability = 0;
 	else
@@ -123,7 +123,7 @@ AQM_FN struct aqm_verdict blue_arrive(struct blue_vars *v,
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
 	verdict = blue_toss(v, p, packet, at->random);
-	/* Where the packet is dropped, the link is still idle. */
+	/* If the packet is dropped, the link stays idle. */
 	if (verdict.action != AQM_DROP)
 		v->idle_since_ns = 0;
 	return verdict;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CHOKe (Pan, Prabhakar and Psounis, "CHOKe: A Stateless Active Queue Management Scheme
- * for Approximating Fair Bandwidth Allocation", 2000). While RED's average is above its
- * lower threshold, a packet that comes is compared with one that waits, drawn at random.
- * If both are of one flow, both go. Who has much of the queue is drawn often and comes
- * often, and so loses most. What is left is as in RED.
+ * CHOKe (Pan, Prabhakar and Psounis, "CHOKe: A Stateless Active Queue
+ * Management Scheme for Approximating Fair Bandwidth Allocation", 2000). While
+ * RED's average is above its lower threshold, each arrival is compared with a
+ * random packet of the queue. If both are of the same flow, both are dropped. A
+ * flow with much of the queue is drawn often and arrives often, so it loses
+ * most. Otherwise it works as RED.
  *
- * No flow is remembered: the queue itself is the sample.
+ * No flow is stored: the queue itself is the sample.
  *
- * Departures from the paper: a packet in the middle of the queue cannot be taken out
- * here. It is noted, counts for nothing from then on, and is dropped when it comes to
- * the head, before anything is sent in its place. A packet that is noted already is not
- * drawn again: up to three are drawn. Flows are compared by their hash.
+ * Departures from the paper: A packet in the middle of the queue cannot be
+ * removed here. It is flagged, no longer counts, and is dropped when it reaches
+ * the head. A flagged packet cannot match, so up to three are drawn. Flows are
+ * compared by their hash.
  */
 #include "red.h"
 #include "mix.h"
@@ -68,7 +69,7 @@ AQM_FN struct choke_waiting *choke_at(struct choke_vars *v, u32 place)
 	return &v->ring[AQM_MASKED(place, CHOKE_ROOM - 1)];
 }
 
-/* The context without the packets that are noted to go. */
+/* Returns the context without the flagged packets. */
 AQM_FN struct aqm_context choke_without(const struct choke_vars *v,
 					const struct aqm_context *at)
 {
@@ -80,8 +81,8 @@ AQM_FN struct aqm_context choke_without(const struct choke_vars *v,
 	return left;
 }
 
-/* Compares with packets that wait, until one is not noted yet; whether that one was
- * of the same flow, and is noted now. */
+/* Compares an arrival with random queued packets, until one is not flagged. If
+ * that is of the same flow, flags it and returns 1. */
 AQM_FN int choke_match(struct choke_vars *v, struct choke_stats *s, u32 flow,
 		       const struct aqm_context *at)
 {

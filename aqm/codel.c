@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CoDel: drops at the head of the queue once packets have waited for longer
- * than a target for a whole interval, then ever more often until they do not
- * (Nichols and Jacobson 2012; RFC 8289). The arithmetic is in include/codel.h.
+ * CoDel: drops at the head of the queue once packets have waited longer than a
+ * target for a whole interval. It then drops at increasing frequency until they
+ * do not (Nichols and Jacobson 2012; RFC 8289). The arithmetic is in
+ * include/codel.h.
  */
 #include "codel.h"
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Drop tail: one queue, first come first served; who finds it full is dropped.
+ * Drop tail: one queue, first come, first served. A packet that finds it full
+ * is dropped.
  *
- * This is the template. `weirgate aqm new NAME` copies this file; change, in
- * this order: the tables, NAME_setup(), NAME_arrive(). Read (`weirgate aqm
- * source aqm.h` prints it) aqm.h for what you are given and what you may answer,
- * red.c for random drops, codel.c for decisions on departure, mered.c for two
- * queues.
+ * This file is the template for new disciplines. `weirgate aqm new NAME` copies
+ * it. Change the tables first, then NAME_setup(), then NAME_arrive(). aqm.h
+ * describes the arguments and the possible answers (`weirgate aqm source aqm.h`
+ * prints it). For random drops see red.c, for decisions on departure codel.c,
+ * and for two queues mered.c.
  */
 #include "aqm.h"
 #include "fixed.h"
 
 /*
- * What an administrator may set: name, unit, default, least, most, help.
- * The name ends in its unit. Where 0 makes no sense as a value, let it mean
- * "work it out from the link"; setup() does so.
+ * The parameters: name, unit, default, least, most, help. The name ends in its
+ * unit. If 0 makes no sense as a value, let it mean "derive it from the link",
+ * which setup() does.
  */
 #define DROPTAIL_PARAMS(P) \
 	P(limit_packets, AQM_PACKETS, 0, 0, 1 << 20, \
@@ -25,13 +26,13 @@
 	P(measure, "bytes|wire", 0, 0, 1, \
 	  "which bytes: as the device counts, or on the wire")
 
-/* What it remembers from one packet to the next. All zero at the start. */
+/* The state, which starts as all zeros. */
 #define DROPTAIL_VARS(N) \
 	N(limit_packets, AQM_PACKETS, "limit in force") \
 	N(limit_bytes, AQM_BYTES, "limit in force")
 
-/* What it counts. The host already counts arrivals, departures, and every mark
- * and drop by reason; this is for what only the algorithm knows. */
+/* The statistics. The host already counts arrivals, departures, and marks and
+ * drops by reason. Add only what the algorithm alone knows. */
 #define DROPTAIL_STATS(N) \
 	N(longest_packets, AQM_PACKETS, \
 	  "longest queue that an arriving packet found")
@@ -41,9 +42,9 @@ AQM_STRUCT_VARS(droptail, DROPTAIL_VARS);
 AQM_STRUCT_STATS(droptail, DROPTAIL_STATS);
 
 /*
- * Called before the first packet, and again when a parameter or the link
- * changed. Derive here what arrivals should not have to work out; leave alone
- * what describes the queue, because there may be packets in it.
+ * Called before the first packet, and after each change of a parameter or of
+ * the link. Derive values here to save work at arrivals. Do not change anything
+ * that describes the queue, because it may hold packets.
  */
 AQM_FN void droptail_setup(struct droptail_vars *v,
 			   const struct droptail_params *p,
@@ -51,14 +52,14 @@ AQM_FN void droptail_setup(struct droptail_vars *v,
 {
 	u64 asked = p->limit_packets ? p->limit_packets : link->queue_packets;
 
-	/* A device without a queue length of its own has none to suggest. */
+	/* The device may not have a queue length of its own. */
 	if (!asked)
 		asked = 1000;
 	v->limit_packets = aqm_min(asked, link->room_packets);
 	v->limit_bytes = p->limit_bytes ? p->limit_bytes : AQM_MOST_BYTES;
 }
 
-/* A packet comes. `at` says what is queued without it. */
+/* Decides on an arriving packet. `at` describes the queue without it. */
 AQM_FN struct aqm_verdict droptail_arrive(struct droptail_vars *v,
 					  const struct droptail_params *p,
 					  struct droptail_stats *s,
@@ -75,7 +76,7 @@ AQM_FN struct aqm_verdict droptail_arrive(struct droptail_vars *v,
 	return aqm_pass(0);
 }
 
-/* One queue, and packets leave as they are. */
+/* One queue, and no decisions on departure. */
 AQM_ONE_FIFO(droptail)
 
 AQM_DISCIPLINE(droptail, DROPTAIL, 1, 4096, AQM_NEEDS_NOTHING,

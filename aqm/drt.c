@@ -2,22 +2,22 @@
 /*
  * drt: a delay class of the dynamic real-time and non-real-time behaviours
  * (DRT: Loukola, Ruutu and Kilkki, "Dynamic RT/NRT PHB Group", 1998; Mylonas,
- * section 2.3). How urgent a packet is decides which class's queue it is in;
- * here it is decided by how important it is, from 1 to 6, whether it gets in.
+ * section 2.3). A packet's urgency selects the class. Its importance, from 1 to
+ * 6, decides here whether it is queued.
  *
  * The queue has six levels, a sixth of its limit each. A packet of importance n
- * is queued while the queue is below level n, and dropped above it. In the upper
- * half of level n, the probability that it is queued falls from one to nothing.
- * So as the queue grows, the least important packets are dropped first, and more
- * important ones find the room above.
+ * is queued while the queue is below level n, and dropped above it. In the
+ * upper half of level n, the probability that it is queued falls from one to
+ * zero. So as the queue grows, the least important packets are dropped first,
+ * and the space above is left to more important ones.
  *
- * The importance is that of the packet's code point, which the host tells as
- * its flow (AQM_NEEDS_CODE). No code points are standardised for DRT; these are
- * of those for local use (RFC 2474 section 6, pool 2): u iii 11 in binary, where
- * u is 1 in real time and iii the importance.
+ * The importance follows from the packet's code point, which the host passes as
+ * its flow (AQM_NEEDS_CODE). No code points are standardized for DRT. These are
+ * from the pool for local use (RFC 2474 section 6, pool 2): u iii 11 in binary,
+ * where u is 1 for real time and iii is the importance.
  *
- * Departure from the draft: a level is by the class's own queue, where the draft
- * takes both classes' together.
+ * Departure from the draft: a level refers to the class's own queue, where the
+ * draft uses both classes' together.
  */
 #include "red.h"
 
@@ -69,7 +69,7 @@ AQM_FN void drt_setup(struct drt_vars *v, const struct drt_params *p,
 				   AQM_MOST_BYTES);
 }
 
-/* The importance that a code point tells. */
+/* Returns the importance that a code point encodes. */
 AQM_NUMBER_FN u64 drt_importance(u64 code, u64 other)
 {
 	u64 level = code >> 2 & 7;
@@ -79,9 +79,9 @@ AQM_NUMBER_FN u64 drt_importance(u64 code, u64 other)
 }
 
 /*
- * The probability with which a packet is dropped that would make the queue so
- * long: with a level's height h = limit / 6, (queue - (n - 1/2) h) / (h / 2). In
- * twelfths, so that nothing is rounded: (12 queue - (2 n - 1) limit) / limit.
+ * Returns the drop probability of a packet that would make the queue this long.
+ * With a level's height h = limit / 6 it is (queue - (n - 1/2) h) / (h / 2).
+ * Computed in twelfths to avoid rounding: (12 queue - (2 n - 1) limit) / limit.
  */
 AQM_NUMBER_FN u64 drt_probability(u64 queue, u64 level, u64 limit)
 {
@@ -93,7 +93,7 @@ AQM_NUMBER_FN u64 drt_probability(u64 queue, u64 level, u64 limit)
 	return aqm_ratio(twelfths - from, limit);
 }
 
-/* Counts by importance without an index, which a verifier cannot bound. */
+/* Counts by importance without an index, which the verifier could not bound. */
 AQM_FN void drt_count(struct drt_stats *s, u64 level, u64 dropped)
 {
 	s->arrived_1 += level == 1;
@@ -119,7 +119,7 @@ drt_arrive(struct drt_vars *v, const struct drt_params *p, struct drt_stats *s,
 	u64 probability = drt_probability(queue, level, v->limit_bytes);
 	u64 dropped = at->random < probability;
 
-	/* The first packet of an empty queue always finds room. */
+	/* The first packet always fits. */
 	if (!at->packets)
 		dropped = 0;
 	drt_count(s, level, dropped);

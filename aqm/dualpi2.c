@@ -1,51 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * DualPI2: one queue for L4S senders and one for classic ones, with coupled marks
- * (RFC 9332, appendix A). A controller holds the delay of the classic queue at a
- * target by a base probability p'. Classic packets are dropped or marked with its
- * square, and L4S packets marked with k times itself, so that flows of either kind
- * get about the same rate. The L4S queue goes first and marks by its own delay too.
+ * DualPI2: one queue for L4S senders and one for classic ones, with coupled
+ * marks (RFC 9332, appendix A). A controller holds the delay of the classic
+ * queue at a target by a base probability p'. Classic packets are dropped or
+ * marked with its square, and L4S packets are marked with k times p'. So flows
+ * of either kind get about the same rate. The L4S queue goes first and also
+ * marks by its own delay.
  *
  * Departures from the RFC:
- *  1. The update has no timer. The next arrival or departure makes up for those
- *     that were due, as if at those times. Nothing comes or goes between two calls,
- *     so the delay of a queue's head at the time that an update was due is known
- *     exactly, and p' is what a timer would have made it.
- *  2. The longer of both delays is controlled, as net/sched/sch_dualpi2.c does, so
- *     that p' rises where L4S senders alone overload the link.
- *  3. Chance decides, as in the kernel, where the pseudo-code counts up to one
- *     (`recur()`).
- *  4. Nothing is done by p' while less than two full packets stand behind, as in the
- *     kernel.
- *  5. The step is at least the time of two packets on the link, where the RFC has one
- *     (`Th_len`). A packet that comes to an empty L4S queue waits for a classic one on
- *     the line, and another before it must not mark it at once.
- *  6. A code point names packets that go to the L4S queue whatever their ECN field
- *     says (section 2.5.1.1): NQB (RFC 9956). Not being scalable, they are dropped
- *     or marked there as in the classic queue, so that nobody gains by the code
- *     point but in delay.
- *  7. Where L4S packets come in bursts, as behind a radio, the step is longer. A burst
- *     that finds nothing before it waits for itself, and a step that is shorter than
- *     it marks a sender that leaves the link idle between bursts. The size of a burst
- *     is that in which the mean packet finds itself, over some 128 of them.
+ * 1. The update has no timer. The next arrival or departure makes the updates
+ *    that are due, as of those times. No packet arrives or leaves between two
+ *    calls, so the delay of a queue's head at each due time is known exactly,
+ *    and p' is what a timer would have computed.
+ * 2. The longer of both delays is controlled, as in net/sched/sch_dualpi2.c, so
+ *    that p' rises if L4S senders alone overload the link.
+ * 3. Decisions are random, as in the kernel, where the pseudocode counts up to
+ *    one (`recur()`).
+ * 4. p' has no effect while less than two full packets are queued, as in the
+ *    kernel.
+ * 5. The step is at least the time of two packets on the link, where the RFC
+ *    has one (`Th_len`). A packet that arrives at an empty L4S queue waits for
+ *    a classic one in transmission. Another one before it must not cause a mark
+ *    at once.
+ * 6. Packets with a certain code point go to the L4S queue whatever their ECN
+ *    field is (section 2.5.1.1): NQB (RFC 9956). They are not scalable, so they
+ *    are dropped or marked there as in the classic queue. So the code point
+ *    improves nothing but delay.
+ * 7. If L4S packets arrive in bursts, as after a radio link, the step is
+ *    longer. A burst that finds an empty queue waits for itself. A step that is
+ *    shorter than the burst would mark a sender that leaves the link idle
+ *    between bursts. The size of bursts is an average over some 128 packets,
+ *    weighted by packets.
  */
 #include "fixed.h"
 
 /* p' has 56 binary places. */
 #define DUALPI2_ONE (1ULL << 56)
 
-/* Longer delays say nothing more, and bound what dualpi2_update() calculates. */
+/* Longer delays are treated as this one, which bounds the values in
+ * dualpi2_update(). */
 #define DUALPI2_MOST_NS 4000000000LL
 
-/* Updates made up for at a time. From 1 an idle link brings p' to 0 in 416 by
- * default. */
+/* Most updates made in one call. By default an idle link takes p' from 1 to 0
+ * in 416. */
 #define DUALPI2_CATCH_UP 1024
 
-/* Packets are of one burst where each comes within this part of a full packet's time
- * on the link after the one before. */
+/* Packets belong to one burst if each follows the one before within this
+ * fraction of a full packet's time on the link. */
 #define DUALPI2_CLOSE_PART 8
 
-/* The mean of bursts is over so many packets. */
+/* Number of packets over which bursts are averaged. */
 #define DUALPI2_BURST_PACKETS 128
 
 enum dualpi2_queue { DUALPI2_C = 0, DUALPI2_L = 1, DUALPI2_QUEUE_COUNT = 2 };
@@ -139,7 +143,7 @@ AQM_FN void dualpi2_setup(struct dualpi2_vars *v,
 	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
 }
 
-/* How long a queue's head has waited at a time. */
+/* Returns how long a queue's head has waited at a time. */
 AQM_FN s64 dualpi2_delay(u64 head_ns, u64 now_ns)
 {
 	if (head_ns == AQM_NO_HEAD || head_ns > now_ns)
@@ -148,13 +152,13 @@ AQM_FN s64 dualpi2_delay(u64 head_ns, u64 now_ns)
 }
 
 /*
- * p' += alpha (delay - target) + beta (delay - old), within 0 and 1 (appendix A.1);
- * within 1/k where nothing is dropped for overload.
+ * Makes one update: p' += alpha (delay - target) + beta (delay - old), limited
+ * to 0 to 1 (appendix A.1), or to 1/k if nothing is dropped for overload.
  *
- * alpha and beta are 256ths per second; one second's worth of delay is 10^9 ns, so
- * a nanosecond changes p' by 2^48 / 10^9 = 281474.976710 of 2^-56 for each 256th.
- * The sum is at most 2 * 2048 * 4 * 10^9 < 1.7 * 10^13, and that times 976710 is
- * below 2^64.
+ * alpha and beta are 256ths per second. One second of delay is 10^9 ns, so a
+ * nanosecond changes p' by 2^48 / 10^9 = 281474.976710 of 2^-56 for each 256th.
+ * The sum is at most 2 * 2048 * 4 * 10^9 < 1.7 * 10^13, and that times 976710
+ * is below 2^64.
  */
 AQM_FN void dualpi2_update(struct dualpi2_vars *v,
 			   const struct dualpi2_params *p,
@@ -178,8 +182,8 @@ AQM_FN void dualpi2_update(struct dualpi2_vars *v,
 	s->peak_probability = aqm_max(s->peak_probability, probability);
 }
 
-/* Makes up for the updates since the last call, during which these were the heads
- * of the queues. */
+/* Makes the updates that are due since the last call. Since then, these were
+ * the arrival times of the queues' heads. */
 AQM_FN void dualpi2_catch_up(struct dualpi2_vars *v,
 			     const struct dualpi2_params *p,
 			     struct dualpi2_stats *s, u64 classic_ns,
@@ -202,20 +206,19 @@ AQM_FN void dualpi2_catch_up(struct dualpi2_vars *v,
 		if (!v->probability && !v->old_delay_ns)
 			break;
 	}
-	/* What is left changes nothing; later updates come when they would
-	 * have come. */
+	/* The remaining updates change nothing. Keep their schedule. */
 	v->updated_ns += (now_ns - v->updated_ns) / p->update_ns * p->update_ns;
 }
 
-/* ECT(1) is how an L4S sender identifies itself; CE may have been that (RFC 9331,
+/* Whether a packet is L4S: ECT(1), or CE, which may have been ECT(1) (RFC 9331,
  * section 5.1). */
 AQM_FN int dualpi2_scalable(const struct aqm_packet *packet)
 {
 	return (packet->ecn & AQM_ECT_1) != 0;
 }
 
-/* An L4S packet comes: the burst that it is part of grows, or another begins, and then
- * the mean takes in the one before, with each of its packets. */
+/* Adds an L4S arrival to the present burst. If it starts a new one, first adds
+ * the previous burst to the average, weighted by its packets. */
 AQM_FN void dualpi2_gather(struct dualpi2_vars *v,
 			   const struct aqm_packet *packet, u64 now_ns)
 {
@@ -237,9 +240,9 @@ AQM_FN void dualpi2_gather(struct dualpi2_vars *v,
 	v->run_bytes += packet->len;
 }
 
-/* The step in force. An acknowledgement of two packets lets two go at once, and now and then
- * three, which is no burst; of others of several sizes the longest are more than twice the
- * mean. */
+/* Returns the step in force. An acknowledgement of two packets releases two at
+ * once, and now and then three, which does not count as a burst. For larger
+ * bursts of varying size, the longest are more than twice the mean. */
 AQM_FN u64 dualpi2_step(const struct dualpi2_vars *v,
 			const struct dualpi2_params *p)
 {
@@ -266,7 +269,8 @@ AQM_FN struct aqm_verdict dualpi2_arrive(struct dualpi2_vars *v,
 	return aqm_pass(DUALPI2_L);
 }
 
-/* Which queue is next (section 4.1.1 and appendix A.1, `scheduler()`). */
+/* Returns the queue that is next (section 4.1.1 and appendix A.1,
+ * `scheduler()`). */
 AQM_FN u32 dualpi2_choose(struct dualpi2_vars *v,
 			  const struct dualpi2_params *p,
 			  const struct aqm_context *at)
@@ -286,7 +290,8 @@ AQM_FN u32 dualpi2_choose(struct dualpi2_vars *v,
 	return l4s <= classic + p->shift_ns ? DUALPI2_L : DUALPI2_C;
 }
 
-/* Classic packets get a share of the bytes that go while both queues wait. */
+/* Accounts for the classic queue's share of the bytes sent while both queues
+ * have packets. */
 AQM_FN void dualpi2_weigh(struct dualpi2_vars *v,
 			  const struct dualpi2_params *p, u32 queue,
 			  const struct aqm_packet *packet,
@@ -300,13 +305,14 @@ AQM_FN void dualpi2_weigh(struct dualpi2_vars *v,
 		v->owed_bytes -= aqm_min(paid, v->owed_bytes);
 }
 
-/* Whether a probability, at most AQM_ONE, falls on this packet. */
+/* Decides at random with a probability of at most AQM_ONE. */
 AQM_FN int dualpi2_falls(u64 probability, const struct aqm_context *at)
 {
 	return at->random < probability;
 }
 
-/* Probability of a mark by the packet's own delay (appendix A.1, `laqm()`). */
+/* Returns the probability of a mark by the packet's own delay (appendix A.1,
+ * `laqm()`). */
 AQM_FN u64 dualpi2_native(const struct dualpi2_vars *v,
 			  const struct dualpi2_params *p, u64 delay_ns)
 {
@@ -317,7 +323,7 @@ AQM_FN u64 dualpi2_native(const struct dualpi2_vars *v,
 	return aqm_ratio(delay_ns - step, p->ramp_ns);
 }
 
-/* An L4S packet: `base` is p', and `squared` p'^2, as ratios. */
+/* Decides on an L4S packet; `base` is p' and `squared` is p'^2, as ratios. */
 AQM_FN struct aqm_verdict dualpi2_l4s(struct dualpi2_vars *v,
 				      const struct dualpi2_params *p,
 				      struct dualpi2_stats *s,
@@ -345,8 +351,9 @@ AQM_FN struct aqm_verdict dualpi2_l4s(struct dualpi2_vars *v,
 	return aqm_pass(DUALPI2_L);
 }
 
-/* A packet of a classic sender, in either queue. Where L4S packets are all marked,
- * classic ones are dropped and no longer marked (section 4.2.3 and appendix A.2). */
+/* Decides on a packet of a classic sender, in either queue. Once all L4S
+ * packets are marked, classic ones are dropped and no longer marked (section
+ * 4.2.3 and appendix A.2). */
 AQM_FN struct aqm_verdict dualpi2_classic(const struct dualpi2_params *p,
 					  struct dualpi2_stats *s, u32 queue,
 					  const struct aqm_packet *packet,
@@ -374,7 +381,7 @@ AQM_FN struct aqm_verdict dualpi2_depart(struct dualpi2_vars *v,
 	u64 classic_ns = at->heads_ns[DUALPI2_C];
 	u64 l4s_ns = at->heads_ns[DUALPI2_L];
 
-	/* The packet that leaves was the head of its queue until now. */
+	/* The departing packet was the head of its queue until now. */
 	if (packet && queue == DUALPI2_L)
 		l4s_ns = packet->arrived_ns;
 	else if (packet)

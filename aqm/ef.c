@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ef: expedited forwarding (RFC 3246; Mylonas, section 2.3.3): packets of one code point
- * have a small queue that goes before all others, and a rate. By that rate each has a
- * scheduled time: not before it came, and not before those ahead of it have had their
- * time on a line of that rate. A packet that could be sent before its scheduled time is
- * ahead of schedule, and one of three things happens to it (`early`), as Mylonas lists
- * them:
+ * ef: expedited forwarding (RFC 3246; Mylonas, section 2.3.3). Packets of one
+ * code point have a small queue with priority over all others, and a rate. The
+ * rate gives each of them a scheduled time: not before its arrival, and not
+ * before the packets ahead of it have had their time on a line of that rate. A
+ * packet that could be sent before its scheduled time is ahead of schedule. The
+ * parameter `early` selects what happens to it, as Mylonas lists:
  *
- *   forward   it is sent at once;
- *   hold      it is sent at its scheduled time, and others go meanwhile;
- *   discard   it is dropped on arrival.
+ *     forward   it is sent at once;
+ *     hold      it is sent at its scheduled time, and others go first;
+ *     discard   it is dropped on arrival.
  *
- * Held packets leave at the rate and no faster, whatever the bursts in which they came:
- * a shaper, which takes jitter out for the price of delay.
+ * Held packets leave no faster than the rate, whatever their bursts: a shaper,
+ * which trades delay for less jitter.
  *
- * Departure from Mylonas: all else is drop tail, where his figure has RED.
+ * Departure from Mylonas: everything else is drop tail, where his figure has
+ * RED.
  */
 #include "red.h"
 
@@ -62,7 +63,7 @@ AQM_FN void ef_setup(struct ef_vars *v, const struct ef_params *p,
 	v->limit_packets = aqm_min(p->limit_packets, link->room_packets);
 }
 
-/* When a packet that came at a time may be sent. */
+/* Returns when a packet that arrived at `came_ns` may be sent. */
 AQM_FN u64 ef_due(const struct ef_vars *v, u64 came_ns)
 {
 	u64 next = v->next_ns - aqm_min(v->next_ns, v->burst_ns);
@@ -70,7 +71,7 @@ AQM_FN u64 ef_due(const struct ef_vars *v, u64 came_ns)
 	return aqm_max(came_ns, next);
 }
 
-/* A packet has its time on the line of that rate. */
+/* Advances the schedule by a packet's time on a line of that rate. */
 AQM_FN void ef_scheduled(struct ef_vars *v, const struct aqm_packet *packet)
 {
 	v->next_ns = aqm_max(v->next_ns, packet->arrived_ns) +

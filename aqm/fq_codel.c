@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * fq_codel: a queue for every flow, served in turns by deficit round robin,
- * new flows first, each with a CoDel of its own (RFC 8290). A flow is a hash;
- * two flows in one queue share its fate.
+ * fq_codel: a queue for every flow, served by deficit round robin, new flows
+ * first, each with a CoDel of its own (RFC 8290). A flow is a hash, so two
+ * flows may share a queue and its drops.
  *
- * Departures from RFC 8290 and the kernel's own, which this follows otherwise:
- * the limit is packets only, for what a packet takes of the kernel's memory is
- * not known here.
+ * Departure from RFC 8290 and the kernel's fq_codel, which this follows
+ * otherwise: the limit is in packets only, because the kernel memory of a
+ * packet is not known here.
  */
 #include "codel.h"
 
 #define FQ_FLOWS 1024
 
-/* Whom the threshold marks. */
+/* Which packets the threshold marks. */
 enum fq_codel_threshold { FQ_CODEL_ECN = 0, FQ_CODEL_L4S = 1 };
 
-/* Lists of flows hold their numbers plus one; 0 ends them. */
+/* Lists link flows by their number plus one; 0 ends a list. */
 enum fq_place { FQ_NOWHERE = 0, FQ_NEW = 1, FQ_OLD = 2 };
 
-/* Enough turns for every flow to be passed over and come round again several
- * times; a large packet may have left a flow that far in debt. */
+/* Enough turns to visit every flow several times: a large packet may leave a
+ * flow with a deficit of that many quanta. */
 #define FQ_TURNS (8 * FQ_FLOWS)
 
 #define FQ_CODEL_OWN_PARAMS(P) \
@@ -108,7 +108,7 @@ AQM_FN void fq_append(struct fq_codel_vars *v, u32 index, u32 place)
 	*tail = index + 1;
 }
 
-/* Takes the first flow off the list that it heads. */
+/* Removes a flow from the head of its list. */
 AQM_FN void fq_remove_first(struct fq_codel_vars *v, u32 index)
 {
 	struct fq_flow *flow = &v->flows[index & (FQ_FLOWS - 1)];
@@ -145,7 +145,8 @@ AQM_FN struct aqm_verdict fq_codel_arrive(struct fq_codel_vars *v,
 	return verdict;
 }
 
-/* The flow with most bytes loses half of them, or a batch of packets. */
+/* Evicts from the flow with the most bytes: half of them, or a batch of
+ * packets. */
 AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
 			  const struct fq_codel_params *p,
 			  struct fq_codel_stats *s,
@@ -168,13 +169,14 @@ AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
 		v->evict_enough_bytes = most / 2;
 	}
 	flow = &v->flows[(v->evicting - 1) & (FQ_FLOWS - 1)];
-	/* What the last step took. */
+	/* Account for the packet evicted last. */
 	flow->bytes -= (u32)(v->evict_last_bytes - at->bytes);
 	v->evict_last_bytes = at->bytes;
 	if (v->evicted_packets &&
 	    (v->evicted_packets >= p->drop_batch_packets ||
 	     v->evict_from_bytes - at->bytes >= v->evict_enough_bytes)) {
-		/* A flow that has to be shortened should hear of it. */
+		/* Raise CoDel's count: a flow that overflows should back
+		 * off. */
 		flow->codel.count += (u32)v->evicted_packets;
 		return AQM_NO_QUEUE;
 	}
@@ -182,8 +184,8 @@ AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
 	return (u32)(v->evicting - 1) & (FQ_FLOWS - 1);
 }
 
-/* The first flow that is not in debt; one that is goes to the end of the old
- * ones with another quantum. */
+/* Returns the first flow with a positive deficit. Others get another quantum
+ * and move to the end of the old flows. */
 AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 			   const struct fq_codel_params *p,
 			   const struct aqm_context *at)
@@ -207,8 +209,9 @@ AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 	return AQM_NO_QUEUE;
 }
 
-/* Whether a mark by the threshold is taken back: of L4S, it is for ECT(1) alone, as
- * with `ce_threshold_mask 3 ce_threshold_selector 1` in net/sched/sch_fq_codel.c. */
+/* Whether to undo a mark by the threshold. For L4S it applies to ECT(1) alone,
+ * as with `ce_threshold_mask 3 ce_threshold_selector 1` in
+ * net/sched/sch_fq_codel.c. */
 AQM_FN int fq_codel_spared(const struct fq_codel_params *p,
 			   const struct aqm_packet *packet,
 			   struct aqm_verdict verdict)
@@ -234,8 +237,8 @@ AQM_FN struct aqm_verdict fq_codel_depart(struct fq_codel_vars *v,
 	verdict = codel_head(&flow->codel, &p->codel, v->mtu_bytes, p->ecn != 0,
 			     packet, at->bytes, at->now_ns);
 	if (!packet) {
-		/* An empty new flow passes through the old ones, so that it
-		 * cannot starve them by coming back as a new one. */
+		/* An empty new flow moves to the old ones, so that it cannot
+		 * starve them by returning as new. */
 		fq_remove_first(v, queue);
 		if (place == FQ_NEW && v->old_head)
 			fq_append(v, queue, FQ_OLD);

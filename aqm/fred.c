@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * FRED: Flow RED (Lin and Morris, "Dynamics of Random Early Detection", 1997). RED that
- * counts, for each flow that has packets in the queue, how many, and
+ * FRED: Flow RED (Lin and Morris, "Dynamics of Random Early Detection", 1997).
+ * It is RED that also counts the queued packets of each flow:
  *
- *   - lets each flow have a few packets without a random drop (`flow_min_packets`), so
- *     that flows with small windows are spared;
- *   - lets no flow have more than RED's lower threshold, or than two packets while the
- *     average is above the upper one;
- *   - counts a strike for a flow that meets such a bound. A flow with more than one
- *     strike may have no more than the mean of the flows that have packets.
+ * - Each flow may have a few packets without random drops (`flow_min_packets`),
+ *   so that flows with small windows are spared.
+ * - No flow may have more than RED's lower threshold, or more than two packets
+ *   while the average is above the upper one.
+ * - A flow that reaches this bound gets a strike. A flow with more than one
+ *   strike may have no more than the mean of the active flows.
  *
- * A flow without packets is forgotten, and its strikes with it.
+ * A flow without queued packets is forgotten, with its strikes.
  *
- * Departures from the paper: lengths are bytes, and a packet is one MTU where the paper
- * counts. A flow is one of 1024 places by its hash. Above the upper threshold, flows that
- * have less than their two packets get in (the paper's section on many flows); others
- * are dropped.
+ * Departures from the paper: Lengths are bytes, and a packet is one MTU where
+ * the paper counts packets. A flow is one of 1024 hash buckets. Above the upper
+ * threshold, flows below their two packets are admitted (the paper's section on
+ * many flows), and others are dropped.
  */
 #include "red.h"
 
 #define FRED_FLOWS 1024
 
-/* What each flow may have while the average is above the upper threshold. */
+/* What a flow may have while the average is above the upper threshold. */
 #define FRED_MANY_PACKETS 2
 
 #define FRED_OWN_PARAMS(P) \
@@ -75,7 +75,7 @@ AQM_FN struct fred_flow *fred_flow(struct fred_vars *v,
 	return &v->flows[AQM_MASKED(packet->flow >> 22, FRED_FLOWS - 1)];
 }
 
-/* Whether a flow has as much as it may, which is counted against it. */
+/* Whether a flow has reached its bound, for which it gets a strike. */
 AQM_FN int fred_full(const struct fred_vars *v, const struct fred_flow *flow)
 {
 	const struct red_core *red = &v->red;
@@ -112,7 +112,7 @@ AQM_FN struct aqm_verdict fred_arrive(struct fred_vars *v,
 	}
 	spared = aqm_max(p->flow_min_packets * red->mtu_bytes, v->mean_bytes);
 	probability = red_probability(red, red->average, red->max_p);
-	/* Above the upper threshold the bound alone decides. */
+	/* Above the upper threshold only the bound counts. */
 	if (flow->bytes < spared ||
 	    red->average >> RED_PLACES >= red->max_bytes)
 		probability = 0;
@@ -157,8 +157,8 @@ AQM_FN struct aqm_verdict fred_depart(struct fred_vars *v,
 		v->active -= aqm_min(v->active, 1);
 	}
 	red_departed(red, at);
-	/* The paper averages at departures too, so that the average falls while
-	 * nothing comes. */
+	/* The paper updates the average at departures too, so that it falls
+	 * while nothing arrives. */
 	if (at->packets)
 		red->average = red_average(
 			red->average, red_queue(red, &p->red, at), red->weight);

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * fuzzy: a controller of the queue by fuzzy rules, which holds it at a reference
- * (Fuzzy RED, which Mylonas cites as future work for DiffServ, section 6; after
- * Rossides, Pitsillides, Sekercioglu and Chrysostomou, "Fuzzy RED: Congestion
- * Control for TCP/IP Diff-Serv", 2000). Packets are dropped on arrival with a
- * probability that two things change at regular times: how far the queue is
- * from its reference, and how it has moved since the last time.
+ * fuzzy: holds the queue at a reference by fuzzy rules (Fuzzy RED, which
+ * Mylonas cites as future work for DiffServ, section 6; after Rossides,
+ * Pitsillides, Sekercioglu and Chrysostomou, "Fuzzy RED: Congestion Control for
+ * TCP/IP Diff-Serv", 2000). Packets are dropped on arrival with a probability
+ * that is updated at regular intervals. Two inputs determine the update: how
+ * far the queue is from its reference, and how it has changed since the last
+ * update.
  *
- * Each of the two has five triangular sets, NB, NS, Z, PS and PB (negative big
- * to positive big), whose peaks are equally far apart. So a value belongs to two
- * neighbours at most, and its degrees of membership add up to one. Let g be the
+ * Each input has five triangular sets, NB, NS, Z, PS and PB (negative big to
+ * positive big), with equally spaced peaks. So a value belongs to at most two
+ * neighbouring sets, and its degrees of membership add up to one. Let g be the
  * value's position on a grid of four steps, and f the fraction of g. The value
  * belongs to set floor(g) by 1 - f, and to the next set by f.
  *
- * The rules are the usual table, in which both count alike, so that every
- * diagonal has one consequence (- lower, + raise the probability):
+ * The rules are the usual table, in which both inputs have equal weight, so
+ * that every diagonal has one consequence (- lower, + raise the probability):
  *
- *                       the queue has moved
- *                     NB   NS   Z    PS   PB
- *                NB   -4   -3   -2   -1    0
- *    the queue   NS   -3   -2   -1    0   +1
- *    less its    Z    -2   -1    0   +1   +2
- *    reference   PS   -1    0   +1   +2   +3
- *                PB    0   +1   +2   +3   +4
+ *                           change of the queue
+ *                         NB   NS   Z    PS   PB
+ *                    NB   -4   -3   -2   -1    0
+ *        queue       NS   -3   -2   -1    0   +1
+ *        less its    Z    -2   -1    0   +1   +2
+ *        reference   PS   -1    0   +1   +2   +3
+ *                    PB    0   +1   +2   +3   +4
  *
- * A rule fires by the product of its two memberships, and the consequences are
- * numbers (Sugeno's form), so the answer is their mean by how much each fires.
- * Those four products add up to one: nothing is to be divided. A consequence k
- * stands for k |k| / 16: near the reference one is sixteenth of what it is far
- * away, so that a queue that is about right is left about as it is.
+ * A rule fires by the product of its two memberships. The consequences are
+ * numbers (Sugeno's form), so the result is their weighted mean. The four
+ * products add up to one, so no division is needed. A consequence k stands for
+ * k |k| / 16. Near the reference, one step is a sixteenth of what it is far
+ * away, so a queue close to its reference is hardly changed.
  *
- * The answer changes the probability in proportion to itself. TCP's rate goes
- * with 1 / sqrt(p) (Mathis et al. 1997). So a change of p by a fraction x changes
- * the total rate by x / 2, whether few flows have a small p or many a large one.
- * Fuzzy RED changes p by a fixed number, which is too much for few flows or too
- * little for many.
+ * The result changes the probability in proportion to its value. TCP's rate is
+ * proportional to 1 / sqrt(p) (Mathis et al. 1997). So a change of p by a
+ * fraction x changes the total rate by x / 2, whether p is small with few flows
+ * or large with many. Fuzzy RED changes p by a fixed amount, which is too much
+ * for few flows or too little for many.
  *
- * Departures from the paper: that, and the queue which is judged is the mean of
- * what arrivals found since the last time, where the paper takes one sample.
- * There is no timer: a change that is due is made by the next arrival. Where
- * nothing came for several times, the queue was as it is now.
+ * Other departures from the paper: The queue is the mean of what arrivals found
+ * since the last update, where the paper takes one sample. There is no timer:
+ * the next arrival makes an update that is due. If nothing arrived for several
+ * intervals, the queue is taken as it is now.
  */
 #include "red.h"
 
@@ -91,12 +92,12 @@ AQM_STRUCT_PARAMS(fuzzy, FUZZY_PARAMS);
 AQM_STRUCT_VARS(fuzzy, FUZZY_VARS);
 AQM_STRUCT_STATS(fuzzy, FUZZY_STATS);
 
-/* The least probability, from which it rises by parts of itself; at it nothing
- * is dropped. */
+/* The smallest probability, from which it can rise by fractions of itself. At
+ * this value nothing is dropped. */
 #define FUZZY_LEAST (AQM_ONE >> 16)
 
-/* A step of the grid: 16 binary places. The peak of NB is at 0, that of Z at 2
- * steps, that of PB at 4. */
+/* A step of the grid, with 16 binary places. The peak of NB is at 0, that of Z
+ * at 2 steps, and that of PB at 4. */
 #define FUZZY_STEP (1ULL << 16)
 
 AQM_FN void fuzzy_setup(struct fuzzy_vars *v, const struct fuzzy_params *p,
@@ -117,14 +118,15 @@ AQM_FN void fuzzy_setup(struct fuzzy_vars *v, const struct fuzzy_params *p,
 	v->probability = aqm_max(v->probability, FUZZY_LEAST);
 }
 
-/* Where a queue is on the grid of its distance from the reference: NB is a queue
- * of nothing, PB one of twice the reference. Queues are below 2^30. */
+/* Returns the grid position of a queue's distance from the reference. NB is an
+ * empty queue, PB twice the reference. Queues are below 2^30. */
 AQM_NUMBER_FN u64 fuzzy_distance(u64 queue, u64 reference)
 {
 	return aqm_min(queue * 2 * FUZZY_STEP / reference, 4 * FUZZY_STEP);
 }
 
-/* The same of a movement: NB has fallen by the span, PB has risen by it. */
+/* Returns the grid position of a change of the queue. NB is a fall by the span,
+ * PB a rise by it. */
 AQM_NUMBER_FN u64 fuzzy_movement(u64 queue, u64 before, u64 span)
 {
 	u64 moved = queue > before ? queue - before : before - queue;
@@ -133,7 +135,7 @@ AQM_NUMBER_FN u64 fuzzy_movement(u64 queue, u64 before, u64 span)
 	return queue > before ? 2 * FUZZY_STEP + place : 2 * FUZZY_STEP - place;
 }
 
-/* The consequence of the rules whose sets' numbers, from 0, add up to `sum`:
+/* Returns the consequence of rules whose set numbers, from 0, add up to `sum`:
  * k |k| + 16 for k = sum - 4, from 0 to 32. */
 AQM_NUMBER_FN u64 fuzzy_consequence(u64 sum)
 {
@@ -143,12 +145,13 @@ AQM_NUMBER_FN u64 fuzzy_consequence(u64 sum)
 }
 
 /*
- * What the rules say: 0 is lower by all of the gain, AQM_ONE leave it, 2 AQM_ONE
- * raise by all of it.
+ * Returns the result of the rules: 0 lowers by all of the gain, AQM_ONE changes
+ * nothing, and 2 AQM_ONE raises by all of it.
  *
- * With the sets i and i + 1 of one and j and j + 1 of the other, the four rules
- * have consequences by i + j, i + j + 1 twice, and i + j + 2. Memberships have
- * 16 places, their products 32, consequences are at most 32: below 2^38.
+ * With the sets i and i + 1 of one input and j and j + 1 of the other, the four
+ * rules have consequences for i + j, i + j + 1 twice, and i + j + 2.
+ * Memberships have 16 binary places, their products 32, and consequences are at
+ * most 32, so the sum is below 2^38.
  */
 AQM_NUMBER_FN u64 fuzzy_answer(u64 distance, u64 movement)
 {
@@ -165,7 +168,7 @@ AQM_NUMBER_FN u64 fuzzy_answer(u64 distance, u64 movement)
 	       16;
 }
 
-/* The probability after an answer. */
+/* Returns the probability after an update with this result. */
 AQM_NUMBER_FN u64 fuzzy_changed(u64 probability, u64 answer, u64 gain)
 {
 	u64 most = aqm_scale(probability, gain);
@@ -177,7 +180,7 @@ AQM_NUMBER_FN u64 fuzzy_changed(u64 probability, u64 answer, u64 gain)
 		       FUZZY_LEAST);
 }
 
-/* One change, for a queue of so much. */
+/* Makes one update, for a given queue. */
 AQM_FN void fuzzy_update(struct fuzzy_vars *v, const struct fuzzy_params *p,
 			 struct fuzzy_stats *s, u64 queue)
 {
@@ -192,8 +195,9 @@ AQM_FN void fuzzy_update(struct fuzzy_vars *v, const struct fuzzy_params *p,
 	s->peak_probability = aqm_max(s->peak_probability, v->probability);
 }
 
-/* An empty queue that has not moved: NB and Z, whose consequence is -4 of 16. So
- * many of them are a power. */
+/* Returns the probability after updates with an empty, unchanged queue. The
+ * sets are NB and Z, whose consequence is -4 of 16. Repeated updates are a
+ * power. */
 AQM_NUMBER_FN u64 fuzzy_idle(u64 probability, u64 gain, u64 times)
 {
 	u64 left = AQM_ONE - gain / 4;
@@ -203,7 +207,7 @@ AQM_NUMBER_FN u64 fuzzy_idle(u64 probability, u64 gain, u64 times)
 		       FUZZY_LEAST);
 }
 
-/* Makes the changes that are due, and counts this arrival. */
+/* Makes the updates that are due, and counts this arrival. */
 AQM_FN void fuzzy_observe(struct fuzzy_vars *v, const struct fuzzy_params *p,
 			  struct fuzzy_stats *s, const struct aqm_context *at)
 {
@@ -241,7 +245,7 @@ AQM_FN struct aqm_verdict fuzzy_arrive(struct fuzzy_vars *v,
 	fuzzy_observe(v, p, s, at);
 	if (at->packets >= v->limit_packets)
 		return aqm_drop(AQM_LIMIT_REASON);
-	/* A queue of two packets is none, whatever went before. */
+	/* A queue of up to two packets does not count. */
 	if (v->probability <= FUZZY_LEAST || at->bytes < 2 * v->mtu_bytes)
 		return aqm_pass(0);
 	if (!red_due(&v->progress, &v->goal, v->probability, at->random))

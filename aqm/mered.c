@@ -3,12 +3,13 @@
  * mered: mice and elephants (Braithwaite 2006, sections 4.1.4 and 4.2.3).
  *
  * A flow is a mouse until it has sent a threshold of bytes, then an elephant.
- * Mice have a queue of their own that always goes first, and when ARED's choice
- * of a packet to drop falls on a mouse, it is spared: dropping is suspended
- * until an elephant comes, which goes instead, or the queue is full. There is
- * one threshold for the queue and one for drops.
+ * Mice have a queue with strict priority. If ARED chooses a mouse's packet for
+ * a drop, the packet is spared. The drop is deferred to the next packet of an
+ * elephant, unless the queue fills up first. The queue and drops have separate
+ * thresholds.
  *
- * As in the thesis, the queue is measured in packets unless configured otherwise.
+ * As in the thesis, the queue is measured in packets unless configured
+ * otherwise.
  */
 #include "ared.h"
 #include "flows.h"
@@ -85,7 +86,7 @@ AQM_FN struct aqm_verdict mered_arrive(struct mered_vars *v,
 		s->mouse_packets++;
 	if (red_queue(red, common, at) + red_size(red, common, packet) >
 	    red->limit_bytes) {
-		/* Too full to spare anyone: the debt is paid. */
+		/* The queue is full: this drop replaces the deferred one. */
 		v->owed = 0;
 		return aqm_drop(AQM_LIMIT_REASON);
 	}

@@ -2,42 +2,42 @@
 /*
  * meredt: mice and elephants by degrees (Braithwaite 2006, section 4.2.4).
  *
- * Every flow has a weight, a piecewise-linear function of what it has sent. A
- * packet's probability of being dropped is ARED's times its flow's weight over
- * the average weight of all packets, so the mean stays ARED's and long flows
- * bear it. Flows are served in bands by what they have sent: with two bands
- * these are mice and elephants, with eight nearly shortest job first. A flow's
- * size may leak away while time goes by, by a share of the link: then it is the
- * flow's rate that counts rather than its length, as in fair queueing.
+ * Every flow has a weight, a piecewise linear function of what it has sent. A
+ * packet's drop probability is ARED's times its flow's weight over the average
+ * weight of all packets. So the mean stays ARED's, and long flows bear it.
+ * Flows are served in bands by what they have sent: two bands for mice and
+ * elephants, eight for nearly shortest job first. A flow's size may leak away
+ * over time by a share of the link. Then the flow's rate counts rather than its
+ * length, as in fair queueing.
  *
- * Who comes after a silence is let go. Mice cannot be held back, so elephants
- * pay for the queue that a burst of mice makes, and all of their packets go
- * while it lasts. What TCP sends after that comes one packet to a timeout, and
- * for each one lost the next comes after twice the time (RFC 6298 section 5.5):
- * with six lost in a row a link stands idle for a minute. Letting them go bounds
- * that pause by the first timeout beyond spare_ns, and costs the others one
- * packet of a flow in that time.
+ * A flow that returns after a silence is spared. Mice cannot be held back, so
+ * elephants pay for the queue that a burst of mice makes, and all of their
+ * packets are dropped while it lasts. After that, TCP sends one packet per
+ * timeout, and each lost one doubles the next timeout (RFC 6298 section 5.5).
+ * With six losses in a row, a link is idle for a minute. Sparing these packets
+ * bounds that pause by the first timeout beyond spare_ns. It costs the others
+ * one packet of a flow in that time.
  *
- * The average is of the queue behind the first band. No drop of an elephant's
- * packet shortens what mice have queued. With the whole queue in the average,
- * elephants lost nearly every packet while many mice came, and ARED raised its
- * probability without end. At 10 Mbit/s a fifth of the line stood idle while
- * senders waited out timeouts. So nothing of the first band is dropped early, even
- * where its flows have a weight. Nor does an elephant lose more by chance than
- * most_loss: its queue grows while mice keep it waiting, and of a window of which
- * all that is resent is lost again nothing is left but a timeout, a minute on a
- * slow line. What bounds elephants that do not listen is half of the limit; the
- * other half is for mice. `averaged=all` and `spare_ns=0` are the thesis's,
+ * The average is of the queue behind the first band, because dropping an
+ * elephant's packet does not shorten the mice's queue. With the whole queue in
+ * the average, elephants lost nearly every packet while many mice arrived, and
+ * ARED raised its probability without bound. At 10 Mbit/s a fifth of the line
+ * was idle while senders waited for timeouts. So nothing of the first band is
+ * dropped early, even if its flows have a weight.
+ *
+ * Nor does an elephant lose more by chance than most_loss. Its queue grows
+ * while mice keep it waiting. If all retransmissions of a window are lost
+ * again, only a timeout remains, which takes a minute on a slow line.
+ * Unresponsive elephants are limited to half of the limit; the other half is
+ * for mice. `averaged=all` and `spare_ns=0` select the thesis's behaviour
  * without all this.
  *
- * Senders of L4S have marks of their own where that is asked for (shallow.h). Their
- * flows have sizes and weights as all others, and what they would have been dropped
- * or marked with is coupled.
+ * L4S senders can have marks of their own (shallow.h). Their flows have sizes
+ * and weights like all others, and their classic drop probability is coupled.
  *
- * Departures from the thesis beside that: the coin p_p = p_r w_p / w_av is
- * tossed by RED's uniform spacing, which has the same mean and fewer drops in a
- * row; bands beyond two are ours. What defines a flow is the host's to say, by
- * the hash.
+ * Other departures from the thesis: The decision with p_p = p_r w_p / w_av uses
+ * RED's uniform spacing, which has the same mean and fewer drops in a row. More
+ * than two bands are our addition. The host defines flows, by the hash.
  */
 #include "ared.h"
 #include "flows.h"
@@ -45,13 +45,14 @@
 
 enum meredt_ecn {
 	MEREDT_DROP = 0,
-	MEREDT_MARK = 1, /* and let go who cannot be marked */
+	MEREDT_MARK = 1, /* packets that cannot be marked pass */
 	MEREDT_MARK_OR_DROP = 2,
 };
 
 enum meredt_averaged {
 	MEREDT_OF_ALL = 0,
-	MEREDT_OF_ELEPHANTS = 1, /* behind the first band, if there is more */
+	MEREDT_OF_ELEPHANTS = 1, /* behind the first band, if there are
+				  * several */
 };
 
 #define MEREDT_BANDS 8
@@ -151,7 +152,7 @@ AQM_FN void meredt_setup(struct meredt_vars *v, const struct meredt_params *p,
 	v->leak_bytes_s = aqm_scale(rate, p->fairness << 16);
 }
 
-/* On the straight line from (x0, y0) to (x1, y1), where x0 <= x < x1. */
+/* Interpolates linearly from (x0, y0) to (x1, y1), where x0 <= x < x1. */
 AQM_FN u64 meredt_between(u64 x, u64 x0, u64 y0, u64 x1, u64 y1)
 {
 	u64 way = aqm_ratio(x - x0, x1 - x0);
@@ -161,15 +162,15 @@ AQM_FN u64 meredt_between(u64 x, u64 x0, u64 y0, u64 x1, u64 y1)
 }
 
 /*
- * The weight of a flow that has sent so much.
+ * Returns the weight of a flow that has sent `bytes`.
  *
- * This and the next function are looked at by the kernel's verifier once, which would
- * follow each weight and each band into all that comes after.
+ * The verifier checks this function and the next one once. Otherwise it would
+ * follow each weight and each band into all code after them.
  */
 AQM_WHOLE_FN u64 meredt_weight(const struct meredt_params *p AQM_NONNULL,
 			       u64 bytes)
 {
-	/* Before Linux 6.8 the verifier takes no word for AQM_NONNULL. */
+	/* Before Linux 6.8 the verifier ignores AQM_NONNULL. */
 	if (!p)
 		return 0;
 	if (bytes >= p->knot3_bytes)
@@ -183,7 +184,7 @@ AQM_WHOLE_FN u64 meredt_weight(const struct meredt_params *p AQM_NONNULL,
 	return p->weight1;
 }
 
-/* The band of one, of so many. */
+/* Returns the band of a flow that has sent `bytes`. */
 AQM_NUMBER_FN u32 meredt_band(u64 bands, u64 queue_bytes, u64 bytes)
 {
 	u64 until = queue_bytes;
@@ -198,9 +199,9 @@ AQM_NUMBER_FN u32 meredt_band(u64 bands, u64 queue_bytes, u64 bytes)
 }
 
 /*
- * p_r w_p / w_av, at most AQM_ONE. w_p has 16 binary places and is below 2^21,
- * w_av has 32. Their quotient with 16 places is (w_p 2^32) / w_av; where it is
- * below 2^32, its product with p_r <= 2^32 fits.
+ * Returns p_r w_p / w_av, at most AQM_ONE. w_p has 16 binary places and is
+ * below 2^21; w_av has 32. Their quotient with 16 places is (w_p 2^32) / w_av.
+ * If it is below 2^32, its product with p_r <= 2^32 fits.
  */
 AQM_FN u64 meredt_probability(u64 probability, u64 weight, u64 average)
 {
@@ -214,20 +215,20 @@ AQM_FN u64 meredt_probability(u64 probability, u64 weight, u64 average)
 	return aqm_min((probability * share) >> 16, AQM_ONE);
 }
 
-/* Whether the packet that came is its flow's first after a silence. */
+/* Whether an arrival is its flow's first after a silence. */
 AQM_FN int meredt_returns(const struct meredt_vars *v,
 			  const struct meredt_params *p)
 {
 	return p->spare_ns && v->flow.silence << FLOW_SHIFT >= p->spare_ns;
 }
 
-/* Whether the first band has nothing to do with the average. */
+/* Whether the average excludes the first band. */
 AQM_FN int meredt_apart(const struct meredt_params *p)
 {
 	return p->averaged == MEREDT_OF_ELEPHANTS && p->bands > 1;
 }
 
-/* The context as it would be without the first band. */
+/* Returns the context without the first band. */
 AQM_FN struct aqm_context meredt_behind(const struct meredt_vars *v,
 					const struct aqm_context *at)
 {
@@ -239,7 +240,7 @@ AQM_FN struct aqm_context meredt_behind(const struct meredt_vars *v,
 	return behind;
 }
 
-/* Brings both averages up to date and answers ARED's probability. */
+/* Updates both averages. Returns ARED's probability. */
 AQM_FN u64 meredt_observe(struct meredt_vars *v, const struct meredt_params *p,
 			  struct meredt_stats *s, u64 weight,
 			  const struct aqm_context *at)
@@ -281,7 +282,7 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 		probability =
 			meredt_observe(v, p, s, weight, apart ? &behind : at);
 	returns = meredt_returns(v, p);
-	/* Where the thesis's ARED has no choice left, neither has the weight. */
+	/* In the thesis, probability 1 applies whatever the weight. */
 	if (apart || probability < AQM_ONE)
 		probability = returns ? 0 :
 					meredt_probability(probability, weight,
@@ -304,7 +305,7 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 
 		if (probability >= AQM_ONE)
 			s->certain++;
-		/* What is marked anyway is of L4S. */
+		/* A packet that is marked already is L4S. */
 		if (reason != AQM_NONE_REASON || p->mark == MEREDT_DROP ||
 		    (p->mark == MEREDT_MARK_OR_DROP && !can))
 			return aqm_drop(AQM_EARLY_REASON);
@@ -312,8 +313,8 @@ AQM_FN struct aqm_verdict meredt_arrive(struct meredt_vars *v,
 			reason = AQM_EARLY_REASON;
 	}
 	/*
-	 * An elephant that comes after a silence has lost what it sent before,
-	 * or waits for it; it may use the mice's half.
+	 * An elephant that returns after a silence has lost what it sent
+	 * before, or waits for it. It may use the mice's half.
 	 */
 	if (red_queue(red, common, at) + size > limit ||
 	    (band && apart && !returns && behind.packets &&

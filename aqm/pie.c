@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * PIE: Proportional Integral controller Enhanced (RFC 8033). Packets are
- * dropped on arrival with a probability that follows the delay of those that
- * leave: in proportion to its distance from a target, and to how it changes.
+ * dropped on arrival with a probability that follows the delay of departing
+ * packets: in proportion to its distance from a target, and to its change.
  *
- * The delay is that of the last packet that left, as the RFC's section 5.3 has
- * it and the kernel by default; there is no estimate of the departure rate.
+ * The delay is that of the last departing packet, as in the RFC's section 5.3
+ * and in the kernel by default. The departure rate is not estimated.
  *
- * Departure from the RFC: there is no timer. What is due is worked out at the
- * next arrival or departure, as often as a timer would have gone off and as if
- * at those very times, until nothing changes any more. That is no more than
- * PIE_CATCH_UP times: by then an idle queue's probability has decayed to
- * (63/64)^512 of what it was, 0.0003, or less.
+ * Departure from the RFC: There is no timer. The next arrival or departure
+ * makes the updates that are due, as many as a timer would have and as of those
+ * times, until nothing changes any more. At most PIE_CATCH_UP updates are made.
+ * By then an idle queue's probability has decayed to (63/64)^512 = 0.0003 of
+ * its value, or less.
  */
 #include "aqm.h"
 #include "fixed.h"
 
-/* Probability one: with 56 places, as in the kernel's PIE. */
+/* Probability 1, with 56 binary places as in the kernel's PIE. */
 #define PIE_ONE (1ULL << 56)
 
 #define PIE_CATCH_UP 512
 
-/* What is taken for a very long delay, RFC 8033 section 5.5. */
+/* A very long delay, RFC 8033 section 5.5. */
 #define PIE_LONG_NS 250000000
 
-/* Delays beyond this say nothing more. */
+/* Longer delays are treated as this one. */
 #define PIE_MOST_NS 10000000000LL
 
 #define PIE_PARAMS(P) \
@@ -73,8 +73,8 @@ AQM_FN void pie_setup(struct pie_vars *v, const struct pie_params *p,
 }
 
 /*
- * A weight while p is small (section 5.1): divided by 2 below 1/10, by a
- * further 4 for each further power of ten down to 10^-6.
+ * Scales a weight while p is small (section 5.1): divides it by 2 below 1/10,
+ * and by a further 4 for each power of ten down to 10^-6.
  */
 AQM_NUMBER_FN u64 pie_scaled(u64 weight, u64 probability)
 {
@@ -93,16 +93,16 @@ AQM_NUMBER_FN u64 pie_scaled(u64 weight, u64 probability)
 	return weight;
 }
 
-/* The probability after a change, a signed number, while packets wait for
+/* Returns the probability after a signed change, while packets wait for
  * `delay`. */
 AQM_NUMBER_FN u64 pie_changed(u64 probability, u64 difference, u64 delay)
 {
 	s64 change = (s64)difference;
 
-	/* Section 5.2: no jump above 2 % where p is already 10 %. */
+	/* Section 5.2: at most 2 % more if p is already 10 %. */
 	if (change > (s64)(PIE_ONE / 50) && probability >= PIE_ONE / 10)
 		change = (s64)(PIE_ONE / 50);
-	/* Section 5.5: faster where the delay is far out of bounds. */
+	/* Section 5.5: faster if the delay is far out of bounds. */
 	if (delay > PIE_LONG_NS)
 		change += (s64)(PIE_ONE / 50);
 	if (change >= 0)
@@ -111,11 +111,12 @@ AQM_NUMBER_FN u64 pie_changed(u64 probability, u64 difference, u64 delay)
 }
 
 /*
- * One update (section 4.2): p += alpha (delay - target) + beta (delay - old).
+ * Makes one update (section 4.2): p += alpha (delay - target) + beta (delay -
+ * old).
  *
- * alpha and beta are sixteenths per second; one second's worth of delay is
- * 10^9 ns, so a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are
- * below 10^10 ns and beta is at most 320, so the sum is below 2^64 / 2.
+ * alpha and beta are sixteenths per second. One second of delay is 10^9 ns, so
+ * a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are below 10^10
+ * ns and beta is at most 320, so the sum is below 2^64 / 2.
  */
 AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 		       struct pie_stats *s, int queued)
@@ -141,13 +142,13 @@ AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 	    (u64)old < p->target_ns / 2) {
 		v->burst_ns = p->burst_ns;
 		v->added = 0;
-		/* What passes until the next departure is not of a burst. */
+		/* Packets until the next departure are not part of a burst. */
 		v->left_ns = 0;
 	}
 }
 
-/* Makes up for the updates since the last call; `queued` says whether a packet
- * has waited since then. */
+/* Makes the updates that are due since the last call; `queued`: a packet has
+ * waited since then. */
 AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 			 struct pie_stats *s, const struct aqm_context *at,
 			 int queued)
@@ -165,17 +166,16 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 		v->updated_ns += p->update_ns;
 		old = v->old_delay_ns;
 		pie_update(v, p, s, queued);
-		/* The second such update is the one that allows a burst again. */
+		/* The second such update allows a burst again. */
 		if (!v->probability && !v->delay_ns && !old)
 			break;
 	}
-	/* What is left changes nothing; later updates come when they would
-	 * have come. */
+	/* The remaining updates change nothing. Keep their schedule. */
 	v->updated_ns +=
 		(at->now_ns - v->updated_ns) / p->update_ns * p->update_ns;
 }
 
-/* Whether an arrival is to go (section 4.1). */
+/* Whether to drop an arrival (section 4.1). */
 AQM_FN int pie_chosen(struct pie_vars *v, const struct pie_params *p,
 		      const struct aqm_packet *packet,
 		      const struct aqm_context *at)
@@ -190,8 +190,7 @@ AQM_FN int pie_chosen(struct pie_vars *v, const struct pie_params *p,
 		return 0;
 	if (p->by_size && packet->len <= v->mtu_bytes)
 		probability = probability / v->mtu_bytes * packet->len;
-	/* Section 5.6: neither two drops in a row by bad luck, nor none for
-	 * too long. */
+	/* Section 5.6: avoid two drops in a row by chance, and long gaps. */
 	if (!probability)
 		v->added = 0;
 	else
@@ -210,7 +209,7 @@ pie_arrive(struct pie_vars *v, const struct pie_params *p, struct pie_stats *s,
 {
 	pie_catch_up(v, p, s, at, at->packets != 0);
 	if (at->packets >= v->limit_packets) {
-		/* Any drop begins the count anew (appendix A.1). */
+		/* Any drop resets the sum (appendix A.1). */
 		v->added = 0;
 		return aqm_drop(AQM_LIMIT_REASON);
 	}
@@ -235,7 +234,7 @@ AQM_FN struct aqm_verdict pie_depart(struct pie_vars *v,
 {
 	u64 since;
 
-	/* The packet that leaves has waited, though it counts no more. */
+	/* The departing packet has waited, although it no longer counts. */
 	pie_catch_up(v, p, s, at, packet != NULL);
 	if (!packet) {
 		if (!at->packets)

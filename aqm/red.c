@@ -3,12 +3,13 @@
  * RED: Random Early Detection (Floyd and Jacobson 1993; Braithwaite 2006,
  * sections 2.1, 4.1.2 and 4.2.1).
  *
- * At each arrival the average queue is brought up to date. Between its two
- * thresholds, packets are dropped (or marked) at random, the more the higher
- * the average, at gaps drawn uniformly. The arithmetic is in include/red.h.
+ * Each arrival updates the average queue. Between two thresholds of the
+ * average, packets are dropped or marked at random. The probability rises with
+ * the average, and the gaps between drops are uniformly distributed. The
+ * arithmetic is in include/red.h.
  *
- * Departure from the paper: a packet is not weighed by its size (the paper's
- * byte mode); meredt does that for flows.
+ * Departure from the paper: the probability does not depend on a packet's size
+ * (the paper's byte mode). meredt does that for flows.
  */
 #include "red.h"
 

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * SFB: Stochastic Fair Blue (Feng, Kandlur, Saha and Shin, "Stochastic Fair Blue: A
- * Queue Management Algorithm for Enforcing Fairness", 2001). Each flow belongs to one
- * bin of each of several levels, by hashes that have nothing to do with each other. A bin
- * counts the packets that wait of its flows, and has a BLUE of its own: its probability
- * rises while it has too many packets, and falls when it has none.
+ * SFB: Stochastic Fair Blue (Feng, Kandlur, Saha and Shin, "Stochastic Fair
+ * Blue: A Queue Management Algorithm for Enforcing Fairness", 2001). Each flow
+ * belongs to one bin on each of several levels, by independent hashes. A bin
+ * counts the queued packets of its flows, and has a BLUE of its own. Its
+ * probability rises while it has too many packets, and falls when it has none.
  *
- * A packet is dropped by the least of its flow's probabilities. A flow that does not
- * respond takes all its bins to 1, while one that responds shares all of them with such
- * a flow only by a rare chance. Whose probability is 1 does not respond: such flows
- * together get a small rate.
+ * A packet is dropped with the smallest probability of its flow's bins. A flow
+ * that does not respond raises all of its bins to 1. A responsive flow rarely
+ * shares all of its bins with such a flow. So a flow with probability 1 does
+ * not respond, and all of these flows together get a small rate.
  *
- * There are two sets of levels with other hashes, both kept up to date. Which of them
- * decides changes from time to time, and the other one then begins anew, so that who
- * shares all bins with somebody else does so for one such time (the paper's moving hash
- * functions, with double buffering).
+ * Two sets of bins with different hashes are kept up to date. The active one
+ * changes from time to time, and the other one is then reset. So a flow that
+ * shares all bins with another does so for one such period only (the paper's
+ * moving hash functions, with double buffering).
  *
- * Departures from the paper: 8 levels of 16 bins, as net/sched/sch_sfb.c has them, where
- * the paper's example has 2 of 23; defaults are that file's too. A packet that was queued
- * before a set began anew is not in that set, which its time of arrival tells.
+ * Departures from the paper: There are 8 levels of 16 bins, as in
+ * net/sched/sch_sfb.c, where the paper's example has 2 of 23. Defaults are
+ * those of that file too. A packet that was queued before a set was reset is
+ * not in that set, as its time of arrival shows.
  */
 #include "red.h"
 #include "mix.h"
@@ -83,10 +84,10 @@ struct sfb_vars {
 	struct sfb_set sets[2];
 };
 
-/* Where neither the administrator nor the device says how long a queue may be. */
+/* The limit if neither the user nor the device sets one. */
 #define SFB_LIMIT 1000
 
-/* What the bins of a flow say together. */
+/* The minima over the bins of a flow. */
 struct sfb_flow {
 	u64 probability;
 	u64 packets;
@@ -101,7 +102,7 @@ AQM_FN void sfb_setup(struct sfb_vars *v, const struct sfb_params *p,
 	v->limit_packets = aqm_min(limit, link->room_packets);
 }
 
-/* The bin of a flow at a level, of which a hash has four bits. */
+/* Returns the bin of a flow on a level, which uses four bits of the hash. */
 AQM_FN struct sfb_bin *sfb_bin(struct sfb_set *set, u32 hash, u32 level)
 {
 	u32 place = level * SFB_BINS + (hash >> level * 4 & (SFB_BINS - 1));
@@ -109,7 +110,7 @@ AQM_FN struct sfb_bin *sfb_bin(struct sfb_set *set, u32 hash, u32 level)
 	return &set->bins[AQM_MASKED(place, SFB_LEVELS * SFB_BINS - 1)];
 }
 
-/* A set begins anew. */
+/* Resets a set. */
 AQM_FN void sfb_begin(struct sfb_set *set, u32 random, u64 now_ns)
 {
 	u32 i;
@@ -125,8 +126,8 @@ AQM_FN void sfb_begin(struct sfb_set *set, u32 random, u64 now_ns)
 	set->salt = aqm_mix(random, 1);
 }
 
-/* Has a flow's bins change their probabilities; the least of them, and the least
- * number of packets. */
+/* Updates the probabilities of a flow's bins. Returns the smallest one, and the
+ * smallest number of packets. */
 AQM_FN struct sfb_flow sfb_look(struct sfb_set *set, const struct sfb_params *p,
 				u32 hash)
 {
@@ -167,13 +168,13 @@ AQM_FN void sfb_leave(struct sfb_set *set, const struct aqm_packet *packet)
 	AQM_LONG_LOOP (level, SFB_LEVELS) {
 		struct sfb_bin *bin = sfb_bin(set, hash, level);
 
-		/* Of packets that came in the very moment it began, some may not
-		 * be in it. */
+		/* Packets that arrived at the very time of the reset may not be
+		 * in the set. */
 		bin->packets -= aqm_min(bin->packets, 1);
 	}
 }
 
-/* Whether a packet of a flow that does not respond is within their rate. */
+/* Whether a packet of an unresponsive flow is within their rate. */
 AQM_FN int sfb_tolerated(struct sfb_vars *v, const struct sfb_params *p,
 			 u64 now_ns)
 {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * SRED: Stabilized RED (Ott, Lakshman and Wong, "SRED: Stabilized RED", 1999). It holds
- * the queue at the same length whatever the number of flows, which it estimates without
- * a table of them.
+ * SRED: Stabilized RED (Ott, Lakshman and Wong, "SRED: Stabilized RED", 1999).
+ * It holds the queue at the same length whatever the number of flows, which it
+ * estimates without a table of them.
  *
- * A list remembers some flows that were seen, the paper's zombies. A packet that comes is
- * compared with one of them, drawn at random. A hit is counted. After a miss the packet's
- * flow takes the drawn one's place, with probability 1/4. The frequency P of hits is
- * averaged. If n flows send alike it is 1/n, so 1/P is the number of flows.
+ * A list stores some recent flows, the paper's zombies. Each arrival is
+ * compared with a random one. A match is a hit. After a miss, the packet's flow
+ * replaces that entry with probability 1/4. The frequency P of hits is
+ * averaged. If n flows send equally it is 1/n, so 1/P is the number of flows.
  *
- * The queue q, of a buffer B, gives one of three probabilities: p_max from B/3 on, a
- * quarter of it from B/6 on, and none below. That is multiplied by min(1, 1/(256 P)^2):
- * by the square of the number of flows up to 256, because the probability that TCP needs
- * for a share of the link grows with that square. Full SRED multiplies by 1 + Hit/P, too:
- * who is hit often is dropped more.
+ * The queue q, in a buffer B, determines a base probability: p_max from B/3 on,
+ * a quarter of it from B/6 on, and 0 below. It is multiplied by min(1, 1/(256
+ * P)^2), the square of the number of flows up to 256. The probability that TCP
+ * needs for its share of the link grows with that square. Full SRED also
+ * multiplies by 1 + Hit/P, which drops more packets of flows that are hit
+ * often.
  *
- * Departures from the paper: the buffer is of bytes. The list takes a packet's flow for
- * as long as it is not full, without a comparison, as in the paper.
+ * Departures from the paper: The buffer is in bytes. As in the paper, while the
+ * list is not full, it takes a packet's flow without a comparison.
  */
 #include "red.h"
 #include "mix.h"
@@ -60,7 +61,7 @@ struct sred_vars {
 	u32 zombies[SRED_ZOMBIES];
 };
 
-/* The frequency of hits at which there are 256 flows. */
+/* The frequency of hits with 256 flows. */
 #define SRED_MANY (AQM_ONE / 256)
 
 AQM_FN void sred_setup(struct sred_vars *v, const struct sred_params *p,
@@ -79,7 +80,8 @@ AQM_FN u32 *sred_zombie(struct sred_vars *v, u32 place)
 	return &v->zombies[AQM_MASKED(place, SRED_ZOMBIES - 1)];
 }
 
-/* Compares a packet's flow with one of the list; whether that was a hit. */
+/* Compares a packet's flow with a random one of the list. Returns whether it
+ * was a hit. */
 AQM_FN int sred_compare(struct sred_vars *v, const struct sred_params *p,
 			u32 flow, u32 random)
 {
@@ -98,7 +100,7 @@ AQM_FN int sred_compare(struct sred_vars *v, const struct sred_params *p,
 	return 0;
 }
 
-/* P (1 - alpha) + alpha Hit. */
+/* Updates the frequency: P (1 - alpha) + alpha Hit. */
 AQM_FN void sred_average(struct sred_vars *v, const struct sred_params *p,
 			 struct sred_stats *s, int hit)
 {
@@ -106,14 +108,15 @@ AQM_FN void sred_average(struct sred_vars *v, const struct sred_params *p,
 	if (hit)
 		v->hits += p->alpha;
 	s->hit_packets += hit;
-	/* Nearest, so that one flow is one. */
+	/* Round to nearest, so that one flow gives one. */
 	v->flows = v->hits ? (AQM_ONE + v->hits / 2) / v->hits : 0;
 	s->peak_flows = aqm_max(s->peak_flows, v->flows);
 }
 
 /*
- * The probability of a packet. With P below 1/256 the square is above 1, else 256 P is
- * above 1, and its inverse a ratio: 2^32 / (256 P), for P with 32 places 2^56 / P.
+ * Returns the drop probability of a packet. With P below 1/256 the factor is 1.
+ * Otherwise 256 P is above 1, and its inverse is a ratio: 2^32 / (256 P), for P
+ * with 32 places 2^56 / P.
  */
 AQM_FN u64 sred_probability(const struct sred_vars *v,
 			    const struct sred_params *p, u64 queue, int hit)
@@ -128,7 +131,7 @@ AQM_FN u64 sred_probability(const struct sred_vars *v,
 		probability =
 			aqm_scale(probability, aqm_scale(inverse, inverse));
 	}
-	/* 1 + 1/P: hits is at least alpha where one has just been counted. */
+	/* 1 + 1/P. `hits` is at least alpha after a hit. */
 	if (hit && p->full && v->hits)
 		probability +=
 			aqm_min(probability * (AQM_ONE / v->hits), AQM_ONE);
@@ -147,7 +150,7 @@ AQM_FN struct aqm_verdict sred_arrive(struct sred_vars *v,
 
 	if (compared)
 		sred_average(v, p, s, hit);
-	/* The first packet of an empty queue always finds room. */
+	/* The first packet always fits. */
 	if (at->packets && queue + packet->len > v->limit_bytes)
 		return aqm_drop(AQM_LIMIT_REASON);
 	v->probability = compared ? sred_probability(v, p, queue, hit) : 0;

@@ -4,13 +4,13 @@
  * 1998, "Explicit Allocation of Best-Effort Packet Delivery Service"; Mylonas,
  * section 3.3, n-RED), for a class of assured forwarding (RFC 2597).
  *
- * Packets of three precedences wait in one queue, in their order. Each
- * precedence has an average, thresholds and a probability of its own; the
- * average of one counts its own packets and those that are less to be dropped.
- * So what is within its contract is judged by what is within it alone, and what
- * is beyond by all that waits: it goes first.
+ * Packets of three precedences wait in one queue, in order of arrival. Each
+ * precedence has its own average, thresholds and probability. Its average
+ * counts packets of its own and of lower precedences. So traffic within its
+ * contract is judged by such traffic alone. Traffic beyond its contract is
+ * judged by the whole queue, and is dropped first.
  *
- * The precedence is that of the packet's code point, which the host tells as
+ * The precedence follows from the packet's code point, which the host passes as
  * its flow (AQM_NEEDS_CODE).
  *
  * Departure from the paper: it has two precedences, RFC 2597 three.
@@ -41,7 +41,7 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 
 #define WRED_PARAMS(P) RED_COMMON(P) RED_ECN(P) WRED_OWN_PARAMS(P)
 
-/* RED's state, for a precedence. */
+/* RED's state of one precedence. */
 #define WRED_CORE(N, its, of) \
 	N(its##_average, AQM_BYTES_Q16, "average queue of " of) \
 	N(its##_idle_since_ns, AQM_NS, \
@@ -65,7 +65,7 @@ enum wred_precedence { WRED_LOW = 0, WRED_MIDDLE = 1, WRED_HIGH = 2 };
 	  "decay") \
 	N(its##_mtu_bytes, AQM_BYTES, "largest packet")
 
-/* What waits of a precedence. */
+/* The queued packets of one precedence. */
 #define WRED_QUEUED(N, its, of) \
 	N(its##_packets, AQM_PACKETS, "queued packets of " of) \
 	N(its##_bytes, AQM_BYTES, "their bytes") \
@@ -116,7 +116,8 @@ struct wred_vars {
 
 AQM_STRUCT_STATS(wred, WRED_STATS);
 
-/* RFC 2597 section 6: AFnm is 8 n + 2 m, for n from 1 to 4 and m from 1 to 3. */
+/* Returns the precedence of a code point. RFC 2597 section 6: AFnm is 8 n + 2
+ * m, for n from 1 to 4 and m from 1 to 3. */
 AQM_FN u32 wred_precedence(u32 code, u64 other)
 {
 	u32 class = code >> 3 & 7;
@@ -127,9 +128,10 @@ AQM_FN u32 wred_precedence(u32 code, u64 other)
 	return drop - 1;
 }
 
-/* The lower threshold: the one stated, or the usual one, below the upper where
- * only that is stated. Of numbers alone, as the next, so that a verifier goes
- * through its ways once and not in every combination with others. */
+/* Returns the lower threshold: the configured one or the default, kept below
+ * the upper one if only that is configured. This function and the next take
+ * numbers only, so the verifier checks each once and not in every
+ * combination. */
 AQM_NUMBER_FN u64 wred_min_bytes(u64 min, u64 max, u64 usual)
 {
 	u64 bytes = min ? min : usual;
@@ -146,9 +148,9 @@ AQM_NUMBER_FN u64 wred_max_bytes(u64 min_bytes, u64 max)
 	return aqm_clamp(bytes, 2, AQM_MOST_BYTES / 2);
 }
 
-/* Where nothing is stated, the upper threshold of low precedence: RED's own
- * lower threshold lies within those of high precedence then, so that what is
- * beyond its contract is held as short as by RED. */
+/* Returns the default upper threshold of low precedence. It puts RED's own
+ * lower threshold between those of high precedence. So traffic beyond its
+ * contract gets as short a queue as with RED. */
 AQM_NUMBER_FN u64 wred_low_max_bytes(u64 red_min_bytes, u64 limit_bytes)
 {
 	u64 bytes = aqm_min(12 * red_min_bytes, AQM_MOST_BYTES / 4);
@@ -158,8 +160,8 @@ AQM_NUMBER_FN u64 wred_low_max_bytes(u64 red_min_bytes, u64 limit_bytes)
 	return aqm_max(bytes, 2);
 }
 
-/* The thresholds of a precedence that is more to be dropped: those stated, or a
- * part of those of low precedence, so that each ends where the next begins. */
+/* Sets the thresholds of middle or high precedence: configured ones, or a part
+ * of those of low precedence, so that each ends where the next begins. */
 AQM_FN void wred_lower(struct red_core *v, const struct red_core *low,
 		       const struct red_common *p, u64 part, u64 min, u64 max,
 		       u64 max_p)
@@ -169,8 +171,7 @@ AQM_FN void wred_lower(struct red_core *v, const struct red_core *low,
 	if (v->min_bytes >= v->max_bytes)
 		v->min_bytes = v->max_bytes - 1;
 	v->end_bytes = p->gentle ? 2 * v->max_bytes : v->max_bytes;
-	/* An average is slow: what comes at once must not take the room either
-	 * that is low precedence's. */
+	/* The average reacts slowly; reserve space for low precedence. */
 	v->limit_bytes = aqm_min(low->limit_bytes, v->end_bytes);
 	v->weight = low->weight;
 	v->packet_ns = low->packet_ns;
@@ -207,7 +208,7 @@ AQM_FN void wred_add(struct aqm_context *at, const struct wred_queued *queued)
 	at->wire += queued->wire;
 }
 
-/* The context as the average of a precedence sees it. */
+/* Returns the context of a precedence's average. */
 AQM_FN struct aqm_context wred_context(const struct wred_vars *v,
 				       u32 precedence,
 				       const struct aqm_context *at)
@@ -251,7 +252,7 @@ AQM_FN struct aqm_verdict wred_decide(struct red_core *core,
 	return red_verdict(core, &p->red, p->ecn != 0, probability, packet, at);
 }
 
-/* A packet waits: what counts it is not idle. */
+/* Ends the idle time of the averages that count a queued packet. */
 AQM_FN void wred_began(struct wred_vars *v, u32 precedence)
 {
 	if (precedence == WRED_LOW)
@@ -315,7 +316,7 @@ AQM_FN void wred_ended(struct wred_vars *v, struct red_core *core,
 {
 	struct aqm_context own = wred_context(v, precedence, at);
 
-	/* Since when, not until when. */
+	/* Keep the start of an idle time. */
 	if (!core->idle_since_ns)
 		red_departed(core, &own);
 }
@@ -334,8 +335,8 @@ AQM_FN struct aqm_verdict wred_depart(struct wred_vars *v,
 	queued->packets -= aqm_min(queued->packets, 1);
 	queued->bytes -= aqm_min(queued->bytes, packet->len);
 	queued->wire -= aqm_min(queued->wire, packet->wire);
-	/* Packets that came before `other` was changed counted for another:
-	 * that ends with the queue. */
+	/* Packets queued before `other` was changed were counted for another
+	 * precedence. Correct that when the queue is empty. */
 	if (!at->packets) {
 		v->queued_low = (struct wred_queued){ 0 };
 		v->queued_middle = (struct wred_queued){ 0 };

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The least that a qdisc made of BPF programs can be: one queue with drop tail,
- * one instance, nothing counted but what the kernel counts. What a discipline
- * of the kit costs beyond this is the kit's doing. Only `weirgate aqm bench`
- * uses it.
+ * A minimal BPF qdisc: one drop-tail queue, one instance, and no counters
+ * except the kernel's. Any additional cost of a discipline is due to the kit.
+ * Only `weirgate aqm bench` uses it.
  */
 #include "kernel.h"
 
-/* Packets held; a power of two. */
+/* Most queued packets; a power of two. */
 #define ROOM 1024
 
 struct kept {
@@ -22,7 +21,7 @@ struct {
 	__type(value, struct kept);
 } packets SEC(".maps");
 
-/* Packets that ever came and left. */
+/* Total packets queued and sent. */
 __u32 came;
 __u32 left;
 

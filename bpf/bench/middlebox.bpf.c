@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A middlebox for tests of TCP: at egress of a device, it counts the packets of each
- * connection by their ECN fields, and marks every so many of those that allow it.
+ * A middlebox for tests of TCP. At a device's egress hook, it counts the
+ * packets of each connection by ECN field, and marks every n-th ECN-capable
+ * one.
  */
 #include "tc.h"
 #include "middlebox_layout.h"
 
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
-/* RFC 9293, section 3.1: where the header's length and flags are. */
+/* RFC 9293, section 3.1: offsets of the header's length and flags. */
 enum { TCP_OFFSET = 12, TCP_FLAGS = 13, TCP_SYN = 2 };
 
 struct {

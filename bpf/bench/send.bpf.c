@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The sender of `weirgate aqm bench`: puts copies of the packet that it is run
- * with onto a device, from inside of the kernel, so that a measurement holds no
- * system call for every packet.
+ * The sender of `weirgate aqm bench`. It sends copies of its packet to a device
+ * from inside the kernel, so that a measurement includes no system call per
+ * packet.
  *
- * The kernel runs it (BPF_PROG_TEST_RUN) with softirqs held off: while one run
- * sends several copies, a device that stops its queue is not woken, and what
- * comes after the first finds packets queued.
+ * The kernel runs it (BPF_PROG_TEST_RUN) with softirqs disabled. While one run
+ * sends several copies, a device that stops its queue is not woken, so all
+ * copies after the first find packets queued.
  */
 #include "tc_layout.h"
 
-/* Most copies of one run. */
+/* Most copies per run. */
 #define MOST 1024
 
-/* cb[0]: the device; cb[1]: how many copies. */
+/* Sends copies. cb[0]: the device; cb[1]: the number of copies. */
 SEC("tc")
 int bench_send(struct __sk_buff *skb)
 {
@@ -29,16 +29,16 @@ int bench_send(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
-/* What random numbers are made of (xorshift, Marsaglia 2003). */
+/* State of the random generator (xorshift, Marsaglia 2003). */
 __u64 random = 88172645463325252ULL;
 
-/* The next circuit where they take turns. */
+/* The next circuit, if they take turns. */
 __u32 turn;
 
 /*
- * The same with each copy of another circuit, by skb->priority, and of a flow of
- * its own, by its hash. cb[2]: the first circuit; cb[3]: how many there are; cb[4]: 0
- * for any of them, 1 for one after the other.
+ * Sends each copy to another circuit, by skb->priority, and with another flow,
+ * by its hash. cb[2]: the first circuit; cb[3]: their number; cb[4]: 0 for
+ * random order, 1 for turns.
  */
 SEC("tc")
 int bench_circuits(struct __sk_buff *skb)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Watches the kernel's own codel, fq_codel and pie, so that the kit's can be
- * compared with them: what came, what left, and the very time that the
- * discipline took for "now".
+ * Watches the kernel's codel, fq_codel and pie, to compare the kit's with them:
+ * arrivals, departures, and the exact time that the discipline took as "now".
  *
- * codel reads the clock inside of its decision, so its time is worked out of
- * what it leaves: the packet's own time of arrival and how long it found that
- * the packet had waited.
+ * codel reads the clock inside its decision. So its time is derived from the
+ * packet's time of arrival and the delay that codel stores.
  */
 #include "kernel.h"
 #include "watch_layout.h"
@@ -61,7 +59,7 @@ struct {
 	__uint(max_entries, 1 << 24);
 } events SEC(".maps");
 
-/* Events that found no room: then nothing can be compared. */
+/* Events that did not fit in the ring; if any, nothing can be compared. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -87,7 +85,7 @@ static __always_inline void tell(struct seen *seen)
 		(*count)++;
 }
 
-/* What is known of a packet from its control block and its hash. */
+/* Reads a packet's control block and hash. Returns its enqueue time. */
 static __always_inline __u32 describe(struct seen *seen, struct sk_buff *skb)
 {
 	struct sk_buff___hash *own = (void *)skb;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs say that observe the kernel's own disciplines (watch.bpf.c).
- * User space has the same types, generated from this file. */
+/* Events of the programs that observe the kernel's disciplines (watch.bpf.c).
+ * The types of user space are generated from this file. */
 #ifndef WATCH_LAYOUT_H
 #define WATCH_LAYOUT_H
 
@@ -12,10 +12,10 @@
 
 /* One event. */
 struct seen {
-	__u64 packet; /* which: its address while it is queued; of an update
-			 the delay that it went by, in 64 ns */
-	__u64 time; /* 1024 ns for codel, else ns; 0: none was taken */
-	__u64 probability; /* pie's, after an update */
+	__u64 packet; /* address of the packet while queued; for an update, the
+		       * delay used, in 64 ns */
+	__u64 time; /* in 1024 ns for codel, else ns; 0: unknown */
+	__u64 probability; /* probability of pie after an update */
 	__u32 kind;
 	__u32 len;
 	__u32 hash;

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The laboratory's line: what a modem, a copper pair and an exchange do, between
- * two devices of a namespace of its own.
+ * The laboratory's line: emulates a modem, a copper pair and an exchange,
+ * between two devices of a separate namespace.
  *
  * A packet that arrives at one device is sent to the other, whose root qdisc is
- * the line in this direction: a queue, a transmitter, a delay. Packets are served
- * first come first served. A transmission begins the instant the one before it
- * ends, however late the kernel looks, and takes exactly its bytes at the line's
- * rate; the fraction of a nanosecond is carried to the next one. After its last
- * bit a packet travels for a fixed delay, and meets what impairs the direction. Where
- * the line is half duplex, one direction transmits at a time, and they take turns, a
- * packet each, while both have some; the machine then has one processor.
+ * the line in this direction: a queue, a transmitter and a delay. Packets are
+ * served first come, first served. A transmission begins exactly when the
+ * previous one ends, however late the kernel calls. It takes exactly its bytes
+ * at the line's rate; the fraction of a nanosecond is carried over. After its
+ * last bit a packet is delayed by a fixed time and by the direction's
+ * impairments. On a half-duplex line, only one direction transmits at a time.
+ * While both have packets, they alternate after each one. The machine has one
+ * CPU then.
  *
- * Every packet is recorded in a ring: that it arrived, and what became of it. A
- * record that finds no room is counted, and the run is void.
+ * Every packet is recorded in a ring: its arrival, and what became of it. A
+ * record that does not fit is counted and makes the run invalid.
  *
- * It shares nothing with the shapers under test but what the kernel demands of
- * every qdisc. The state machine in user space (crates/guest/src/agent/line/model.rs)
- * is its check: given the arrivals, it must say the same of each packet.
+ * It shares nothing with the shapers under test except what the kernel requires
+ * of every qdisc. A state machine in user space
+ * (crates/guest/src/agent/line/model.rs) verifies it: given the arrivals, it
+ * must report the same for each packet.
  */
 #include "line_record.h"
 #include "line_lots.h"
@@ -29,7 +31,8 @@
 #define CELL_PAYLOAD 48
 #define CODEWORD_PAYLOAD 64
 
-/* Line bytes of a packet. A part of a PTM codeword's extra byte counts whole. */
+/* Returns the bytes of a packet on the line. A started PTM codeword counts its
+ * extra byte in full. */
 static __always_inline u32 wire_bytes(const struct line_setup *setup,
 				      u32 ip_bytes)
 {
@@ -47,8 +50,8 @@ static __always_inline u32 wire_bytes(const struct line_setup *setup,
 	return framed;
 }
 
-/* The rate that is in force for a transmission that begins now. It begins later where
- * the line carries nothing. */
+/* Finds the rate for a transmission that begins now. The beginning is deferred
+ * while the rate is 0. */
 static __always_inline void follow_rate(u32 direction,
 					const struct line_setup *setup,
 					struct line_state *state)
@@ -78,13 +81,13 @@ static __always_inline void follow_rate(u32 direction,
 	}
 	if (rate == state->rate && !later)
 		return;
-	/* The fraction is in units of the former rate. */
+	/* The fraction is in units of the previous rate. */
 	state->rate = rate;
 	state->end_ns = begins_ns;
 	state->fraction = 0;
 }
 
-/* How a packet reaches the other end, after its last bit. */
+/* Decides when and whether a packet arrives, after its last bit. */
 static __always_inline void travel(const struct line_setup *setup,
 				   struct line_state *state,
 				   struct line_packet *packet)
@@ -114,8 +117,7 @@ static __always_inline void travel(const struct line_setup *setup,
 	packet->due_ns = due_ns;
 }
 
-/* The oldest packet that waits is transmitted, from `end_ns` and its fraction
- * on. */
+/* Transmits the oldest waiting packet, from `end_ns` and its fraction on. */
 static __always_inline void begin(u32 direction, const struct line_setup *setup,
 				  struct line_state *state)
 {
@@ -139,7 +141,7 @@ static __always_inline void begin(u32 direction, const struct line_setup *setup,
 	state->begun++;
 }
 
-/* The oldest packet that waits; NULL where none does. */
+/* Returns the oldest waiting packet, or NULL. */
 static __always_inline struct line_packet *oldest(u32 direction,
 						  struct line_state *state)
 {
@@ -154,7 +156,8 @@ static __always_inline void waits_no_more(struct line_state *state,
 	state->waiting_bytes -= packet->ip_bytes;
 }
 
-/* The oldest packet that waits is transmitted from now on; false where none does. */
+/* Transmits the oldest waiting packet from now on. Returns 0 if there is
+ * none. */
 static __noinline int begin_next(u32 direction, u64 now)
 {
 	struct line_setup *setup = bpf_map_lookup_elem(&setups, &direction);
@@ -173,7 +176,7 @@ static __noinline int begin_next(u32 direction, u64 now)
 	return 1;
 }
 
-/* When the transmission of a direction ends; 0 where there is none. */
+/* Returns when the transmission of a direction ends; 0: there is none. */
 static __always_inline u64 ends_ns(u32 direction)
 {
 	struct line_state *state = bpf_map_lookup_elem(&states, &direction);
@@ -183,7 +186,7 @@ static __always_inline u64 ends_ns(u32 direction)
 	return state->end_ns + !!state->fraction;
 }
 
-/* As advance(), of both directions together, where one transmits at a time. */
+/* Like advance(), for both directions of a half-duplex line. */
 static __always_inline void advance_both(u64 now)
 {
 	struct line_state *state;
@@ -204,8 +207,8 @@ static __always_inline void advance_both(u64 now)
 	}
 }
 
-/* Ends the transmissions that have ended by now, and begins those that followed
- * them. */
+/* Ends the transmissions that are over by now, and begins those that
+ * followed. */
 static __always_inline void advance(u32 direction,
 				    const struct line_setup *setup,
 				    struct line_state *state, u64 now)
@@ -229,7 +232,7 @@ static __always_inline void advance(u32 direction,
 	}
 }
 
-/* Whether a packet that comes has to wait. */
+/* Whether an arriving packet has to wait. */
 static __always_inline int is_busy(u32 direction,
 				   const struct line_state *state)
 {
@@ -244,7 +247,8 @@ static __always_inline int fits(const struct line_setup *setup, u32 ip_bytes,
 	return waiting < setup->limit;
 }
 
-/* Drops the oldest that wait until a packet finds room, if it ever can. */
+/* Drops the oldest waiting packets until a new one fits, if it can fit at
+ * all. */
 static __always_inline void drop_front(u32 direction,
 				       const struct line_setup *setup,
 				       struct line_state *state,
@@ -392,7 +396,7 @@ struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
-	/* It waits for the other direction's turn to end. */
+	/* Wait for the other direction to finish. */
 	if (half_duplex && state->waiting) {
 		end = ends_ns(!direction);
 		if (end && (!next || end < next))
@@ -403,7 +407,7 @@ struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
 	return NULL;
 }
 
-/* The device decides which direction this is. */
+/* The device determines the direction. */
 SEC("struct_ops")
 int BPF_PROG(line_init, struct Qdisc *sch, struct nlattr *arg,
 	     struct netlink_ext_ack *extack)
@@ -452,7 +456,7 @@ void BPF_PROG(line_destroy, struct Qdisc *sch)
 {
 }
 
-/* At either device: what arrives crosses the line. */
+/* Sends each packet that arrives at either device across the line. */
 SEC("tc")
 int line_cross(struct __sk_buff *skb)
 {
@@ -465,8 +469,8 @@ int line_cross(struct __sk_buff *skb)
 		struct line_setup *setup = bpf_map_lookup_elem(&setups, &key);
 
 		if (setup && setup->from == skb->ifindex) {
-			/* The sender's socket has named the flow; a packet
-			 * that comes by a wire has no such name. */
+			/* Clear the hash set by the sender's socket: a packet
+			 * from a wire has none. */
 			bpf_set_hash_invalid(skb);
 			return bpf_redirect(setup->to, 0);
 		}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lots of the laboratory's line: what happens to a packet by chance, the same in every
- * run of a seed. */
+/* Random decisions of the laboratory's line, the same in every run with the
+ * same seed. */
 #ifndef LINE_LOTS_H
 #define LINE_LOTS_H
 
 #include "line_layout.h"
 
-/* What is decided about a packet by lot. */
+/* The random decisions about a packet. */
 enum lot { LOT_LOSS, LOT_JITTER, LOT_REORDERING };
 
 #define LOTS 3
 #define MILLION 1000000
 
-/* A lot about the packet of this number, of 32 bits: a number of SplitMix64 (Steele, Lea
- * and Flood 2014) for each. */
+/* Returns a random number of 32 bits for a decision about the packet with this
+ * number, by SplitMix64 (Steele, Lea and Flood 2014). */
 static __always_inline u64 lot(const struct line_setup *setup, u32 number,
 			       enum lot what)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is on the laboratory's line, and the record of it: the maps of line.bpf.c,
- * and what it writes into the ring. */
+/* The maps of line.bpf.c, which describe the packets on the laboratory's line,
+ * and the records that it writes to the ring. */
 #ifndef LINE_RECORD_H
 #define LINE_RECORD_H
 
@@ -10,32 +10,32 @@
 #define DIRECTIONS 2
 
 struct line_packet {
-	struct sk_buff __kptr *skb; /* none: it was dropped from the front */
+	struct sk_buff __kptr *skb; /* NULL: it was dropped at the head */
 	u64 start_ns;
 	u64 end_ns;
-	u64 due_ns; /* at the other end */
+	u64 due_ns; /* time of arrival at the other end */
 	u32 number;
-	u32 len; /* as the kernel counts it; 0: it is gone */
+	u32 len; /* as the kernel counts it; 0: it has left */
 	u32 ip_bytes;
 	u32 wire_bytes;
-	u32 lost; /* on the way */
-	u32 late; /* those behind it may pass it */
+	u32 lost; /* lost in transit */
+	u32 late; /* later packets may overtake it */
 };
 
 /*
- * Packets of a direction lie in a ring of slots, and are counted from the first
- * one ever: those before `left` are gone, those before `begun` travel, the last of
- * them may be in transmission, and those before `came` wait.
+ * Packets of a direction are in a ring of slots, counted from the first packet
+ * ever. Those before `left` are gone. Those before `begun` are in transit, and
+ * the last of them may be in transmission. Those before `came` wait.
  */
 struct line_state {
 	u64 rate; /* bit/s */
-	u64 end_ns; /* of the transmission */
-	u64 fraction; /* of the ns after that, in units of 1 / rate */
-	u64 more_ns; /* beside the direction's delay */
-	u64 in_order_ns; /* when the last packet in order is at the other end */
-	u64 waiting_bytes; /* of IP */
+	u64 end_ns; /* end of the transmission */
+	u64 fraction; /* additional fraction of a ns, in units of 1 / rate */
+	u64 more_ns; /* in addition to the direction's delay */
+	u64 in_order_ns; /* when the last packet in order arrives */
+	u64 waiting_bytes; /* bytes of IP */
 	u32 waiting; /* packets */
-	u32 sending; /* whether the last that began is in transmission */
+	u32 sending; /* whether the last one begun is in transmission */
 	u32 sending_bytes;
 	u32 left;
 	u32 begun;
@@ -109,7 +109,7 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(&own->lost, 1);
 }
 
-/* When the run began. */
+/* Returns when the run began. */
 static __always_inline u64 zero_ns(void)
 {
 	u32 key = 0;
@@ -165,7 +165,7 @@ static __noinline int record_arrival(struct sk_buff *skb, u32 direction,
 	arrival->ahead_packets = state->waiting + state->sending;
 	arrival->ahead_bytes = state->waiting_bytes +
 			       (state->sending ? state->sending_bytes : 0);
-	/* The frame is in one piece: its device takes no other. */
+	/* The frame is linear: its device accepts no others. */
 	if (bytes > LINE_HEAD_BYTES)
 		bytes = LINE_HEAD_BYTES;
 	bpf_probe_read_kernel(arrival->frame, bytes, skb->data);

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCP Prague: a congestion control for the low latency of L4S (RFC 9330), by the
- * requirements of RFC 9331, section 4.
+ * TCP Prague: a congestion control for the low latency of L4S (RFC 9330), by
+ * the requirements of RFC 9331, section 4.
  *
- * The rules are those of draft-briscoe-iccrg-prague-congestion-control and RFC 8257:
- * - alpha is an average of the share of segments that were marked, over rounds.
- * - Marks take alpha / 2 off the window, once in a round.
- * - Each round of unmarked segments adds a segment to it.
- * - A round lasts a round trip, and VIRTUAL_US at least: two connections whose round
- *   trips are shorter share a queue equally.
- * - Loss halves the window, as Reno does.
- * - Packets are paced at a window in a round trip. The window may be a fraction of a
- *   segment: the pace keeps to it, while the kernel's window cannot.
+ * The rules are those of draft-briscoe-iccrg-prague-congestion-control and RFC
+ * 8257:
+ * - alpha is the average share of marked segments, over rounds.
+ * - Marks reduce the window by alpha / 2, once per round.
+ * - Each round of unmarked segments adds one segment to it.
+ * - A round lasts one round trip, and at least VIRTUAL_US. So connections with
+ *   shorter round trips share a queue equally.
+ * - A loss halves the window, as in Reno.
+ * - Packets are paced at one window per round trip. The window may be a
+ *   fraction of a segment. Pacing can follow that, the kernel's window cannot.
  *
- * The kernel negotiates accurate feedback (RFC 9768) for it, but sends ECT(0). The
- * program at egress turns that into ECT(1), for these connections alone. Where no
- * device has it, or the other end gives no such feedback, or the marks come from a
- * classic queue, the response is Reno's: a scalable one to classic marks would take
- * the capacity of others.
+ * The kernel negotiates accurate feedback (RFC 9768) for it, but sends ECT(0).
+ * The egress program turns that into ECT(1), for these connections only. The
+ * response is Reno's if no device has the program, if the peer gives no
+ * accurate feedback, or if marks come from a classic queue. A scalable response
+ * to classic marks would take capacity from others.
  */
 #include "tcp.h"
 #include "tc_layout.h"
@@ -27,15 +28,16 @@
 #define VIRTUAL_US 25000ULL
 /* The average moves by a sixteenth a round (RFC 8257, section 3.3). */
 #define GAIN_SHIFT 4
-/* The window's least: a segment in four round trips. */
+/* The smallest window: one segment in four round trips. */
 #define LEAST (PRAGUE_ONE / 4)
-/* And of a classic response, in segments, as Reno has it. */
+/* The smallest window of a classic response in segments, as in Reno. */
 #define LEAST_CLASSIC 2
 /*
- * A queue for L4S holds packets for a millisecond or two, or for the time of a few of
- * them. Marks in a round whose every packet waited longer than this, and longer than
- * three of its own packets take, come from a classic queue. So many such rounds more
- * than others make it certain.
+ * An L4S queue delays packets by a millisecond or two, or by the time of a few
+ * packets. If every packet of a round waited longer than CLASSIC_US, and longer
+ * than CLASSIC_SEGMENTS of its own packets take, the marks of that round come
+ * from a classic queue. The queue counts as classic after CLASSIC_ROUNDS more
+ * of these rounds than of others.
  */
 #define CLASSIC_US 4000
 #define CLASSIC_SEGMENTS 3
@@ -46,7 +48,7 @@ enum { TCX_NEXT = -1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 enum { ECT_1 = 1, ECT_0 = 2, ECN_MASK = 3 };
-/* Where IPv4's header has its checksum (RFC 791). */
+/* Offset of the checksum in an IPv4 header (RFC 791). */
 #define IPV4_SUM 10
 
 struct {
@@ -73,13 +75,13 @@ static __always_inline u64 max64(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* Whether a sequence number is reached. */
+/* Whether a sequence number has been reached. */
 static __always_inline int reached(u32 una, u32 seq)
 {
 	return (s32)(una - seq) >= 0;
 }
 
-/* Whether the other end tells how many packets were marked. */
+/* Whether the peer reports how many packets were marked. */
 static __always_inline int is_accurate(const struct tcp_sock *tp)
 {
 	u32 mode = tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN);
@@ -87,20 +89,21 @@ static __always_inline int is_accurate(const struct tcp_sock *tp)
 	return mode == TCP_ECN_MODE_ACCECN;
 }
 
-/* Whether marks come from a queue for L4S: packets are identified as such. */
+/* Whether marks come from an L4S queue: packets are identified as L4S. */
 static __always_inline int is_scalable(const struct prague_state *state)
 {
 	return state->identified && !state->classic;
 }
 
-/* Whether marks have come that prague_control() has not seen yet. */
+/* Whether marks have arrived since the last prague_control(). */
 static __always_inline int has_new_marks(const struct tcp_sock *tp,
 					 const struct prague_state *state)
 {
 	return tp->delivered_ce != state->delivered_ce;
 }
 
-/* Whether a round trip, and a round, have passed since a number was sent. */
+/* Whether a round trip and a round have passed since a sequence number was
+ * sent. */
 static __always_inline int has_passed(const struct tcp_sock *tp, u32 seq,
 				      u64 since_us)
 {
@@ -113,8 +116,8 @@ static __always_inline u64 least(const struct prague_state *state)
 	return is_scalable(state) ? LEAST : LEAST_CLASSIC * PRAGUE_ONE;
 }
 
-/* The window after a loss. Marks and loss of one round trip are one congestion, so
- * what they take off together is a half. */
+/* Returns the window after a loss. Marks and losses of one round trip are one
+ * congestion event, so together they reduce it to half. */
 static __always_inline u64 halved(const struct prague_state *state)
 {
 	u64 from = state->responds ? state->before : state->window;
@@ -122,14 +125,14 @@ static __always_inline u64 halved(const struct prague_state *state)
 	return min64(state->window, max64(from / 2, least(state)));
 }
 
-/* In segments, as the kernel has a window. */
+/* Converts a window to the kernel's unit, whole segments. */
 static __always_inline u32 threshold(u64 window)
 {
 	return max64(window >> PRAGUE_SHIFT, LEAST_CLASSIC);
 }
 
-/* Hands the window to the kernel, and its pace: at twice the window in a round trip
- * while that doubles. */
+/* Sets the kernel's window and pacing rate. The rate is two windows per round
+ * trip during slow start. */
 static __always_inline void give(struct sock *sk, struct tcp_sock *tp,
 				 struct prague_state *state)
 {
@@ -143,7 +146,7 @@ static __always_inline void give(struct sock *sk, struct tcp_sock *tp,
 	state->given = segments;
 	if (!round_trip_us)
 		return;
-	/* 2^40 at most, so that what follows has room. */
+	/* At most 2^40, so that the next product does not overflow. */
 	rate = min64(state->window * tp->mss_cache >> 10, 1ULL << 40);
 	rate = (rate * 1000000 / round_trip_us) >> (PRAGUE_SHIFT - 10);
 	if (segments < tp->snd_ssthresh)
@@ -202,8 +205,8 @@ void BPF_PROG(prague_release, struct sock *sk)
 }
 
 /*
- * Marks make the kernel ask for a threshold, too: what they take off is for
- * prague_control().
+ * The kernel also asks for a threshold after marks. prague_control() handles
+ * their reduction.
  */
 SEC("struct_ops")
 __u32 BPF_PROG(prague_ssthresh, struct sock *sk)
@@ -235,7 +238,7 @@ void BPF_PROG(prague_set_state, struct sock *sk, __u8 new_state)
 	if (new_state == TCP_CA_Loss) {
 		u32 left = tp->snd_cwnd;
 
-		/* A time-out: what is left in flight is the kernel's to say. */
+		/* After a timeout the kernel decides what may be in flight. */
 		if (old < TCP_CA_Recovery)
 			halve(sk, tp, state);
 		state->window = (u64)left << PRAGUE_SHIFT;
@@ -260,7 +263,7 @@ __u32 BPF_PROG(prague_undo, struct sock *sk)
 	return max64(tp->snd_cwnd, state->undo >> PRAGUE_SHIFT);
 }
 
-/* Looks for what a classic queue does: long waits that marks do not end. */
+/* Looks for signs of a classic queue: long waits that marks do not end. */
 static __always_inline void suspect(const struct tcp_sock *tp,
 				    struct prague_state *state)
 {
@@ -288,13 +291,13 @@ static __always_inline void end_round(const struct tcp_sock *tp,
 		share = min64(((u64)state->round_marked << PRAGUE_SHIFT) /
 				      state->round_delivered,
 			      PRAGUE_ONE);
-	/* Until the first mark there is nothing to average. */
+	/* Before the first mark there is nothing to average. */
 	if (state->seen_marked)
 		state->alpha = state->alpha - (state->alpha >> GAIN_SHIFT) +
 			       (share >> GAIN_SHIFT);
 	if (state->round_marked)
 		suspect(tp, state);
-	/* They leave by another device now, which has not the program. */
+	/* Packets now leave by a device without the egress program. */
 	if (state->round_delivered &&
 	    state->identified == state->round_identified)
 		state->identified = 0;
@@ -318,9 +321,9 @@ static __always_inline void respond(struct tcp_sock *tp,
 }
 
 /*
- * A segment a round. Below VIRTUAL_US a round has several round trips, and the window
- * is smaller than that of the same rate at VIRTUAL_US by the same factor: so the
- * square of it is added a round trip.
+ * Adds one segment per round. Below VIRTUAL_US a round has several round trips,
+ * and the window is smaller than that of the same rate at VIRTUAL_US by the
+ * same factor. So the increase per round trip is the square of that factor.
  */
 static __always_inline void increase(struct tcp_sock *tp,
 				     struct prague_state *state, u64 acked,
@@ -360,8 +363,8 @@ void BPF_PROG(prague_control, struct sock *sk, __u32 ack, int flag,
 			tcp_reno_cong_avoid(sk, ack, acked);
 		return;
 	}
-	/* After an idle time, a time-out or an undone loss the kernel has another
-	 * window. */
+	/* The kernel has changed the window after an idle time, a timeout or an
+	 * undone loss. */
 	if (tp->snd_cwnd != state->given)
 		state->window = (u64)tp->snd_cwnd << PRAGUE_SHIFT;
 	marked = tp->delivered_ce - state->delivered_ce;
@@ -382,22 +385,22 @@ void BPF_PROG(prague_control, struct sock *sk, __u32 ack, int flag,
 		respond(tp, state);
 	if (has_passed(tp, state->round_seq, state->round_us))
 		end_round(tp, state);
-	/* A window that was not half used is not known to be of use (RFC 7661,
-	 * section 4.3). */
+	/* A window less than half used is not validated (RFC 7661, section
+	 * 4.3). */
 	if (acked > marked && 2 * in_flight >= state->window &&
 	    state->kernel_state != TCP_CA_Recovery)
 		increase(tp, state, acked - marked, scalable);
 	give(sk, tp, state);
 }
 
-/* Nothing is to wait in the kernel for a second segment. */
+/* Do not let a segment wait in the kernel for a second one. */
 SEC("struct_ops")
 __u32 BPF_PROG(prague_min_tso_segs, struct sock *sk)
 {
 	return 1;
 }
 
-/* Turns ECT(0) into ECT(1) in the header of IP that begins there; says whether it
+/* Turns ECT(0) into ECT(1) in the IP header at this offset. Returns whether it
  * did. */
 static __always_inline int identify(struct __sk_buff *ctx, u32 at)
 {
@@ -424,8 +427,8 @@ static __always_inline int identify(struct __sk_buff *ctx, u32 at)
 	return !bpf_skb_store_bytes(ctx, at, &new, sizeof(new), 0);
 }
 
-/* Gives the packets of these connections the identifier of L4S (RFC 9331, section
- * 4.1), but those of one that responds as a classic one for good. */
+/* Sets the L4S identifier (RFC 9331, section 4.1) on packets of Prague
+ * connections, except those that permanently respond as classic ones. */
 SEC("tcx/egress")
 int prague_egress(struct __sk_buff *ctx)
 {
@@ -445,7 +448,7 @@ int prague_egress(struct __sk_buff *ctx)
 		return TCX_NEXT;
 	skb = bpf_cast_to_kern_ctx(ctx);
 	at = (u64)skb->head + skb->network_header - (u64)skb->data;
-	/* Pointers must not be taken for half of what they are. */
+	/* Keep the compiler from truncating the pointers to 32 bits. */
 	asm volatile("" : "+r"(at));
 	if (identify(ctx, at))
 		__sync_fetch_and_add(&state->identified, 1);

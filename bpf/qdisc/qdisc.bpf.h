@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel host of one discipline: a qdisc made of BPF programs
- * (net/sched/bpf_qdisc.c), called weir_NAME. A program, which the build writes,
- * includes the discipline's NAME.c, defines AQM_NAME, and includes this file.
+ * The kernel host of one discipline: a BPF qdisc (net/sched/bpf_qdisc.c) called
+ * weir_NAME. The build writes a program for each discipline, which includes the
+ * discipline's NAME.c, defines AQM_NAME, and includes this file.
  *
- * Instances. A BPF qdisc has no private area and takes no options, so each
- * qdisc of this kind has an instance in a map. Its number, plus one, is kept in
- * Qdisc.limit, a field that the kernel itself does not use for such a qdisc and
- * lets programs write: finding an instance costs one array lookup.
+ * Instances. A BPF qdisc has no private area and takes no options. So each
+ * qdisc of this kind has an instance in a map. Its number plus one is stored in
+ * Qdisc.limit, a field that the kernel does not use for BPF qdiscs and lets
+ * programs write. So finding an instance costs one array lookup.
  *
- * Settings come by a second map, keyed by place: network namespace, device and
- * transmit queue. User space may write them before the qdisc exists; without
- * any, defaults apply. To change them, it writes the map, then raises the
- * instance's count of changes; the next packet takes them over. Nothing is
- * dropped by a change.
+ * Settings are in a second map, keyed by attach point: network namespace,
+ * device and transmit queue. User space may write them before the qdisc exists.
+ * Without settings, defaults apply. To change them, it writes the map, then
+ * increments the instance's count of changes. The next packet applies them. A
+ * change drops no packets.
  *
- * Packets. Slots of an instance are a range of one array, each with room for
- * the reference to a packet. All calls for one qdisc are made under its lock.
+ * Packets. The slots of an instance are a range of one array, each with room
+ * for the reference to a packet. All calls for one qdisc are made under its
+ * lock.
  *
- * Recording. A ring put into `recorders` takes effect at the next change. From
- * then on, every input and verdict of the discipline is written to it (record.h).
+ * Recording. A ring inserted into `recorders` takes effect at the next change.
+ * From then on, every input and verdict of the discipline is written to it
+ * (record.h).
  *
- * The kernel offers no way to change a packet's header from a qdisc's
- * programs. A program at egress does it for them, on a later packet of the flow
- * (marks.h). Without it every packet is presented as not capable of ECN, so that
- * no verdict is to mark.
+ * The kernel does not let a qdisc's programs change a packet's header. A
+ * program at the egress hook does it for them, on a later packet of the flow
+ * (marks.h). Without that program every packet is presented as not ECN-capable,
+ * so no verdict is to mark.
  *
- * Over 500 lines, because the programs of a qdisc and what they share are compiled
- * as one unit: the verifier sees them so, and so should a reader.
+ * Over 500 lines, because the programs of a qdisc and what they share are
+ * compiled as one unit: the verifier sees them so, and so should a reader.
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -39,7 +41,7 @@
 
 #define aqm_slot(q, i) bpf_slot((q)->host, i)
 
-/* Most qdiscs of one discipline at a time, and most settings. */
+/* Most qdiscs of one discipline, and most attach points with settings. */
 #define INSTANCES 16
 #define PLACES 64
 
@@ -77,7 +79,7 @@ struct {
 	__type(value, struct aqm_hosted);
 } instances SEC(".maps");
 
-/* Counts of changes, raised by user space. */
+/* Counts of changes, incremented by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, INSTANCES);
@@ -97,7 +99,7 @@ struct recorder {
 	__uint(max_entries, 4096);
 };
 
-/* A ring for each instance that is recorded, of any size. */
+/* A ring for each recorded instance, of any size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, INSTANCES);
@@ -128,8 +130,9 @@ static __always_inline struct aqm_hosted *bpf_instance(const struct Qdisc *sch)
 	return bpf_map_lookup_elem(&instances, &key);
 }
 
-/* Bytes as the kernel's qdiscs count them: with the link-layer header, and for
- * a packet of several segments with all their headers. */
+/* Returns the length of a packet as the kernel's qdiscs count it: with the
+ * link-layer header, and for a merged packet with the headers of all
+ * segments. */
 static __always_inline u32 bpf_packet_len(struct sk_buff *skb)
 {
 	return ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
@@ -164,7 +167,7 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
 }
 
-/* The verdict was to mark: records that the flow has a pending mark. */
+/* Records that the packet's flow has a pending mark. */
 static __always_inline void bpf_defer_mark(const struct aqm_hosted *one,
 					   struct sk_buff *skb, u64 now_ns)
 {
@@ -172,7 +175,7 @@ static __always_inline void bpf_defer_mark(const struct aqm_hosted *one,
 		    now_ns);
 }
 
-/* Not inlined: that keeps its cost out of the path that does not record. */
+/* Not inlined, to cost nothing while not recording. */
 static __noinline int bpf_record(struct aqm_hosted *one, u32 number,
 				 struct aqm_record *record)
 {
@@ -184,7 +187,7 @@ static __noinline int bpf_record(struct aqm_hosted *one, u32 number,
 	return 0;
 }
 
-/* Records the whole state, if someone wants to record. */
+/* Records the whole state, if there is a ring. */
 static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 {
 	void *ring = bpf_map_lookup_elem(&recorders, &number);
@@ -347,8 +350,8 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	packet.len = bpf_packet_len(skb);
 	packet.wire = aqm_wire(&one->q.link, packet.len);
 	packet.ecn = marks_ecn(skb, one->head.stamp);
-	/* While recording, supply what is not needed: the recording may be
-	 * replayed to a discipline that needs it. */
+	/* While recording, also supply inputs that this discipline does not
+	 * need: the recording may be replayed to one that does. */
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)
 		packet.flow = flow_code(skb);
 	else if (AQM_OF(_NEEDS) &AQM_NEEDS_FLOW || one->head.recording)
@@ -426,7 +429,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 						    one->head.gate.opens_ns, 0);
 		return NULL;
 	}
-	/* Each round sends or drops a packet or ends a flow's turn. */
+	/* Each iteration sends or drops a packet, or ends a flow's turn. */
 	bpf_for (i, 0, 4 * (AQM_OF(_PACKETS) + AQM_OF(_QUEUES))) {
 		if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM_OUT)
 			random = random_word(&one->head.random);
@@ -457,8 +460,8 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
-	/* Packets are held until a time. Where none is set, or the bound of the
-	 * loop is reached, the watchdog fires after 1 ms. */
+	/* Packets are held until a certain time. If none is set, or if the loop
+	 * has reached its bound, the watchdog fires after 1 ms. */
 	until = AQM_OF(_NEEDS) &AQM_NEEDS_HOLD ? AQM_OF(_until)(&one->q.vars) :
 						 0;
 	if (until <= now)
@@ -489,7 +492,7 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 			bpf_kfree_skb(skb);
 	}
 	bpf_clear(one, 0);
-	/* The kernel takes the timer off. */
+	/* The kernel cancels the timer. */
 	one->head.line.timer_ns = 0;
 	one->head.line.passed = 0;
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, &one->q.link);

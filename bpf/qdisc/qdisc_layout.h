@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What values in the maps of qdisc.bpf.h begin with, whatever the discipline is.
- * User space has the same types, generated from this file. */
+/* The first part of map values of qdisc.bpf.h, common to all disciplines. The
+ * types of user space are generated from this file. */
 #ifndef QDISC_LAYOUT_H
 #define QDISC_LAYOUT_H
 
@@ -10,7 +10,7 @@
 
 struct aqm_settings_head {
 	struct aqm_link link;
-	u64 gate_bytes_s; /* rate to hold the qdisc to; 0: the device's own */
+	u64 gate_bytes_s; /* rate limit of the qdisc; 0: the device's own */
 };
 
 struct aqm_hosted_head {
@@ -21,9 +21,9 @@ struct aqm_hosted_head {
 	u32 recording;
 	u32 sequence;
 	struct aqm_line line;
-	u64 key; /* of flows' hashes */
-	u64 stamp; /* of the program that marks; 0: none */
-	u64 random; /* the state that random words are made of */
+	u64 key; /* key of flow hashes */
+	u64 stamp; /* stamp of the program that marks; 0: none */
+	u64 random; /* state of the random generator */
 };
 
 #endif

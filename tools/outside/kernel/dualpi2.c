@@ -12,7 +12,7 @@
 #define upper_32_bits(x) ((u32)((x) >> 32))
 #define lower_32_bits(x) ((u32)(x))
 
-/* A packet has no header here: its code point is read at once. */
+/* Packets have no headers here: the code point is read directly. */
 #define ETH_P_IP 1
 #define ETH_P_IPV6 2
 #define htons(x) (x)
@@ -33,7 +33,7 @@ struct ipv6hdr {
 	u8 bytes[40];
 };
 
-/* Nothing arrives merged. */
+/* Merged packets do not occur. */
 typedef u64 netdev_features_t;
 #define NETIF_F_GSO_MASK 0
 #define skb_is_gso(skb) false
@@ -88,7 +88,7 @@ static void start(struct Qdisc *sch)
 	q->drop_overload = argument("drop_overload");
 	dualpi2_calculate_c_protection(sch, q,
 				       (u32)argument("classic_percent"));
-	/* As the other disciplines' timers: half a second from now. */
+	/* As the timers of the other disciplines: half a second from now. */
 	hrtimer_start(&q->pi2_timer, now_ns + NSEC_PER_SEC / 2,
 		      HRTIMER_MODE_ABS_PINNED_SOFT);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * As much of the kernel as its queueing disciplines need, for a process of user
- * space that asks them for decisions. The disciplines themselves, and the headers
- * with their arithmetic, are the kernel's own files. Nothing here decides.
+ * The part of the kernel that its queueing disciplines need, for a user-space
+ * process that asks them for decisions. The disciplines themselves, and the
+ * headers with their arithmetic, are the kernel's own files. Nothing here makes
+ * decisions.
  *
- * Time, jiffies and random words are those of the event in hand. A packet is what
- * `struct sk_buff` keeps of it here. Netlink, locks and statistics for user space
- * do nothing.
+ * Time, jiffies and random words are those of the current event. A packet is
+ * reduced to the fields of `struct sk_buff` here. Netlink, locks and statistics
+ * for user space do nothing.
  */
 #ifndef OUTSIDE_LINUX_H
 #define OUTSIDE_LINUX_H
@@ -84,7 +85,7 @@ typedef struct Qdisc spinlock_t;
 #define spin_lock(lock) ((void)(lock))
 #define spin_unlock(lock) ((void)(lock))
 
-/* Constants and structures that user space sees. */
+/* The kernel's constants and structures for user space. */
 #include "uapi/linux/pkt_sched.h"
 
 /* lib/math/reciprocal_div.c and include/linux/math.h */
@@ -127,7 +128,7 @@ static inline u64 div_u64(u64 x, u32 by)
 	return x / by;
 }
 
-/* The event in hand. */
+/* The current event. */
 extern u64 now_ns;
 extern u32 random_word;
 
@@ -146,9 +147,10 @@ static inline s64 ktime_us_delta(ktime_t later, ktime_t earlier)
 	return (later - earlier) / 1000;
 }
 
-/* A discipline that asks again for the same event gets another word. Words that follow
- * one another must be as good as independent, where the kit compares one word with the
- * product of two probabilities: the steps are those of MurmurHash3's end. */
+/* Returns another word each time a discipline asks for the same event.
+ * Consecutive words must be practically independent, because the kit compares
+ * one word with the product of two probabilities. The steps are the finalizer
+ * of MurmurHash3. */
 static inline u32 get_random_u32(void)
 {
 	u32 word = random_word;
@@ -160,7 +162,8 @@ static inline u32 get_random_u32(void)
 	return word;
 }
 
-/* The word comes first, as in the kit, whatever is asked for beyond it. */
+/* The word is the most significant half of a number, as in the kit. The rest is
+ * 0. */
 static inline void get_random_bytes(void *bytes, size_t size)
 {
 	u64 word = (u64)get_random_u32() << 32;
@@ -191,7 +194,7 @@ static inline psched_time_t psched_get_time(void)
 	return PSCHED_NS2TICKS(ktime_get_ns());
 }
 
-/* A timer: one, as each discipline has at most one. */
+/* The only timer: each discipline has at most one. */
 struct timer_list {
 	void (*function)(struct timer_list *timer);
 	u64 due;
@@ -222,7 +225,7 @@ static inline void timer_delete(struct timer_list *t)
 
 #define timer_delete_sync timer_delete
 
-/* The same with nanoseconds. */
+/* A timer in nanoseconds. */
 enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
 
 struct hrtimer {

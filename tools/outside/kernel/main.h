@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads events from standard input, has one of the kernel's disciplines decide, and
- * writes what it decided. src/decisions/event.rs has the other side of both formats.
+ * Reads events from standard input, lets one of the kernel's disciplines
+ * decide, and writes its decisions. src/decisions/event.rs has the other side
+ * of both formats.
  *
- * A file that includes this names the discipline's operations, OPS, and defines
- * start(), which sets what a user would. Arguments are `name=number`.
+ * A file that includes this defines OPS, the discipline's operations, and
+ * start(), which configures it. Arguments are `name=number`.
  */
 #ifndef OUTSIDE_MAIN_H
 #define OUTSIDE_MAIN_H
@@ -23,8 +24,9 @@ struct event {
 	u32 id;
 };
 
-/* `id` of what left or was kept, 0 for none; whether it was marked; how many were
- * dropped, and a sum of their ids in which the order counts. */
+/* The result of an event: `id` of the packet sent or stored (0: none),
+ * whether it was marked, the number of drops, and an order-dependent sum of
+ * their ids. */
 struct outcome {
 	u32 id;
 	u32 marked;
@@ -97,7 +99,7 @@ static void arrive(struct Qdisc *sch, const struct event *event)
 	skb->hash = event->flow;
 	skb->ecn = (u8)event->ecn;
 	skb->id = event->id;
-	/* Of a packet's memory nothing is known to the kit. */
+	/* The kit does not know the memory of a packet. */
 	skb->truesize = 0;
 	before = outcome.dropped;
 	sch->ops->enqueue(skb, sch, &to_free);
@@ -117,7 +119,7 @@ static void depart(struct Qdisc *sch)
 	spare = skb;
 }
 
-/* What is due up to a time, each at its own. */
+/* Runs the timers that are due up to a time, each at its own time. */
 static void run_timers(u64 end_ns)
 {
 	const u64 jiffy_ns = NSEC_PER_SEC / HZ;

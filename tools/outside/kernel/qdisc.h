@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets, queueing disciplines and netlink, as far as the kernel's disciplines need
- * them.
+ * Packets, queueing disciplines and netlink, reduced to what the kernel's
+ * disciplines need.
  */
 #ifndef OUTSIDE_QDISC_H
 #define OUTSIDE_QDISC_H
@@ -42,7 +42,7 @@ static inline int skb_get_dsfield(struct sk_buff *skb)
 	return skb->ecn;
 }
 
-/* RFC 3168: what is not capable of ECN cannot be marked. */
+/* RFC 3168: only ECN-capable packets can be marked. */
 static inline int INET_ECN_set_ce(struct sk_buff *skb)
 {
 	if (!skb->ecn)
@@ -200,7 +200,7 @@ static inline struct qdisc_skb_cb *qdisc_skb_cb(const struct sk_buff *skb)
 #define tcf_set_qdisc_drop_reason(skb, reason) ((void)(skb))
 #define qdisc_tree_reduce_backlog(sch, packets, bytes) ((void)(bytes))
 
-/* Where packets go that are dropped. */
+/* Handles a dropped packet. */
 void drop_packet(struct sk_buff *skb);
 
 static inline void qdisc_qstats_drop(struct Qdisc *sch)
@@ -339,7 +339,7 @@ static inline void qdisc_reset_queue(struct Qdisc *sch)
 	sch->qstats.backlog = 0;
 }
 
-/* Nobody peeks, changes or dumps: the kernel's files still name these. */
+/* Not called, but referenced by the kernel's files. */
 static inline struct sk_buff *skb_peek(struct sk_buff_head *list)
 {
 	return list->first;

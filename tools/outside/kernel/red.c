@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The kernel's red, over a FIFO with a limit in bytes. */
+/* The kernel's red, on a FIFO with a limit in bytes. */
 #include "main.h"
 #include <math.h>
 
-/* Places after the point of the average, where it is replaced. */
+/* Binary places of the average, where it is replaced. */
 #define PLACES 16
 
 struct tcf_qevent {
@@ -87,13 +87,13 @@ static inline struct Qdisc *fifo_create_dflt(struct Qdisc *sch,
 	return child;
 }
 
-/* A part of 2^32, rounded down. */
+/* Returns value * part / 2^32, rounded down. */
 static u64 part_of(u64 value, u64 part)
 {
 	return (u64)(((unsigned __int128)value * part) >> 32);
 }
 
-/* The average after an arrival. */
+/* Returns the average after an arrival. */
 static u64 next_average(u64 average, u64 backlog, u8 weight_log)
 {
 	u64 target = backlog << PLACES;
@@ -103,8 +103,8 @@ static u64 next_average(u64 average, u64 backlog, u8 weight_log)
 	return average - ((average - target) >> weight_log);
 }
 
-/* The average after an idle time, as if one packet after another had found the
- * queue empty; of one that is not over, its part. */
+/* Returns the average after an idle time, as if one packet after another had
+ * found the queue empty. A packet that is not complete counts in part. */
 static u64 idle_average(u64 average, u8 weight_log, u64 idle)
 {
 	u64 packet_ns =
@@ -125,7 +125,7 @@ static u64 idle_average(u64 average, u8 weight_log, u64 idle)
 	return part_of(average, left);
 }
 
-/* The probability between the thresholds, of 2^32. */
+/* Returns the probability between the thresholds, in units of 2^-32. */
 static u64 probability(u64 average, u32 min, u32 max, u32 most)
 {
 	u64 above = (average - ((u64)min << PLACES)) >> 14;
@@ -136,9 +136,9 @@ static u64 probability(u64 average, u32 min, u32 max, u32 most)
 #include "net/sched/sch_red.c"
 
 /*
- * The table by which the average falls while the link is idle, as tc makes it
- * (iproute2, tc_red_eval_idle_damping()): of each time, in units of 2^result us,
- * how often the average is halved.
+ * Makes the table by which the average falls while the link is idle, as tc does
+ * (iproute2, tc_red_eval_idle_damping()): for each time, in units of 2^result
+ * us, how often the average is halved.
  */
 static u8 idle_table(double weight, double packet_us, u8 *stab)
 {
@@ -155,9 +155,9 @@ static u8 idle_table(double weight, double packet_us, u8 *stab)
 }
 
 /*
- * A device asks until it finds nothing: after each packet that it has sent, and after
- * each that came, also one that was dropped (net/core/dev.c, __dev_xmit_skb()). From
- * then on red_dequeue() counts the time as idle.
+ * Dequeues until the queue is empty, as a device does: after each packet that
+ * it has sent, and after each arrival, even a dropped one (net/core/dev.c,
+ * __dev_xmit_skb()). From then on red_dequeue() counts idle time.
  */
 static void ask_until_empty(struct Qdisc *sch)
 {

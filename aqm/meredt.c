@@ -51,8 +51,8 @@ enum meredt_ecn {
 
 enum meredt_averaged {
 	MEREDT_OF_ALL = 0,
-	MEREDT_OF_ELEPHANTS = 1, /* behind the first band, if there are
-				  * several */
+	MEREDT_OF_ELEPHANTS = 1, /* behind the first band,
+				  * if there are several */
 };
 
 #define MEREDT_BANDS 8

@@ -166,7 +166,7 @@ AQM_FN void pie_catch_up(struct pie_vars *v, const struct pie_params *p,
 		v->updated_ns += p->update_ns;
 		old = v->old_delay_ns;
 		pie_update(v, p, s, queued);
-		/* The second such update allows a burst again. */
+		/* The second update with no delay allows a burst again. */
 		if (!v->probability && !v->delay_ns && !old)
 			break;
 	}

@@ -70,8 +70,7 @@
  * bytes, which the node pays back by one quantum for each turn it skips. */
 #define ENGINE_LEAST_QUANTUM 256
 
-/* A tick of the wheel is 2^15 ns (32.8 us). The wheel has 64^3 ticks (8.6
- * s). */
+/* A tick of the wheel is 2^15 ns (32.8 us). It has 64^3 ticks (8.6 s). */
 #define ENGINE_TICK_SHIFT 15
 #define ENGINE_TICKS (64 * 64 * 64)
 
@@ -103,8 +102,8 @@
 struct engine_config {
 	u64 ceiling_bytes_s; /* 0: none */
 	u64 guarantee_bytes_s; /* 0: none; at most the ceiling */
-	u32 live; /* ENGINE_NODE, ENGINE_CAP or 0; packets of a leaf with 0 are
-		   * dropped */
+	u32 live; /* ENGINE_NODE, ENGINE_CAP or 0;
+		   * packets of a leaf with 0 are dropped */
 	u32 parent; /* 0: this is the root */
 	u32 fork; /* row of its children's lists; 0: a leaf */
 	u32 quantum; /* bytes of a turn: its share among equals */
@@ -140,8 +139,8 @@ struct engine_claims {
  * last packet, of `light` bytes, was sent at `opens_ns`. The gate is then
  * computed only when it is needed (engine/cap.h). */
 struct engine_gate {
-	u64 light; /* 0: `opens_ns` is when the last packet will have been
-		    * sent */
+	u64 light; /* 0: `opens_ns` is when the last
+		    * packet will have been sent */
 	u64 opens_ns;
 	u64 rest; /* remainder, as in struct aqm_gate */
 };
@@ -155,8 +154,8 @@ struct engine_node {
 	u32 state; /* enum engine_state */
 	u32 parent; /* the node whose list it is in */
 	u32 list; /* index into engine_fork.head */
-	u32 next; /* next in that circular list; of a cap: the node that sent
-		   * last */
+	u32 next; /* next in that circular list; of
+		   * a cap: the node that sent last */
 	u32 prev; /* of a cap: the node that sends next */
 	s32 deficit; /* bytes that it may still send in this turn */
 	u32 turned; /* whether it ever had a turn */
@@ -261,10 +260,10 @@ struct engine_rule {
 	u64 limit_bytes; /* most bytes queued in all leaves */
 	u32 root;
 	u32 other; /* the leaf of unclassified packets; 0: drop them */
-	u32 lent; /* last row that user space uses; hosts get the rows after
-		   * it */
-	u32 arriving; /* packets come from the link, so dropped ones count for
-		       * ceilings */
+	u32 lent; /* last row that user space uses;
+		   * hosts get the rows after it */
+	u32 arriving; /* packets come from the link, so
+		       * dropped ones count for ceilings */
 };
 
 struct engine {
@@ -276,14 +275,14 @@ struct engine {
 	struct engine_pool queues;
 	struct engine_pool hosts;
 	u64 bytes; /* queued */
-	u64 opens_ns; /* if no packet may be sent: when to ask again; ~0:
-		       * never */
+	u64 opens_ns; /* if no packet may be sent:
+		       * when to ask again; ~0: never */
 	u64 until_ns; /* end of its lease of a shared line */
 	u64 debt_ns; /* time it used beyond its leases */
 	u64 wants_ns; /* longest lease to take unless more is queued */
 	u64 line_rate; /* rate of the line when it took the last lease */
-	struct engine_claims claims; /* sums of its root's children that may
-				      * send */
+	struct engine_claims claims; /* sums of its root's
+				      * children that may send */
 	u32 members; /* engines on its line; 0: the line is not shared */
 	u32 shared_root; /* its root if it shares a line, else 0 */
 	u32 member; /* its number among those engines, from 0 */
@@ -292,8 +291,8 @@ struct engine {
 	u32 resting; /* the host's leaf that has been idle longest */
 	u32 leaf; /* the leaf that engine_next() chose; 0: none may send */
 	u32 pad;
-	u32 at[4]; /* for the host: where its forks, queues, slots and hosts
-		    * begin */
+	u32 at[4]; /* for the host: where its forks,
+		    * queues, slots and hosts begin */
 	u64 refused; /* packets refused for lack of a leaf or of room */
 	struct aqm_verdict verdict; /* verdict of engine_take() */
 	struct engine_wheel wheel;

@@ -21,7 +21,7 @@
  * Up to that rate a packet may be sent slightly before the line is free, if the
  * host runs then anyway because another packet arrived. That saves a timer. The
  * time by which packets may be early and their lateness in the last 100 ms add
- * up to the slack. So the bound above also holds for any such time.
+ * up to the slack. So the bound above still holds.
  */
 #ifndef AQM_GATE_H
 #define AQM_GATE_H
@@ -56,8 +56,8 @@ AQM_FN u64 aqm_gate_opens(const struct aqm_gate *gate)
 
 /* What a host stores in addition to a link's gate. */
 struct aqm_line {
-	u64 group_ns; /* packets that begin before this are in the current
-		       * group */
+	u64 group_ns; /* packets that begin before
+		       * this are in the current group */
 	u64 timer_ns; /* when the timer fires; 0: unknown */
 	u64 early_ns; /* how early a packet may be sent */
 	u64 late_ns; /* largest lateness in this window */

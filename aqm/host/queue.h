@@ -61,8 +61,8 @@ struct aqm_counts {
 struct aqm_last {
 	u64 left_ns;
 	u32 wire;
-	u32 empty_pending; /* the discipline has not been told that the queue is
-			    * empty */
+	u32 empty_pending; /* the discipline has not been
+			    * told that the queue is empty */
 };
 
 /* The free slots: a list of released ones, and those never used, which follow

@@ -25,8 +25,8 @@ enum aqm_event {
 struct aqm_record {
 	u64 now_ns;
 	u32 event; /* enum aqm_event */
-	u32 sequence; /* increases by one with each record: a gap shows a
-		       * loss */
+	u32 sequence; /* increases by one with each
+		       * record: a gap shows a loss */
 	u32 slot; /* what the host's function returned */
 	u32 len; /* on arrival: length of the packet */
 	u32 wire;

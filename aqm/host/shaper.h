@@ -53,18 +53,18 @@ struct shaper_class {
 	struct aqm_gate guarantee;
 	struct aqm_gate ceiling;
 	u64 credit_ns; /* how far the guarantee may fall behind */
-	u64 late_ns; /* lateness the ceiling compensates for: a full packet's
-		      * time */
-	u64 start; /* virtual start of the next packet, in 2^-16 bytes per
-		    * weight */
+	u64 late_ns; /* lateness the ceiling compensates
+		      * for: a full packet's time */
+	u64 start; /* virtual start of the next packet,
+		    * in 2^-16 bytes per weight */
 	u64 rest; /* remainder of that division, in 2^-16 bytes */
 	u64 packets; /* queued */
 };
 
 struct shaper {
 	struct aqm_gate gate;
-	u64 starts[SHAPER_PRIORITIES]; /* virtual start of the last packet
-				        * sent */
+	u64 starts[SHAPER_PRIORITIES]; /* virtual start of the
+				        * last packet sent */
 	u32 classes;
 	u32 other; /* the class of unclassified packets */
 	struct shaper_class class[SHAPER_CLASSES];

@@ -23,8 +23,8 @@
 #define RED_PLACES 16
 
 enum red_gentle {
-	RED_NOT_GENTLE = 0, /* RED: everything is dropped above the upper
-			     * threshold */
+	RED_NOT_GENTLE = 0, /* RED: everything is dropped
+			     * above the upper threshold */
 	RED_TO_LIMIT = 1, /* Braithwaite: rises to 1 at the limit */
 	RED_TO_DOUBLE = 2, /* Floyd 2000: rises to 1 at twice the threshold */
 };

@@ -35,8 +35,8 @@ struct share_sum {
 	u64 epoch; /* number of the current second */
 	struct share_used all;
 	struct share_used large; /* of large members */
-	struct share_used sent; /* bytes that large members sent, without the
-				 * minimum of a whole share */
+	struct share_used sent; /* parts that large members used, not rounded up
+				 * to whole shares */
 };
 
 /* A member of a sum. */

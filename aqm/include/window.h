@@ -41,9 +41,9 @@ enum window_algorithm {
 struct window_rule {
 	u64 algorithm; /* enum window_algorithm */
 	u64 fixed_bytes; /* use this window always; 0: use the algorithm */
-	u64 horizon_ns; /* edge: at most this time's worth of the rate may be
-			 * offered, saved up or owed; at least the longest round
-			 * trip */
+	u64 horizon_ns; /* edge: at most this time's worth of
+			 * the rate may be offered, saved up or
+			 * owed; at least the longest round trip */
 	u64 hold_ns; /* edge: longest delay of an acknowledgement */
 	u64 initial_bytes; /* edge: the window offered before data arrives; 0:
 			    * the receiver's */

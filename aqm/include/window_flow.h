@@ -13,8 +13,8 @@ struct window_flow {
 	u64 leaves_ns; /* when the last acknowledgement leaves */
 	u64 asked_ns; /* departure of the acknowledgement whose timestamp is
 		       * awaited; 0: none */
-	u64 awaited_ns; /* arrival of the data whose acknowledgement is awaited;
-			 * 0: none */
+	u64 awaited_ns; /* arrival of the data whose
+			 * acknowledgement is awaited; 0: none */
 	u64 sampled_ns; /* when `filled` was last computed */
 	u32 mss; /* largest segment received */
 	u32 edge; /* the last byte offered, plus one */

@@ -7,8 +7,8 @@
 #include "kernel.h"
 
 struct middlebox_setup {
-	__u32 mark_every; /* mark every n-th ECN-capable packet of a connection;
-			   * 0: none */
+	__u32 mark_every; /* mark every n-th ECN-capable
+			   * packet of a connection; 0: none */
 	__u32 pad;
 };
 

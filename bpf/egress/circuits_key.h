@@ -43,8 +43,8 @@ struct circuits_frame {
 	u32 mac[2]; /* the subscriber's, in network byte order, zero-padded */
 	u32 vlan[2]; /* VLANs of the outer and the inner tag; 0: none */
 	u32 session; /* PPPoE session; 0: none */
-	u32 version; /* version of IP after tags or PPPoE; 0: another protocol,
-		      * or plain */
+	u32 version; /* version of IP after tags or PPPoE;
+		      * 0: another protocol, or plain */
 	u32 at; /* offset of the IP header */
 };
 

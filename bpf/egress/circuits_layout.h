@@ -64,8 +64,8 @@ struct circuits_rule {
 	u32 source; /* 1: the source is a subscriber; 0: the destination */
 	u32 inner; /* rows of nodes with children, which come first */
 	u32 nodes; /* total number of rows */
-	u32 open; /* counts changes; odd: the stored list may not be active
-		   * yet */
+	u32 open; /* counts changes; odd: the stored
+		   * list may not be active yet */
 	u32 count; /* rows of a change; 0: all */
 	u32 queues; /* queues of the device, each with an engine */
 	u32 kinds[2]; /* kinds of keys that exist, by generation */

@@ -6,9 +6,9 @@
  *
  * Behind address translation all departing packets have one source address, and
  * arriving packets that pass an IFB have one destination. Connection tracking
- * knows the inside host: it is the source of the direction that leaves,
- * whichever end opened the connection. For untracked packets, the address in
- * the packet counts.
+ * knows the inside host. It is looked up by the tuple of the arriving direction
+ * and is the source of the other one, whichever end opened the connection. For
+ * untracked packets, the address in the packet counts.
  */
 #include "tc.h"
 #include "hosts_layout.h"

@@ -24,13 +24,13 @@ struct window_settings {
 	u64 rate_bytes_s; /* of payload, for all other classes; 0: no limit */
 	u32 spare_mask; /* packets with this mark are not limited */
 	u32 spare_mark;
-	u32 ack_class; /* packets of this class do not determine a connection's
-		        * class */
+	u32 ack_class; /* packets of this class do not
+		        * determine a connection's class */
 	u32 class_count;
 	u32 announced_segment; /* MSS of new connections while a session is
 			        * announced; 0: unchanged */
-	u32 announced_resets; /* reset old connections while a session is
-			       * announced */
+	u32 announced_resets; /* reset old connections while
+			       * a session is announced */
 	u64 round_trip_ns; /* new connections ask for segments of their share of
 			    * a round trip. Default round trip for peers without
 			    * a measurement. 0: segments are unchanged */

@@ -21,8 +21,8 @@ enum { BPF_HDR_START_NET = 1 };
 
 /* Other header fields. */
 struct layout {
-	u32 transport; /* offset of the transport header from the network
-		        * header */
+	u32 transport; /* offset of the transport header
+		        * from the network header */
 	u32 end; /* end of the packet, from the network header */
 	u8 ecn;
 	u8 code; /* the DS code point */
@@ -67,7 +67,7 @@ static __always_inline u32 tc_network(struct __sk_buff *skb,
 	return skb->len - at->end;
 }
 
-/* Returns the end of a packet from its length field, which counts from
+/* Returns the end of a packet from its length field, which counts from offset
  * `header`. A merged packet may be too long for the field, which is 0 then. */
 static __always_inline u32 tc_end(struct __sk_buff *skb, u32 length, u32 header)
 {

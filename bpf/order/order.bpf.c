@@ -35,11 +35,11 @@
 #define ORDER_SURE 3
 
 struct order_flow {
-	u64 since_ns; /* since when it should move; 0: it is in the right
-		       * class */
+	u64 since_ns; /* since when it should move;
+		       * 0: it is in the right class */
 	u32 class; /* class of its data, as in skb->priority */
-	u32 highest; /* sequence number after the last byte sent in that
-		      * class */
+	u32 highest; /* sequence number after the
+		      * last byte sent in that class */
 	u32 acked; /* highest acknowledgement, at most `highest` */
 	u32 count; /* consecutive segments for another class */
 	u32 lock;

@@ -50,8 +50,8 @@ struct passive_host {
 };
 
 struct passive_totals {
-	u64 untimed; /* packets that left a queue but were not seen to enter
-		      * it */
+	u64 untimed; /* packets that left a queue but
+		      * were not seen to enter it */
 	u64 left_out; /* values dropped because the map was full */
 };
 

@@ -16,12 +16,12 @@ enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_TIMESTAMPS = 8 };
 
 struct segment {
 	struct tuple tuple;
-	u32 ip_bytes; /* IP bytes of the packet, perhaps several merged
-		       * segments */
+	u32 ip_bytes; /* IP bytes of the packet, perhaps
+		       * several merged segments */
 	u32 ecn; /* RFC 3168 section 5 */
 	u32 tcp;
-	u32 stamps; /* whether the numbers are timestamps, else sequence
-		     * numbers */
+	u32 stamps; /* whether the numbers are
+		     * timestamps, else sequence numbers */
 	u32 asks; /* whether `number` will be answered */
 	u32 number;
 	u32 behind; /* sequence number after its last byte */

@@ -34,8 +34,8 @@ struct prague_state {
 	__u32 halvings; /* reductions by loss, or by marks of a classic queue */
 	__u32 suspicion; /* rounds that look like a classic queue's */
 	__u32 classic; /* a classic queue was detected */
-	__u32 responds; /* it is responding to marks, until the round trip
-			 * ends */
+	__u32 responds; /* it is responding to marks,
+			 * until the round trip ends */
 	__u32 accurate; /* accurate ECN feedback was negotiated (RFC 9768) */
 	__u32 pad;
 	__u32 round_identified; /* `identified` at the start of the round */

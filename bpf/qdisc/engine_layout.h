@@ -12,8 +12,8 @@ struct engine_settings {
 	struct engine_rule rule;
 	u32 queues; /* number of rows of queues and of slots */
 	u32 slots;
-	u32 host_parts; /* header fields that identify a packet's host; 0:
-			 * none */
+	u32 host_parts; /* header fields that identify
+			 * a packet's host; 0: none */
 	u32 changes; /* counts changes of the settings */
 	u32 first; /* skb->priority of row 0 */
 	u32 hosts; /* rows of hosts */
@@ -21,8 +21,8 @@ struct engine_settings {
 			 * (hosts_layout.h); 0: none */
 	u32 inner; /* rows of children's lists */
 	u32 at[4]; /* offsets of rows in the arena: engine.at */
-	u32 members; /* queues of the device, each with an engine; 0: a single
-		      * engine */
+	u32 members; /* queues of the device, each with
+		      * an engine; 0: a single engine */
 	u32 layout; /* ENGINE_LAYOUT of the loader */
 };
 

@@ -17,8 +17,8 @@ struct kept {
  * because distant fields take more instructions. */
 struct hosted {
 	u64 timer_ns; /* when the watchdog timer fires */
-	u64 came_ns; /* arrival of a packet after which there was no dequeue;
-		      * else 0 */
+	u64 came_ns; /* arrival of a packet after which
+		      * there was no dequeue; else 0 */
 	u32 used; /* whether a device uses it */
 	u32 changes_seen;
 	u32 key; /* key of flow hashes */

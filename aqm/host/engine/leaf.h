@@ -29,7 +29,7 @@ enum engine_room {
 #define ENGINE_EVICT_MOST 8
 
 /* Whether a leaf may hold `bytes` and one more packet: no more than what is
- * free. Hosts below a node share such a threshold. */
+ * free. Hosts below a node share this threshold. */
 AQM_FN int engine_may_hold(struct engine *e, u32 id,
 			   const struct engine_node *n, u64 bytes)
 {

@@ -4,17 +4,18 @@
  * one rate for all.
  *
  * Each engine takes leases of the line: periods in which it alone may send. A
- * lease begins where the previous one ends, whoever took that. So taking a
- * lease is an atomic addition, and no engine waits for a lock. Within a lease
- * the root's gate works as it does on an unshared line. An engine that has used
- * up its lease takes another, which begins after those of all waiting engines.
- * So engines take turns. Unused time is returned.
+ * lease begins where the previous one ends, of any engine. So taking a lease is
+ * an atomic addition, and no engine waits for a lock. Within a lease the root's
+ * gate works as it does on an unshared line. An engine that has used up its
+ * lease takes another, which begins after those of all waiting engines. So
+ * engines take turns. Unused time is returned.
  *
- * A lease is an engine's part of a round. The part is what is guaranteed to
- * those children of its root that may send, and a share of the rest in
- * proportion to their quanta. It is limited to twice what was used of the last
- * lease, or to what is queued if that is more. So children of roots share
- * equally, whichever engine they are in. Priorities hold within an engine only.
+ * A lease is an engine's part of a round. The part is the sum of the guarantees
+ * of those children of its root that may send, and a share of the rest in
+ * proportion to their quanta. It is limited to twice the time used of the last
+ * lease, or to the time that the queued bytes take if that is more. So children
+ * of roots share equally, whichever engine they are in. Priorities hold within
+ * an engine only.
  *
  * A late engine may still use its whole lease. When a lease is returned,
  * engines that waited behind it may make up for that time, up to a round. In

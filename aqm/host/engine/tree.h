@@ -56,8 +56,8 @@ AQM_WHOLE_FN int engine_hold(struct engine *e AQM_NONNULL, u32 id, u64 until,
 
 /* The state of a node's ancestors, by the configuration. */
 enum engine_above {
-	ENGINE_SETTLED = 0, /* all are in the lists of their configured
-			     * parents */
+	ENGINE_SETTLED = 0, /* all are in the lists of
+			     * their configured parents */
 	ENGINE_MOVING = 1, /* one is in another list, perhaps below this node */
 	ENGINE_ASTRAY =
 		2, /* the walk does not reach the root: user space is moving

@@ -32,8 +32,8 @@ struct native_departure {
 	struct aqm_verdict verdict;
 	u32 class; /* SHAPER_CLASSES: none may send */
 	u32 pad;
-	u64 opens_ns; /* in that case, when the first may; ~0: none has
-		       * packets */
+	u64 opens_ns; /* in that case, when the first
+		       * may; ~0: none has packets */
 };
 
 /* Applies the configuration of the link and of each class. */

@@ -31,9 +31,10 @@ static __always_inline int window_scaled(u8 scale, u8 flags,
 	return !(flags & IP_CT_TCP_FLAG_BE_LIBERAL) && scale <= SCALE_MOST;
 }
 
-/* Finds the host of a departing packet by the tuple of the reverse direction,
- * whichever end opened the connection. With `scale`, also finds its window
- * scale and returns whether that is known. */
+/* Finds the host of a departing packet. Looks up the tuple of the arriving
+ * direction and takes the source of the other one, whichever end opened the
+ * connection. With `scale`, also finds its window scale and returns whether
+ * that is known. */
 static __always_inline int window_inside(struct __sk_buff *skb,
 					 const struct tuple *leaving,
 					 struct window_receiver *receiver,

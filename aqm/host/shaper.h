@@ -43,7 +43,7 @@ struct shaper_rule {
 	u64 ceiling_bytes_s; /* 0: the link */
 	u64 weight; /* share of the excess among equals, from 1 */
 	u64 credit_ns; /* how far the guarantee may fall behind; 0:
-		        * SHAPER_GUARANTEE_PACKETS */
+			* SHAPER_GUARANTEE_PACKETS */
 	u32 priority; /* 0, most urgent, to SHAPER_PRIORITIES - 1 */
 	u32 classid; /* packets with this skb->priority belong to it */
 };
@@ -64,7 +64,7 @@ struct shaper_class {
 struct shaper {
 	struct aqm_gate gate;
 	u64 starts[SHAPER_PRIORITIES]; /* virtual start of the
-				        * last packet sent */
+					* last packet sent */
 	u32 classes;
 	u32 other; /* the class of unclassified packets */
 	struct shaper_class class[SHAPER_CLASSES];

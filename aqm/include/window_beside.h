@@ -75,9 +75,9 @@
 #define WINDOW_INSIDE_MOST_US 1000000
 
 /* A sender that reacts to losses retransmits less than 1/16 of its bytes if it
- * has that many segments. A sender that retransmits more, by a quarter of a
- * second of its share, is deaf. The excess of a slow start is no more than what
- * is offered. */
+ * has 16 segments per round trip. A sender that retransmits more, by a quarter
+ * of a second of its share, is deaf. The excess of a slow start is no more than
+ * what is offered. */
 #define WINDOW_AGAIN_PART 16
 #define WINDOW_DEAF_NS 250000000
 

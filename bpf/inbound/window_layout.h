@@ -25,10 +25,10 @@ struct window_settings {
 	u32 spare_mask; /* packets with this mark are not limited */
 	u32 spare_mark;
 	u32 ack_class; /* packets of this class do not
-		        * determine a connection's class */
+			* determine a connection's class */
 	u32 class_count;
 	u32 announced_segment; /* MSS of new connections while a session is
-			        * announced; 0: unchanged */
+				* announced; 0: unchanged */
 	u32 announced_resets; /* reset old connections while
 			       * a session is announced */
 	u64 round_trip_ns; /* new connections ask for segments of their share of

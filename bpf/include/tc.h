@@ -22,7 +22,7 @@ enum { BPF_HDR_START_NET = 1 };
 /* Other header fields. */
 struct layout {
 	u32 transport; /* offset of the transport header
-		        * from the network header */
+			* from the network header */
 	u32 end; /* end of the packet, from the network header */
 	u8 ecn;
 	u8 code; /* the DS code point */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* aqm/meredt.c at ingress (bpf/ingress/ingress.bpf.h), for a process. */
+/* aqm/meredt.c in its ingress program (bpf/ingress/ingress.bpf.h), compiled for
+ * a process. */
 #include "kernel.h"
 
 #define settings filter_told_by

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The kernel's helpers, as far as the programs at clsact need them: maps of a
- * few entries, a clock that the caller sets, and one packet. */
+/* The kernel helpers that the programs at clsact need: maps of a few entries, a
+ * clock that the caller sets, and a single packet. */
 #include <stdlib.h>
 #include <string.h>
 #include "kernel.h"
 
-/* More than a fuzzed run has connections at once, and few enough to fill. */
+/* More than the connections of a fuzzed run, and few enough to be filled. */
 #define ENTRIES 24
 #define MAPS 24
 
@@ -26,7 +26,7 @@ static u32 frame_bytes, network_at;
 void native_forget(void);
 void native_packet(u8 *bytes, u32 length, u32 network, u64 now, u32 random);
 
-/* All maps are as if just made. */
+/* Resets all maps. */
 void native_forget(void)
 {
 	u32 i;
@@ -110,7 +110,7 @@ long native_update(struct native_map map, const void *key, const void *value,
 	return 0;
 }
 
-/* The last one takes its place. */
+/* Moves the last entry into its place. */
 long native_delete(struct native_map map, const void *key)
 {
 	struct store *store = native_store(map);
@@ -151,7 +151,7 @@ long bpf_skb_load_bytes(const void *skb, u32 offset, void *to, u32 length)
 long bpf_skb_load_bytes_relative(const void *skb, u32 offset, void *to,
 				 u32 length, u32 start)
 {
-	/* Only ever from the network's header on. */
+	/* Programs only use offsets from the network header. */
 	if (start != 1)
 		abort();
 	if (offset > 0xffff)
@@ -168,7 +168,7 @@ long bpf_skb_store_bytes(void *skb, u32 offset, const void *from, u32 length,
 	return 0;
 }
 
-/* RFC 1624 equation 3, on words as they lie in memory. */
+/* RFC 1624 equation 3, on words in memory order. */
 long bpf_l4_csum_replace(void *skb, u32 offset, u64 from, u64 to, u64 flags)
 {
 	u16 sum;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs at clsact use of the kernel, for a process: they are
- * compiled with this in place of bpf/include/kernel.h and host.h, whose guards it
- * has. The packet is the one that native_packet() named last.
+ * The kernel interface of the programs at clsact, for a process. It replaces
+ * bpf/include/kernel.h and host.h and defines their include guards. The packet
+ * is the one last passed to native_packet().
  */
 #ifndef BPF_KERNEL_H
 #define BPF_KERNEL_H
@@ -14,7 +14,7 @@ typedef unsigned long long __u64;
 typedef int __s32;
 typedef long long __s64;
 
-/* The native host's, in place of bpf/include/host.h. */
+/* The native host's version, in place of bpf/include/host.h. */
 #include "../../aqm/host/native/host.h"
 
 enum {
@@ -32,7 +32,7 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 #define __type(name, value) typeof(value) *name
 
 struct native_map {
-	const void *map; /* which one it is */
+	const void *map; /* address of the map's definition */
 	u32 type;
 	u32 entries;
 	u32 key;

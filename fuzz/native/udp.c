@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* bpf/inbound/udp.bpf.c for a process. */
+/* bpf/inbound/udp.bpf.c, compiled for a process. */
 #include "kernel.h"
 
 #define settings udp_told_by

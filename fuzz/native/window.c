@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* bpf/inbound/window.bpf.c for a process. */
+/* bpf/inbound/window.bpf.c, compiled for a process. */
 #include "kernel.h"
 
 #define settings window_told_by
@@ -7,7 +7,7 @@
 #define _license window_license
 
 #ifdef PLANTED
-/* The planted mistake: a checksum that is forgotten for one value in 256. */
+/* The planted mistake: a checksum is not updated for one value in 256. */
 #define bpf_l4_csum_replace(skb, at, from, to, flags) \
 	(((to) >> 8) == 0x5a ? \
 		 0 : \

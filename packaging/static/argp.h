@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What elfutils' own headers name of argp, which musl lacks. libelf calls nothing of it;
- * what would call it is compiled, and left out by the linker.
+ * Declarations of argp that elfutils' headers need and musl lacks. libelf calls
+ * none of these functions. Code that would call them is compiled but dropped by
+ * the linker.
  */
 #ifndef _ARGP_H
 #define _ARGP_H

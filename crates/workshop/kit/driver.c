@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Runs one discipline as an ordinary program, for `weirgate aqm test` and
- * `fuzz`: reads calls line by line, or bytes of a fuzzer, makes them, and
- * watches that no packet is lost, doubled or kept for ever.
+ * `fuzz`. It reads calls line by line, or bytes of a fuzzer, and makes them. It
+ * checks that no packet is lost, duplicated or held forever.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,8 @@ extern const struct aqm_descriptor PASTE(aqm_descriptor_, AQM_NAME);
 extern const struct aqm_row aqm_reasons[], aqm_counts[];
 extern const u32 aqm_reasons_count, aqm_counts_count;
 
-/* What is handed out of what the discipline does not ask for: 0 in the kernel. */
+/* The values passed for inputs that the discipline does not declare; 0 in the
+ * kernel. */
 extern struct aqm_unasked {
 	u32 random, flow, ecn;
 } aqm_unasked;
@@ -28,7 +29,8 @@ struct aqm_unasked aqm_unasked;
 
 #define D (&PASTE(aqm_descriptor_, AQM_NAME))
 
-/* Bytes between the parts of an instance, which nobody may touch. */
+/* Bytes of the guards between the parts of an instance, which nothing may
+ * access. */
 #define FENCE (AQM_FENCED * sizeof(u64))
 extern const u32 aqm_fences[5];
 
@@ -44,7 +46,7 @@ void __asan_unpoison_memory_region(const void *from, size_t bytes);
 #error "this driver is built with AddressSanitizer"
 #endif
 
-/* struct aqm_slot, which only the template that is queue.h has. */
+/* The same as struct aqm_slot, which only the template queue.h defines. */
 struct slot {
 	struct aqm_packet packet;
 	u32 next;
@@ -52,20 +54,20 @@ struct slot {
 };
 
 static unsigned char *memory;
-/* Link and parameters as they were set: no discipline may write to them. */
+/* Copies of link and parameters, to which no discipline may write. */
 static unsigned char *inputs;
 static unsigned char *used;
-/* A virtual queue, which the same packets come to; none where the discipline
- * keeps account of packets that wait. */
+/* A virtual queue that gets the same packets; NULL if the discipline tracks
+ * waiting packets. */
 static unsigned char *at_ingress;
 static u32 queued;
 static u64 last_ns;
 static u64 free_ns;
-/* The word for a departure, where a script says one. */
+/* The random bits of a departure, if a script gives them. */
 static const u32 *out_random;
 static int quiet;
 
-/* What a packet's end is called by the caller's rules; ends the process. */
+/* Reports a broken rule and aborts. */
 static void broken(const char *function, const char *what)
 {
 	fflush(stdout);
@@ -76,7 +78,7 @@ static void broken(const char *function, const char *what)
 #include "watch.h"
 #include "verdict.h"
 
-/* A word for a departure, by what was asked of others so far. */
+/* Returns random bits for a departure. */
 static u32 word(void)
 {
 	static u64 state = 1;
@@ -183,7 +185,7 @@ static void take(u32 slot, const char *function)
 
 static void check_count(const char *function)
 {
-	/* queued_packets is the eighth of the counters; found by name once. */
+	/* The index of queued_packets, looked up by name once. */
 	static u32 at = ~0U;
 	u32 i;
 
@@ -194,7 +196,7 @@ static void check_count(const char *function)
 		broken(function, "loses count of what is queued");
 }
 
-/* The same packet where nothing waits. */
+/* Passes the same packet to the virtual queue. */
 static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 {
 	struct aqm_packet shown = *packet;
@@ -243,7 +245,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 		printf("a %u %s\n", slot ? verdict.action : AQM_DROP,
 		       aqm_reasons[verdict.reason].name);
 #ifdef PLANTED
-	/* What a discipline could do: a number behind its state. */
+	/* A possible mistake of a discipline: a write beyond its state. */
 	if (slot && queued > 8 && (packet->len & 0xff) == 0x5a)
 		numbers(D->vars_offset)[D->vars_size / sizeof(u64)] = 1;
 #endif
@@ -263,7 +265,7 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 	arrive_at_ingress(packet, random);
 }
 
-/* One opportunity to send; bytes on the wire that went, or 0. */
+/* Makes one request for a packet. Returns the bytes sent on the wire, or 0. */
 static u32 depart(u64 now_ns)
 {
 	u32 rounds = 4 * (D->packets + D->queues) + 4;
@@ -299,7 +301,7 @@ static u32 depart(u64 now_ns)
 	return 0;
 }
 
-/* Packets leave one after the other at the link's rate until now. */
+/* Sends packets at the link's rate until now. */
 static void drain_until(u64 now_ns)
 {
 	while (free_ns <= now_ns && queued) {
@@ -319,7 +321,8 @@ static void drain_until(u64 now_ns)
 	}
 }
 
-/* Whatever is queued must go, if one asks for long enough. */
+/* Checks that all queued packets leave if they are requested for long
+ * enough. */
 static void drain(void)
 {
 	u64 now = last_ns > free_ns ? last_ns : free_ns;
@@ -331,15 +334,15 @@ static void drain(void)
 		else if (++idle > 1000)
 			broken("choose",
 			       "keeps packets for ever: they are never sent");
-		/* The longer nothing goes, the longer are the steps, up to 1000 s:
-		 * packets may be held until a time. */
+		/* Double the steps while nothing is sent, up to 1000 s: packets
+		 * may be held until a time. */
 		now += 1000000ULL << (idle < 20 ? idle : 20);
 	}
 }
 
 #include "tables.h"
 
-/* Any link: five bytes, or what restart() says. */
+/* Reads a link from five bytes, or keeps that of restart(). */
 static const unsigned char *some_link(const unsigned char *data, size_t size)
 {
 	if (size < 5)
@@ -353,8 +356,8 @@ static const unsigned char *some_link(const unsigned char *data, size_t size)
 	return data + 5;
 }
 
-/* Calls made of bytes: the link and parameters first, then packets, departures
- * and changes. */
+/* Makes calls from bytes: first the link and parameters, then packets,
+ * departures and changes. */
 static void fuzzed(const unsigned char *data, size_t size)
 {
 	struct aqm_packet packet = {};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a driver is given a fuzzer's bytes. The driver defines fuzzed() before it
+ * Passes a fuzzer's bytes to a driver, which defines fuzzed() before it
  * includes this file.
  */
 #ifndef KIT_FUZZED_H
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	return 0;
 }
 #else
-/* Where there is no libFuzzer: random bytes, for so many seconds. */
+/* Without libFuzzer, runs on random bytes for the given time. */
 static void blind(u32 seconds)
 {
 	time_t until = time(0) + seconds;

@@ -2,10 +2,17 @@
 /*
  * Runs the shaper with classes as an ordinary program, for `weirgate aqm test
  * shaper` and `fuzz shaper`. It reads calls line by line, or bytes of a fuzzer,
- * and makes them. It checks that no packet is lost or doubled, that classes are
- * counted right, that no more leaves than the rate allows, and that all of it
- * leaves in the end. kinds.h, which weirgate writes, has KINDS(K): the kit's
- * disciplines, each compiled in.
+ * and makes them.
+ *
+ * It checks that
+ *
+ * - no packet is lost or duplicated
+ * - the counters of classes are right
+ * - no more is sent than the rate allows
+ * - all packets leave in the end
+ *
+ * weirgate generates kinds.h, which defines KINDS(K) for the kit's disciplines
+ * that are compiled in.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +37,16 @@ extern const u32 aqm_counts_count;
 void __asan_poison_memory_region(const void *from, size_t bytes);
 void __asan_unpoison_memory_region(const void *from, size_t bytes);
 
-/* Behind the shaper, where nobody may write. */
+/* Bytes of the guard after the shaper, which nothing may access. */
 #define FENCE 4096
 
-/* What packets were late at first and, over more than AQM_LINE_WINDOW_NS, what
- * later ones are early. */
+/* Allowance for packets that are late at first and, over more than
+ * AQM_LINE_WINDOW_NS, early later. */
 #define SLACK_NS (2 * AQM_GATE_SLACK_NS)
 
 struct class
 {
-	unsigned char *used; /* by slot */
+	unsigned char *used; /* slots in use */
 	u32 queued;
 };
 
@@ -50,7 +57,7 @@ static struct shaper_rule rules[SHAPER_CLASSES];
 static struct aqm_link link;
 static u32 count, other;
 static u64 now_ns;
-/* Wire bytes since the gate last had a rate of its own, and when that was. */
+/* Bytes sent on the wire since the rate was last set, and when that was. */
 static u64 since_ns, sent_wire, most_wire;
 static int quiet;
 
@@ -133,7 +140,7 @@ static void add_class(const struct shaper_rule *rule, u32 kind)
 	count++;
 }
 
-/* A word for a departure. */
+/* Returns random bits for a departure. */
 static u32 word(void)
 {
 	static u64 state = 1;
@@ -142,7 +149,7 @@ static u32 word(void)
 	return (u32)(state >> 32);
 }
 
-/* Takes the configuration over. */
+/* Applies the configuration. */
 static void settle(void)
 {
 	struct aqm_link *own;
@@ -214,14 +221,15 @@ static void arrive(u32 classid, struct aqm_packet *packet, u32 random)
 			printf("e\n");
 	}
 #ifdef PLANTED
-	/* What a shaper could do: a class behind its last. */
+	/* A possible mistake of a shaper: a write beyond its last class. */
 	if (slot && class == 3 && (packet->len & 0xff) == 0x5a)
 		((u64 *)(s + 1))[8] = 1;
 #endif
 	check();
 }
 
-/* No more than the rate since it was set, a timer's lateness and one packet. */
+/* Checks that no more is sent than the rate since it was set, a timer's
+ * lateness and one packet. */
 static void check_rate(u32 wire)
 {
 	u64 group = link.rate_bytes_s > AQM_GATE_GROUPS_FROM ?
@@ -241,7 +249,8 @@ static void check_rate(u32 wire)
 	}
 }
 
-/* One opportunity to send: 1 if a packet went, or when to ask again. */
+/* Makes one request for a packet. Returns 1 if one was sent. Otherwise sets
+ * when to ask again. */
 static int depart(u64 *opens_ns)
 {
 	struct native_departure departure = {};
@@ -297,7 +306,8 @@ static u32 all_queued(void)
 	return all;
 }
 
-/* Whatever is queued must go, if one asks whenever the shaper says to. */
+/* Checks that all queued packets leave if they are requested whenever the
+ * shaper says so. */
 static void drain(void)
 {
 	u32 idle = 0;
@@ -317,7 +327,7 @@ static void drain(void)
 	}
 }
 
-/* Bytes of a fuzzer. */
+/* The bytes of a fuzzer. */
 struct source {
 	const unsigned char *at, *end;
 };
@@ -327,7 +337,7 @@ static u32 byte(struct source *from)
 	return from->at < from->end ? *from->at++ : 0;
 }
 
-/* Any rate that is a share of the line's or of nothing. */
+/* Returns 0 or a share of the line's rate. */
 static u64 some_rate(u32 choice)
 {
 	return choice < 100 ? 0 : link.rate_bytes_s * (choice - 99) / 156 + 1;

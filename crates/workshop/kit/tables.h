@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a driver says of its discipline: what it asks for, its tables and its numbers.
- * The driver includes this file once it has D and numbers(). */
+/* Prints what a discipline needs, its tables and its numbers. The driver
+ * includes this file after it has defined D and numbers(). */
 #ifndef KIT_TABLES_H
 #define KIT_TABLES_H
 

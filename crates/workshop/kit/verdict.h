@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is wrong with a discipline's verdict, whatever the packet. The driver includes
- * this file once it has D and broken().
+ * Checks a discipline's verdict. The driver includes this file after it has
+ * defined D and broken().
  */
 #ifndef KIT_VERDICT_H
 #define KIT_VERDICT_H
 
-/* In the kernel a mark for a packet whose sender does not understand it would be put on
+/* In the kernel, a mark for a packet that is not ECN-capable would be put on
  * another packet, or on none. */
 static void check_verdict(const char *function, u32 ecn,
 			  const struct aqm_verdict *verdict)

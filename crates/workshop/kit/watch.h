@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How a driver notices a call of a discipline that does not come to an end. The
- * driver declares broken() before it includes this file. */
+/* Detects a call of a discipline that never returns. The driver declares
+ * broken() before it includes this file. */
 #ifndef KIT_WATCH_H
 #define KIT_WATCH_H
 
 #include <signal.h>
 #include <sys/time.h>
 
-/* Processor time after which a call is taken to be without end, in seconds. */
+/* CPU time in seconds after which a call counts as endless. */
 #define CALL_S 5
 
-/* The call that is being made, and how many were. */
+/* The current call, and the number of calls. */
 static const char *calling = "";
 static u64 calls;
 
@@ -20,7 +20,8 @@ static void call(const char *function)
 	calls++;
 }
 
-/* Comes every CALL_S seconds of processor time: twice in one call is too much. */
+/* Runs every CALL_S seconds of CPU time. Two runs in one call mean that it is
+ * endless. */
 static void look(int signal)
 {
 	static u64 seen = ~0ULL;

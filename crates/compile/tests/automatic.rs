@@ -113,7 +113,7 @@ fn the_report_says_who_lacks_programs() {
         (without, "the kernel has no cls_bpf"),
         (
             Capabilities::small(),
-            "this program, which is that of small routers",
+            "this build, the one for small routers",
         ),
     ] {
         let notes = check_report_for(&policy(SITE), &kernel).policed.unwrap();
@@ -202,7 +202,7 @@ fn what_windows_must_not_or_cannot_hold_is_left_alone() {
     assert_eq!(notes, []);
     assert_eq!(windows(&state), None);
     let held = check_report(&policy(&slow)).policed.unwrap();
-    assert!(held.contains("windows: none, because a segment"), "{held}");
+    assert!(held.contains("windows: none, because one segment"), "{held}");
 }
 
 /// More classes than the programs tell apart: the queue alone, as a note.

@@ -323,7 +323,7 @@ fn it_has_bounds() {
     }
     let text = report.to_string();
     assert!(
-        text.contains("has no bound here") && text.contains("waits at most"),
+        text.contains("No bound was derived") && text.contains("waits at most"),
         "{text}"
     );
 }

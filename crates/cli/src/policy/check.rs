@@ -85,8 +85,8 @@ pub fn summary(policy: &Policy, report: &CheckReport) -> String {
     let rules = policy.rules.len();
     let _ = writeln!(
         text,
-        "\n{rules} rule{}. Rates are those on the wire, and waits those on an idle processor.\n\
-         `--all` derives each bound.",
+        "\n{rules} rule{}. Rates are in bits on the wire. Waits assume an idle processor.\n\
+         `--all` shows how each bound is derived.",
         if rules == 1 { "" } else { "s" }
     );
     text
@@ -151,15 +151,17 @@ fn condition(direction: &DirectionReport) -> String {
     let half: Vec<String> = half.map(|class| format!("`{}`", class.name)).collect();
     let half = match half.as_slice() {
         [] => String::new(),
-        all if all.len() == direction.classes.len() => ": to half of it".to_owned(),
-        some => format!("; of {}: to half of it", some.join(", ")),
+        all if all.len() == direction.classes.len() => " (here: half of it)".to_owned(),
+        some => format!(" (half of it for {})", some.join(", ")),
     };
     let limits = if classes.clone().any(|class| class.limited_hosts > 0) {
         " A host at its own limit waits longer."
     } else {
         ""
     };
-    format!("  `wait below` is of a class that keeps to its guarantee{half}.{limits}\n")
+    format!(
+        "  `wait below`: the longest wait while a class sends at most its guarantee{half}.{limits}\n"
+    )
 }
 
 pub fn ms(span: Span) -> String {

@@ -17,7 +17,7 @@ fn passes(policy: &Policy) -> bool {
 /// Returns a note for the report of a direction.
 pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
     (direction == Direction::Down && passes(policy)).then(|| {
-        "What arrives for this router itself, or through a tunnel that ends here, is not shaped."
+        "Packets for this router itself, or from a tunnel that ends here, are not shaped."
             .to_owned()
     })
 }

@@ -182,7 +182,8 @@ pub(crate) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
     };
     Some(format!(
         "A full packet takes {:.2} ms, more than the `delay` of {:.2} ms of `{}`: TCP segments \
-         are lowered to {} and {}. UDP and QUIC, and the bounds below, are for full packets.",
+         are lowered to {} and {}. UDP and QUIC still send full packets, as the bounds below \
+         assume.",
         time(policy.link.mtu.value),
         lowered.delay.value.as_millis_f64(),
         lowered.class.name.value,

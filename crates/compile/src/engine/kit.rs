@@ -371,24 +371,24 @@ pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
         return None;
     }
     if Discipline::named(own.discipline).is_none() {
-        return Some("what it holds, and in which order, is this discipline's own to choose");
+        return Some("a discipline of your own decides how much it holds and in which order");
     }
     Some(match own.discipline {
-        "droptail" => "how much it holds is the device's queue length; `limit_packets` states it",
+        "droptail" => "it holds as many packets as the device's queue; set `limit_packets`",
         "mered" | "meredt" => {
-            "short flows go first: a packet of a long one waits for as long as there are any"
+            "short flows go first, so a packet of a long flow waits as long as there are short ones"
         }
         DUAL => {
-            "what has ECT(1) or NQB goes first, unless another packet has waited for 50 ms longer, \
-             and one that does not slow down fills its own queue"
+            "packets with ECT(1) or NQB go first, unless another packet has waited for 50 ms \
+             longer, and a flow that does not slow down fills its own queue"
         }
         "fq_codel" => {
-            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
-             flow that does not slow down fills its own queue"
+            "fq_codel serves flows in turn, so a packet waits for every active flow, and a flow \
+             that does not slow down fills its own queue"
         }
         _ => {
-            "how much it holds follows from its thresholds, which are the discipline's to choose; \
-             `limit_bytes` with `measure = \"wire\"` states it"
+            "how much it holds follows from thresholds that the discipline chooses; set \
+             `limit_bytes` and `measure = \"wire\"`"
         }
     })
 }

@@ -243,7 +243,7 @@ pub(crate) fn reason(policy: &Policy, chosen: Option<String>) -> String {
     let mut text = chosen.unwrap_or_else(|| shaper(policy, asked));
     let within = |direction| queues_by_cake(policy, direction);
     if asked != Some(Engine::Cake) && Direction::BOTH.into_iter().any(within) {
-        text += " The cake of a class is its queue alone, and limits no rate.";
+        text += " Where a class has cake, cake is only the queue of that class.";
     }
     text
 }
@@ -251,8 +251,8 @@ pub(crate) fn reason(policy: &Policy, chosen: Option<String>) -> String {
 fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
     match asked {
         Some(Engine::Cake) => "Shaped by cake (`engine = \"cake\"`), because the link asks for it. It \
-             shares between hosts and flows; it knows no guarantees, and what no rule sees has no \
-             class of its own."
+             shares between hosts and flows. It keeps no guarantees and has one class for all \
+             packets."
             .to_owned(),
         Some(Engine::Kit) => "Shaped by the kit's shaper, a BPF qdisc (`engine = \"kit\"`), \
              because the link asks for it. It keeps guarantees, ceilings and priorities as the tree does; it marks a flow's \
@@ -277,10 +277,10 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
         Some(Engine::Auto) | None => match misfit(policy) {
             Some((why, _)) => format!(
                 "Shaped by a tree of HTB classes (`engine = \"htb\"`), because it keeps guarantees \
-                 and bounds waits. cake as the shaper does not fit: {why}."
+                 and bounds waiting times. cake cannot shape this policy: {why}."
             ),
             None => "Shaped by a tree of HTB classes (`engine = \"htb\"`), because it bounds \
-                     waits; by cake, which fits the policy, only on a kernel without HTB."
+                     waiting times. cake also fits the policy, and is used on a kernel without HTB."
                 .to_owned(),
         },
     }

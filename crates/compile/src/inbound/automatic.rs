@@ -30,7 +30,7 @@ pub(crate) fn settled<'p>(
             codes::AUTOMATIC,
             span(),
             format!(
-                "{release} has no cls_bpf, which receive windows need: `inbound = \"auto\"` is \
+                "{release} has no cls_bpf, which receive windows need: `inbound = \"auto\"` uses \
                  only the queue"
             ),
             format!(
@@ -49,7 +49,7 @@ pub(crate) fn settled<'p>(
             span(),
             format!(
                 "{release} does not load the programs of receive windows: `inbound = \"auto\"` \
-                 is only the queue"
+                 uses only the queue"
             ),
             "use a newer kernel, or write `inbound = \"ifb\"` or `\"lan\"`",
         );
@@ -59,7 +59,7 @@ pub(crate) fn settled<'p>(
             codes::AUTOMATIC,
             span(),
             "the policy has more upstream classes and parts of classes than receive windows \
-             distinguish: `inbound = \"auto\"` is only the queue",
+             distinguish: `inbound = \"auto\"` uses only the queue",
             "write `inbound = \"ifb\"` or `\"lan\"`, or use fewer classes",
         );
         now.windows = Windowed::TooMany;
@@ -69,8 +69,8 @@ pub(crate) fn settled<'p>(
             codes::AUTOMATIC,
             span(),
             format!(
-                "{release} has no cake: `inbound = \"auto\"` has queues that do not charge what \
-                 they drop, so that many downloads fill the line"
+                "{release} has no cake: the queues of `inbound = \"auto\"` do not count dropped \
+                 packets against the rate, so that many downloads can fill the line"
             ),
             "load or build the module sch_cake",
         );
@@ -139,7 +139,7 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
         Placement::Bridge => format!("on {lan}, the port to the inside"),
         Placement::Inside(why) => format!("on {lan}, where {why}"),
         Placement::Arriving => format!(
-            "on {}, as it arrives, so that what is for this machine is shaped too",
+            "on {}, where packets arrive, so that those for this router are shaped too",
             link.ifb.value
         ),
     }
@@ -149,10 +149,10 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
 fn charged(policy: &Policy, chosen: Automatic) -> &'static str {
     let engine = policy.link.engine.as_ref();
     if chosen.charges && !engine.is_some_and(|engine| engine.value.is_program()) {
-        "; what it drops is charged to its class, because it has crossed the line, where the \
-         class names no other queue"
+        "; unless a class has another queue than cake, its drops count against its rate, because \
+         dropped packets have crossed the line"
     } else {
-        "; what it drops is not charged to its class"
+        "; drops do not count against the rate of their class"
     }
 }
 
@@ -169,29 +169,30 @@ fn windowed(policy: &Policy, chosen: Automatic) -> String {
                 _ => "hosts",
             };
             format!(
-                "TCP that has few segments in a round trip is kept below the queue, to {} of \
-                 payload in each class, shared by {by}, and the queue holds TCP that has more, \
-                 which loses little there; QUIC, other datagrams and connections whose \
-                 handshake nobody saw are held by the queue: a flow of them that is answered \
-                 has a share as each connection has, and windows leave the others what they use",
+                "TCP connections with few segments in a round trip are limited to {} of payload \
+                 in each class, shared by {by}; the queue limits connections with more segments, \
+                 which lose little there. The queue also limits QUIC, other datagrams, and \
+                 connections whose handshake was not seen. Such a flow has a share like a \
+                 connection if it is answered; windows leave the other flows the rate they use",
                 in_kbit(rate)
             )
         }
         (Windowed::Chosen | Windowed::Stated, _) => "as `[receive]` states them".to_owned(),
-        (Windowed::TooSlow, _) => "none, because a segment for each round trip is more than the \
-             line: the queue alone"
+        (Windowed::TooSlow, _) => "none, because one segment in each round trip exceeds the \
+             rate of the line; only the queue limits senders"
             .to_owned(),
         (Windowed::TooMany, _) => "none, because the policy has more classes and parts of classes \
-             than they tell apart: the queue alone"
+             than they distinguish; only the queue limits senders"
             .to_owned(),
         (Windowed::NoClassifier, _) => {
-            "none, because the kernel has no cls_bpf: the queue alone".to_owned()
+            "none, because the kernel has no cls_bpf; only the queue limits senders".to_owned()
         }
         (Windowed::Refused, _) => {
-            "none, because the kernel does not take their programs: the queue alone".to_owned()
+            "none, because the kernel rejects their programs; only the queue limits senders"
+                .to_owned()
         }
-        (Windowed::NoPrograms, _) => "none, because this program, which is that of small \
-             routers, has no programs for the kernel: the queue alone"
+        (Windowed::NoPrograms, _) => "none, because this build, the one for small routers, \
+             contains no BPF programs; only the queue limits senders"
             .to_owned(),
     }
 }

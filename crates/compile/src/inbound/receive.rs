@@ -351,10 +351,10 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
     }
     if let Some((datagrams, origin)) = datagrams(policy) {
         let how = if datagrams.bucket {
-            format!("by a bucket of {}", datagrams.burst)
+            format!("by a token bucket of {}", datagrams.burst)
         } else {
             format!(
-                "discarded for {} above it, refused where it is above it after {} more",
+                "dropped for {} if it is faster, and rejected if it is still faster {} later",
                 datagrams.drop, datagrams.warn
             )
         };
@@ -374,7 +374,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::POLICED,
             receive.span.clone(),
-            format!("{release} has no cls_bpf, which limits senders from here"),
+            format!("{release} has no cls_bpf, which `[receive]` needs"),
             format!("{}, or leave `[receive]` out", kernel.bring_cls_bpf()),
         );
     }
@@ -388,7 +388,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 "{} classes and parts of classes have a rate of their own or are protected",
                 classes.len()
             ),
-            format!("name classes with at most {MOST_CLASSES} parts"),
+            format!("use at most {MOST_CLASSES} classes and parts"),
         );
     }
     if let (Some(_), Inbound::None, Some(rate)) = (
@@ -404,11 +404,11 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 codes::RECEIVE,
                 rate.span.clone(),
                 format!(
-                    "windows for {} never close: the line carries {} of TCP payload",
+                    "receive windows for {} limit nothing: the line carries {} of TCP payload",
                     in_kbit(wanted),
                     in_kbit(most)
                 ),
-                "write less than that",
+                "write a lower rate",
             );
         }
     }

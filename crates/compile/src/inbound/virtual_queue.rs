@@ -106,15 +106,15 @@ pub(crate) fn note(policy: &Policy) -> Option<String> {
     let rate = policy.policed_rate()?;
     let line = policy.link.down.as_ref()?.value;
     let how = match policy.link.inbound.value {
-        Inbound::Police => "what comes faster is dropped",
+        Inbound::Police => "faster traffic is dropped",
         _ if policy.link.low_latency().is_some() => {
-            "a virtual queue says who is marked or dropped, and for `l4s` marks ECT(1) by a \
-             short one of its own"
+            "a virtual queue selects packets to mark or drop, and a shorter one of `l4s` \
+             selects ECT(1) packets to mark"
         }
-        _ => "a virtual queue says who is marked or dropped",
+        _ => "a virtual queue selects packets to mark or drop",
     };
     Some(format!(
-        "downstream on {}: a line of {}, held to {} without a queue; {how}",
+        "downstream on {}: a line of {}, limited to {} without a queue; {how}",
         policy.link.device.value,
         in_kbit(line),
         in_kbit(rate)

@@ -41,7 +41,7 @@ impl Display for DirectionReport {
         }
         writeln!(
             f,
-            "  The modem holds one packet at a time, and for at most {} a second one.",
+            "  The modem holds the packet in transmission, and a second one for at most {}.",
             ms(self.line_extra)
         )?;
         for note in self.l4s.iter().chain(&self.notes) {
@@ -98,7 +98,7 @@ impl Display for ClassReport {
         writeln!(f, "    at most     {}", self.maximum)?;
         match (&self.lone, &self.within) {
             (Some(lone), Some(within)) => self.waits(f, lone, within)?,
-            _ => writeln!(f, "    How long its packets wait has no bound here.")?,
+            _ => writeln!(f, "    No bound was derived for how long its packets wait.")?,
         }
         match &self.full {
             FullQueue::Bound(bound) => {
@@ -111,7 +111,7 @@ impl Display for ClassReport {
             }
             FullQueue::NoHardBound { reason } => {
                 let beyond = if self.lone.is_some() {
-                    "Beyond that no hard bound"
+                    "Traffic beyond that has no hard bound"
                 } else {
                     "The reason"
                 };
@@ -120,7 +120,7 @@ impl Display for ClassReport {
         }
         writeln!(
             f,
-            "    Then it is on the line, for at most {} ({} B).",
+            "    Its transmission on the line then takes at most {} ({} B).",
             ms(self.own_time),
             self.largest
         )?;
@@ -136,32 +136,32 @@ impl ClassReport {
     fn waits(&self, f: &mut Formatter<'_>, lone: &Bound, within: &Bound) -> fmt::Result {
         writeln!(
             f,
-            "    Within its guarantee a packet with none of its class before it waits at most {}:",
+            "    Within the guarantee, a packet that finds no other of its class waits at most {}:",
             ms(lone.wait)
         )?;
         write!(f, "{lone}")?;
         if within.wait == lone.wait {
             writeln!(
                 f,
-                "    Traffic that keeps to its rate waits no longer than that."
+                "    Traffic within the guaranteed rate waits no longer than that."
             )?;
         } else {
             let limits = if self.limited_hosts > 0 {
-                ", while no host is held back by its own limit"
+                ", as long as no host reaches its own limit"
             } else {
                 ""
             };
             if self.in_order {
                 writeln!(
                     f,
-                    "    Traffic that keeps to its rate, and to {} B at once beyond it, waits at most {}:",
+                    "    Traffic within the guaranteed rate, with bursts of at most {} B beyond it, waits at most {}:",
                     self.burst.as_bytes(),
                     ms(within.wait)
                 )?;
             } else {
                 writeln!(
                     f,
-                    "    Traffic that keeps to half its rate, and to {} B at once, waits at most {}, in whatever order it leaves{limits}:",
+                    "    Traffic within half the guaranteed rate, with bursts of at most {} B, waits at most {}, whatever the order of its packets{limits}:",
                     self.burst.as_bytes() + u64::from(self.largest),
                     ms(within.wait)
                 )?;
@@ -191,7 +191,7 @@ impl Display for ObjectiveReport {
             (Some(delay), None) => write!(f, "mean delay {}", ms(delay))?,
             (None, _) => write!(f, "none for delay")?,
         }
-        let (here, kept) = (ms(self.here), if self.met { "kept" } else { "not kept" });
+        let (here, kept) = (ms(self.here), if self.met { "met" } else { "not met" });
         let takes = if self.met {
             "takes at most"
         } else {

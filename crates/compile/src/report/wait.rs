@@ -14,11 +14,11 @@ use weirgate_state::QdiscKind;
 use weirgate_units::{Rate, Span};
 
 /// The reason why a class whose hosts have limits has no bound in a full queue.
-const CAPPED: &str = "each of its hosts waits for the others' turns and at its own limit";
+const CAPPED: &str = "each of its hosts waits for the turns of the others, and for its own limit";
 
 /// The reason why a full queue of the engine of rows has no bound.
-const IN_TURN: &str = "its queues are served in turn: a packet waits for every flow that is \
-    active, and a flow that does not slow down fills its own queue";
+const IN_TURN: &str = "its queues are served in turn, so a packet waits for every active flow, \
+    and a flow that does not slow down fills its own queue";
 
 /// The size of an IPv4 header without data.
 const SMALLEST_IP: u32 = 20;
@@ -96,7 +96,7 @@ fn step(ahead: Ahead) -> Step {
 /// know what else the processor does.
 fn host() -> Step {
     Step {
-        what: "timers and the kernel's own work, on an idle processor".to_owned(),
+        what: "timers and processing in the kernel, on an idle processor".to_owned(),
         time: HOST,
     }
 }
@@ -160,7 +160,7 @@ fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> W
     let wait = wait::longest(scheduler, at, Own::AnyOrder(own));
     let mut steps: Vec<Step> = wait.steps.into_iter().map(step).collect();
     if held > Span::ZERO {
-        let what = "held back for the time that `[receive]` gives acknowledgements".to_owned();
+        let what = "the longest time that `[receive]` holds back an acknowledgement".to_owned();
         steps.push(Step { what, time: held });
     }
     steps.push(host());
@@ -189,11 +189,11 @@ fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,
         Queue::Kit(own) => kit::unordered(own),
         Queue::FqCodel(_) => Some(
-            "fq_codel serves flows in turn: a packet waits for every flow that is active, and a \
-             flow that does not slow down fills its own queue",
+            "fq_codel serves flows in turn, so a packet waits for every active flow, and a flow \
+             that does not slow down fills its own queue",
         ),
         Queue::Sfq(_) => {
-            Some("sfq serves flows in turn: a packet waits for every flow that is active")
+            Some("sfq serves flows in turn, so a packet waits for every active flow")
         }
         Queue::Cake(cake) => {
             let memory = hosts::memory(cake.memory, scheduler, member.class.ceiling);
@@ -229,13 +229,13 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
     let credit = bounds::credit(scheduler, at);
     if credit > Span::ZERO {
         let spared = if credit < bounds::time(largest, rate) {
-            ", less the bucket of whoever borrows meanwhile"
+            ", less the bucket of the class that borrows in that time"
         } else {
             ""
         };
         steps.push(Step {
             what: format!(
-                "a packet of {largest} B sent on credit just before, at the same rate{spared}"
+                "a packet of {largest} B beyond its tokens just before, at the same rate{spared}"
             ),
             time: credit,
         });

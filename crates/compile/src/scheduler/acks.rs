@@ -178,13 +178,16 @@ pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
     let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);
     let percent = part.div_ceil(10);
     let taken = format!(
-        "Acknowledgements of a full downstream, one for two full packets, take {percent} % of this"
+        "While the downstream is full, acknowledgements take {percent} % of this rate, one for two \
+         full packets"
     );
     let what = match (stated.unwrap_or_default(), filtered) {
         (AckFilter::Auto, true) => {
-            "waiting ones that a later one makes superfluous are dropped (`ack-filter`)"
+            "those that wait when a later one replaces them are dropped (`ack-filter`)"
         }
-        (_, true) => "superfluous ones that wait are dropped, as `ack-filter` says",
+        (_, true) => {
+            "those that wait when a later one replaces them are dropped, as `ack-filter` says"
+        }
         (AckFilter::Off, false) => "none is dropped, as `ack-filter` says",
         (_, false) if scheduler::holds(policy) => {
             "they are held back, as `max-ack-delay` says, and none is dropped"

@@ -76,10 +76,10 @@ const OF_PART: &str = "it is a part of a class, for which no bound has been deri
     of rows";
 /// The reason why a class without a guarantee has no bound.
 const NOTHING: &str = "nothing is guaranteed to it";
-const BEHIND: &str = "the classes before it may keep it waiting until it is behind by more than \
-    the 1 s, its burst and two packets that the engine of rows makes up for";
-const CEILING: &str = "the classes before it may keep it waiting for longer than its ceiling makes \
-    up for, a full packet's time";
+const BEHIND: &str = "classes served before it may delay it by more than the engine of rows \
+    makes up for: 1 s, its burst and two packets";
+const CEILING: &str = "classes served before it may delay it by more than its ceiling makes up \
+    for: the time of a full packet";
 
 /// The longest waits of a class.
 pub(crate) struct Waits {
@@ -206,8 +206,8 @@ impl Case<'_> {
         let mut bytes = full;
         let mut steps = vec![Ahead {
             what: format!(
-                "the packet already on its way, {full} B at most, and what others are owed for \
-                 that time: at the {pace} that their guarantees leave"
+                "the packet already in transmission, {full} B at most, and what others are owed \
+                 for that time, at the {pace} that their guarantees leave"
             ),
             time: time(full, rate),
         }];
@@ -218,7 +218,7 @@ impl Case<'_> {
             steps.push(Ahead {
                 what: format!(
                     "`{}` first: {kept} B that it is owed and a packet of {packet} B, less \
-                     {unused} B owed in vain, at the same rate",
+                     {unused} B that come too late, at the same rate",
                     node.class.name
                 ),
                 time: time(own, rate),
@@ -237,7 +237,7 @@ impl Case<'_> {
             let packet = node.largest;
             steps.push(Ahead {
                 what: format!(
-                    "a packet of `{}`, {packet} B, whose turn is first",
+                    "a packet of `{}`, {packet} B, whose turn comes first",
                     node.class.name
                 ),
                 time: time(packet, rate),
@@ -266,7 +266,7 @@ impl Case<'_> {
         };
         let come = |span: Span| Ahead {
             what: format!(
-                "packets of its class that come meanwhile, at {}, and go first",
+                "packets of its class that arrive in this time, at {}, and are sent first",
                 in_kbit(keeps)
             ),
             time: span,
@@ -287,7 +287,7 @@ impl Case<'_> {
                 + meanwhile(before.time(), before.rate, keeps);
             let steps = vec![
                 Ahead {
-                    what: "until its first packet goes, which its ceiling does not make up for"
+                    what: "until its first packet is sent, which its ceiling does not make up for"
                         .to_owned(),
                     time: alone,
                 },
@@ -300,7 +300,7 @@ impl Case<'_> {
                 },
                 come(span),
                 Ahead {
-                    what: "until the engine finds that it may go on".to_owned(),
+                    what: "until the engine notices that its ceiling allows more".to_owned(),
                     time: self.late(),
                 },
             ];
@@ -310,7 +310,7 @@ impl Case<'_> {
         }
         let machine = |mut steps: Vec<Ahead>| {
             steps.push(Ahead {
-                what: "until the engine finds that the gate is open".to_owned(),
+                what: "until the engine notices that the gate is open".to_owned(),
                 time: tick,
             });
             steps

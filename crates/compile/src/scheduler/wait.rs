@@ -319,19 +319,19 @@ impl Case<'_> {
         let rates = first.iter().map(|(other, _)| &scheduler.members[*other]);
         let rate = left_of(left(scheduler.gate, rates), lent(scheduler, own));
         let whose = if limited.is_empty() {
-            "higher"
+            "guarantees of higher priority"
         } else {
-            "other"
+            "other guarantees"
         };
         let pace = if rate < scheduler.gate {
-            format!(", at the {} that {whose} guarantees leave", in_kbit(rate))
+            format!(", at the {} that {whose} leave", in_kbit(rate))
         } else {
             String::new()
         };
         let mut steps = Vec::new();
         if self.before != Before::Nothing {
             let full = scheduler.full_packet;
-            let what = format!("the packet already on its way, {full} B at most");
+            let what = format!("the packet already in transmission, {full} B at most");
             let time = self.on_its_way();
             steps.push(Ahead { what, time });
         }
@@ -339,8 +339,8 @@ impl Case<'_> {
             let member = &scheduler.members[other];
             let (bucket, packet) = (self.bucket(other), member.on_credit());
             let what = format!(
-                "`{}` first: a bucket of {bucket} B and a packet of {packet} B on credit, less \
-                 {unused} B earned in vain{pace}",
+                "`{}` first: its bucket of {bucket} B and a packet of {packet} B beyond it, less \
+                 {unused} B of tokens that come too late{pace}",
                 member.class.name
             );
             let bytes = (bucket + packet).saturating_sub(unused);
@@ -357,7 +357,7 @@ impl Case<'_> {
         for other in &by_turns {
             let (turn, packet) = (other.turn(), other.on_credit());
             let what = format!(
-                "the turn of `{}`: {turn} B and a packet of {packet} B{pace}",
+                "the turn of `{}`: {turn} B and a packet of {packet} B beyond it{pace}",
                 other.class.name
             );
             let time = time(turn + packet, rate);
@@ -369,7 +369,7 @@ impl Case<'_> {
         let rate_in_turns = Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX));
         if turns > 0 && self.own != Own::Nothing {
             steps.push(Ahead {
-                what: "a turn more of each class of equal priority".to_owned(),
+                what: "one more turn of each class of equal priority".to_owned(),
                 time: time(turns, rate),
             });
         }
@@ -397,7 +397,7 @@ impl Case<'_> {
                 let guarantee = self.member().class.rate;
                 let debt = Ahead {
                     what: format!(
-                        "{} B of its own class sent on credit before it, at the guaranteed {}",
+                        "{} B that its class has sent beyond its tokens, at the guaranteed {}",
                         class.excess,
                         in_kbit(guarantee)
                     ),
@@ -413,7 +413,7 @@ impl Case<'_> {
                 };
                 let come = Ahead {
                     what: format!(
-                        "packets of its class that come meanwhile, at {}, and go first",
+                        "packets of its class that arrive in this time, at {}, and are sent first",
                         in_kbit(class.kept)
                     ),
                     time: meanwhile(before, rate, class.kept)
@@ -440,8 +440,8 @@ impl Case<'_> {
             };
             Ahead {
                 what: format!(
-                    "`{}` lends to its parts: a bucket of {bucket} B and a packet of {packet} B \
-                     on credit",
+                    "`{}` lends to its parts: its bucket of {bucket} B and a packet of {packet} B \
+                     beyond it",
                     parent.class.name
                 ),
                 time: time(bucket + packet, rate),

@@ -145,9 +145,9 @@ pub(crate) fn unbounded(member: &Member, memory: u32) -> String {
     let all = bounds::time(u64::from(memory), member.class.rate);
     let rate: Rate = member.class.rate;
     format!(
-        "cake serves {who} in turn: a packet waits for every one that is active, and a flow that \
-         does not slow down fills its own queue; all that it may hold, {} KiB, takes {:.1} s at \
-         the guaranteed {}",
+        "cake serves {who} in turn, so a packet waits for every active one, and a flow that does \
+         not slow down fills its own queue; the {} KiB that cake may hold take {:.1} s at the \
+         guaranteed {}",
         memory >> 10,
         all.as_millis_f64() / 1e3,
         in_kbit(rate)

@@ -57,7 +57,7 @@ impl Marks {
 /// The table `[marks]`.
 pub(crate) const TABLE: Table = Table {
     name: "marks",
-    about: "The bits of marks that weirgate uses",
+    about: "The bits of packet and connection marks that weirgate uses",
     rows: &[&ROWS],
 };
 
@@ -67,7 +67,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "mask",
         FieldKind::Text("0x0000ff00"),
-        "The contiguous bits of a connection's mark that keep decisions",
+        "The contiguous bits of a connection's mark that store decisions of rules with `keep`",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, run) {
                 marks.decisions = found.value;
@@ -78,7 +78,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "payload",
         FieldKind::Text("0x07000000"),
-        "Three bits of a packet's mark that say what its payload reveals",
+        "Three bits of a packet's mark that store the protocol found in its payload",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, payload) {
                 marks.payload_lowest = found.value;
@@ -89,7 +89,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "cgroup",
         FieldKind::Text("0xf0000000"),
-        "The bits of a packet's mark that number its sender's control group",
+        "The bits of a packet's mark that store the number of its sender's control group",
         |cell, marks| {
             if let Some(found) = cell.understood(codes::MARK, numbers) {
                 marks.control_groups = found.value;
@@ -100,7 +100,7 @@ const ROWS: &[MarksRow] = &[
     MarksRow::new(
         "inside",
         FieldKind::Text("0x0000ff00"),
-        "The bits of a connection's mark that number its inside host",
+        "The bits of a connection's mark that store the number of its inside host",
         |cell, marks| marks.inside = cell.understood(codes::MARK, numbers),
     ),
 ];

@@ -68,26 +68,26 @@ const ROWS: &[AckRow] = &[
     AckRow::new(
         "reserve",
         FieldKind::BooleanOrRate,
-        "The reserved rate; `true` calculates it",
+        "The reserved rate; `true` calculates it from the rate of the opposite direction",
         |cell, ack| set(&mut ack.reserve, reserve(cell)),
     )
     .default("true"),
     AckRow::new(
         "factor",
         FieldKind::Number,
-        "Full data packets that one acknowledgement covers",
+        "How many full data packets one acknowledgement covers",
         factor,
     )
     .default("1.5"),
     row!(Ack: "size": FieldKind::Integer(40, 120) => size, "The IP bytes of one acknowledgement")
         .default("52"),
     row!(Ack: "priority": FieldKind::Integer(0, 7) => priority,
-        "Who gets what other classes leave: 0 first")
+        "The order in which classes get bandwidth that others leave unused, 0 first")
     .default("1"),
     AckRow::new(
         "ceiling",
         FieldKind::Amount,
-        "The most that acknowledgements get",
+        "The largest rate of acknowledgements",
         |cell, ack| set(&mut ack.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
@@ -98,8 +98,9 @@ const ROWS: &[AckRow] = &[
         |cell, ack| ack.queue = queue::read(cell),
     )
     .default("by the rate"),
-    row!(Ack: "burst" => burst, "What the class may send at once beyond its rate")
-        .default("one full packet"),
+    row!(Ack: "burst" => burst,
+        "The burst that the class may send at once beyond its rate, in bytes on the wire")
+    .default("one full packet"),
     row!(Ack: "direction" => directions, "The directions in which the class exists")
         .default("\"both\""),
 ];

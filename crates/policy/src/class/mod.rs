@@ -88,7 +88,7 @@ const ROWS: &[ClassRow] = &[
     ClassRow::new(
         "share",
         FieldKind::Share,
-        "The guaranteed part of what reservations by rate leave",
+        "The guaranteed share of the bandwidth that reservations by rate leave",
         |cell, class| {
             if let Some(share) = share(cell) {
                 class.guarantee = share.map(Guarantee::Share);
@@ -109,12 +109,12 @@ const ROWS: &[ClassRow] = &[
     ClassRow::new(
         "ceiling",
         FieldKind::Amount,
-        "The most that the class gets, even on an idle link",
+        "The largest rate of the class, even on an idle link",
         |cell, class| set(&mut class.ceiling, ceiling(cell)),
     )
     .default("\"100%\""),
     row!(Class: "priority": FieldKind::Integer(0, 7) => priority,
-        "Who gets what other classes leave: 0 first")
+        "The order in which classes get bandwidth that others leave unused, 0 first")
     .default("4"),
     ClassRow::new(
         "queue",
@@ -123,13 +123,18 @@ const ROWS: &[ClassRow] = &[
         |cell, class| class.queue = queue::read(cell),
     )
     .default("by the class's rate"),
-    row!(Class: "burst" => burst, "What the class may send at once beyond its guaranteed rate")
-        .default("by the class's rate"),
+    row!(Class: "burst" => burst,
+        "The burst that the class may send at once beyond its guaranteed rate, in bytes on the \
+         wire")
+    .default("by the class's rate"),
     row!(Class: "objective": FieldKind::Integer(0, 5) => objective,
         "The ITU-T Y.1541 class whose delay objective this class should meet"),
-    row!(Class: "fair" => fair, "Who shares the class").default("that of the link"),
+    row!(Class: "fair" => fair,
+        "Between whom the class is shared: flows, hosts and then their flows, or hosts only")
+    .default("that of the link"),
     row!(Class: "delay" => delay in DELAYS or codes::DELAY,
-        "The longest that one packet of another class may block the upstream"),
+        "The longest time that a packet of another class may occupy the upstream; TCP's MSS is \
+         lowered for it"),
     ClassRow::new(
         "default",
         FieldKind::Boolean,

@@ -93,7 +93,7 @@ impl GroupShare {
 /// The table `[[share]]`.
 pub(crate) const SHARE: Table = Table {
     name: "share",
-    about: "A part of classes for a group of hosts",
+    about: "A share of classes for a group of hosts",
     rows: &[&SHARE_ROWS],
 };
 
@@ -139,11 +139,11 @@ const SHARE_ROWS: &[ShareRow] = &[
         |cell, share| share.group = members(cell),
     )
     .needed(NAME_GROUP),
-    row!(WrittenShare: "share" => share, "The group's part of each class's guarantee")
+    row!(WrittenShare: "share" => share, "The group's share of the guarantee of each class")
         .needed("state the group's part, such as `share = \"30%\"`"),
-    row!(WrittenShare: "ceiling" => ceiling, "The most that the group gets in a class"),
+    row!(WrittenShare: "ceiling" => ceiling, "The largest rate of the group in a class"),
     row!(WrittenShare: "classes": FieldKind::List("normal") => classes,
-        "The classes in which the group has its part")
+        "The classes in which the group has this share")
     .default("all but `ack`"),
 ];
 
@@ -161,13 +161,13 @@ const CAP_ROWS: &[CapRow] = &[
     CapRow::new(
         "up",
         FieldKind::Rate,
-        "The most that a host gets upstream, in wire bits",
+        "The largest upstream rate of a host, in bits on the wire",
         |cell, cap| cap.up = rate(cell),
     ),
     CapRow::new(
         "down",
         FieldKind::Rate,
-        "The most that a host gets downstream, in wire bits",
+        "The largest downstream rate of a host, in bits on the wire",
         |cell, cap| cap.down = rate(cell),
     ),
 ];

@@ -37,7 +37,7 @@ pub(crate) const DSCP: ConditionRow = ConditionRow::new(
 pub(crate) const TOS: ConditionRow = ConditionRow::new(
     "tos",
     Tos::LIST,
-    "The former type of service (RFC 1349)",
+    "The type of service, which DSCP has replaced (RFC 1349)",
     |cell, when| add(when, cell.list(codes::TOS, tos)),
 );
 

@@ -78,8 +78,8 @@ pub struct ControlGroups(pub Vec<Value<ControlGroup>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "cgroup",
     FieldKind::List("system.slice/backup.service"),
-    "Upstream, the router's own packets: control groups (version 2) in which the sockets that \
-     send them were made, with those below",
+    "Upstream, the router's own packets: control groups (version 2) in which the sending \
+     sockets were created, and groups below them",
     |cell, when| {
         let list = cell.list(codes::CONTROL_GROUP, ControlGroup::read);
         when.add_list(list, ControlGroups);

@@ -15,7 +15,8 @@ pub struct Macs(pub Vec<Value<Mac>>);
 pub(crate) const ROW: ConditionRow = ConditionRow::new(
     "local-mac",
     FieldKind::List("02:00:5e:10:00:07"),
-    "Source MAC addresses of upstream packets, or @groups; behind another router, that router's",
+    "Source MAC addresses of upstream packets, or @groups; a host behind another router has that \
+     router's",
     |cell, when| {
         let list = group::elements(cell, codes::MAC, "macs", |group| &group.macs, Mac::read);
         when.add_list(list, Macs);

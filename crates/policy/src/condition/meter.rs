@@ -116,7 +116,7 @@ const RATE_ROWS: &[Row<Written>] = &[
         "What has a limit of its own: each host, each connection or all together")
     .default("\"local\""),
     row!(Written: "burst": FieldKind::Integer(1, u32::MAX as i64) => burst,
-        "How much may exceed the rate at once")
+        "The burst that still counts as within the rate")
     .default("5 packets, or no bytes"),
     row!(Written: "size": FieldKind::Integer(1, MOST_KEYS) => size,
         "How many hosts or connections are remembered")

@@ -133,7 +133,7 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         "The device: that of the link, or one of `lan`")
     .default("that of the link"),
     row!(Written: "class": FieldKind::List("interactive") => classes,
-        "Only packets of these classes, where packets have a class"),
+        "Only packets of these classes; only where packets already have a class"),
     ConditionerRow::new(
         "local-address",
         FieldKind::List("192.0.2.7"),
@@ -161,7 +161,9 @@ pub(super) const ROWS: &[ConditionerRow] = &[
         |cell, condition| condition.carried.remote_ports = carried::ports(cell),
     ),
     row!(Written: "dscp": FieldKind::List("EF") => dscp, "Code points: names or numbers"),
-    row!(Written: "meter" => meter, "How it meters; without a meter every packet is green"),
+    row!(Written: "meter" => meter,
+        "The meter: a token bucket, a three-color marker, or an average; without one, every packet \
+         is green"),
     ConditionerRow::new(
         "nominal-rate",
         FieldKind::Rate,
@@ -181,29 +183,32 @@ pub(super) const ROWS: &[ConditionerRow] = &[
     ConditionerRow::new(
         "rate",
         FieldKind::Rate,
-        "The rate (CIR), in IP bits",
+        "The committed information rate (CIR), in IP bits",
         |cell, condition| condition.rate = rate(cell),
     ),
-    row!(Written: "burst" => burst, "The burst (CBS), in IP bytes").default("100 ms at the rate"),
+    row!(Written: "burst" => burst,
+        "The committed burst size (CBS), in IP bytes")
+    .default("100 ms at the rate"),
     row!(Written: "excess-burst" => excess_burst,
-        "The burst beyond `burst` (EBS), in IP bytes; srtcm")
+        "The excess burst size (EBS), in IP bytes; only for srtcm")
     .formerly(&["excess"]),
     ConditionerRow::new(
         "peak",
         FieldKind::Rate,
-        "The peak rate (PIR); trtcm",
+        "The peak information rate (PIR), in IP bits; only for trtcm",
         |cell, condition| condition.peak = rate(cell),
     ),
     row!(Written: "peak-burst" => peak_burst,
-        "The burst at the peak rate (PBS), in IP bytes; trtcm"),
+        "The peak burst size (PBS), in IP bytes; only for trtcm"),
     row!(Written: "mpu" => smallest,
-        "The size as which smaller packets count, in IP bytes (minimum policed unit)")
+        "The minimum policed unit: smaller packets count as this many IP bytes")
     .formerly(&["smallest"]),
     row!(Written: "interval" => interval,
-        "The time over which the rate is averaged; average, moving")
+        "The time over which the rate is averaged; only for average and moving")
     .default("\"100ms\""),
-    row!(Written: "gain" => gain, "The weight of the latest interval in the mean; moving")
-        .default("0.5"),
+    row!(Written: "gain" => gain,
+        "The weight of the latest interval in the moving average; only for moving")
+    .default("0.5"),
     row!(Written: "color-aware" => color_aware,
         "Whether the meter takes the drop precedence of arriving packets into account")
     .default("false")

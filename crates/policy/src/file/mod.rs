@@ -26,7 +26,7 @@ use weirgate_units::Arrange as _;
 /// The top level of a policy file.
 pub(crate) const TABLE: Table = Table {
     name: "policy",
-    about: "A link and who gets what of it",
+    about: "A shared link, its classes, and rules that assign packets to them",
     rows: &[&ROWS],
 };
 
@@ -67,13 +67,13 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "include",
         FieldKind::List("services/ssh.toml"),
-        "Files that belong to the policy",
+        "Other files that are read as parts of the policy",
         |cell, _| drop(cell.texts()),
     ),
     PolicyRow::new(
         "final",
         FieldKind::Boolean,
-        "Whether a rule without `final` of its own is the last for its packets",
+        "The default of `final` for the rules of this file",
         |cell, parts| parts.not_final = !cell.boolean().is_none_or(|flag| flag.value),
     )
     .default("true"),
@@ -92,13 +92,13 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "receive",
         FieldKind::Table("receive"),
-        "How the receiving side holds senders to a rate",
+        "How the receiving side limits remote senders to a rate",
         |cell, parts| parts.receive = cell.table().map(receive::read),
     ),
     PolicyRow::new(
         "track",
         FieldKind::Table("track"),
-        "How the gate follows a line whose rate changes",
+        "How shaping follows a line whose rate changes",
         |cell, parts| parts.track = cell.table().map(track::read),
     ),
     PolicyRow::new(
@@ -120,7 +120,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "share",
         FieldKind::Tables("share"),
-        "A part of classes for a group of hosts",
+        "A share of classes for a group of hosts",
         |cell, parts| {
             for table in cell.tables() {
                 parts
@@ -220,7 +220,7 @@ const ROWS: &[PolicyRow] = &[
     PolicyRow::new(
         "marks",
         FieldKind::Table("marks"),
-        "The bits of marks that weirgate uses",
+        "The bits of packet and connection marks that weirgate uses",
         |cell, parts| parts.marks = cell.table().map(marks::read),
     ),
 ];

@@ -90,16 +90,16 @@ const ROWS: &[Row<Policing>] = &[
         "Whether ECN-capable packets are marked instead of dropped")
     .default("true"),
     row!(Policing: "spare" => spare in SIZES or codes::INBOUND,
-        "The bytes that a flow may send before it is marked or dropped"),
+        "The bytes that a flow may send before its packets may be marked or dropped"),
     row!(Policing: "flows" => flows, "Which packets belong to one flow").default("\"connections\""),
     row!(Policing: "leak" => leak,
         "How fast a flow's byte count decays, as a part of its share of the link"),
     row!(Policing: "min" => min in SIZES or codes::INBOUND,
-        "The virtual queue at which packets begin to be marked or dropped"),
+        "The length of the virtual queue from which packets are marked or dropped"),
     row!(Policing: "max" => max in SIZES or codes::INBOUND,
-        "The virtual queue at which the probability reaches its maximum"),
+        "The length of the virtual queue at which that probability is greatest"),
     row!(Policing: "burst" => burst in SIZES or codes::INBOUND,
-        "What the policer passes at once"),
+        "The burst that the policer passes at once, in bytes"),
 ];
 
 /// The bounds of sizes.

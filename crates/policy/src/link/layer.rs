@@ -47,7 +47,8 @@ const ROWS: &[LayerRow] = &[
     ),
     row!(Written: "overhead": FieldKind::Integer(-64, 256) => overhead,
         "Bytes added to each packet before framing"),
-    row!(Written: "relative-to" => base, "The length to which `overhead` is added"),
+    row!(Written: "relative-to" => base,
+        "The length to which `overhead` is added: of the IP packet, or as the device counts it"),
     LayerRow::new(
         "mpu",
         FieldKind::Integer(0, 256),

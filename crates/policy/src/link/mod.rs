@@ -124,26 +124,29 @@ const ROWS: &[LinkRow] = &[
     .needed("state the line's upstream rate, such as `up = \"512kbit\"`"),
     row!(Link: "engine" => engine, "What shapes the link").default("\"auto\""),
     row!(Link: "timer-slack" => timer_slack in TIMER_SLACK or codes::SLACK,
-        "How late the gate's timer may fire without loss of rate")
+        "How late the shaper's timer may fire without loss of rate; it then sends that much at \
+         once")
     .default("by the link's rate"),
     row!(Link: "ack-filter" => ack_filter,
         "Which acknowledgements are dropped upstream when a later one waits behind them")
     .default("\"auto\""),
-    row!(Link: "moves" => moves, "How a connection changes class").default("\"at-once\""),
+    row!(Link: "moves" => moves,
+        "How a connection changes class: with its next packet, or without reordering")
+    .default("\"at-once\""),
     row!(Link: "l4s" => l4s,
         "Whether L4S and NQB traffic gets a queue of its own that is kept short")
     .default("false"),
-    row!(Link: "fair" => fair, "Who shares a class that does not set `fair`"),
+    row!(Link: "fair" => fair, "The default of `fair` for classes"),
     LinkRow::new(
         "down",
         FieldKind::Rate,
         "The line's downstream rate; without it, the downstream is not shaped",
         |cell, link| link.down = line_rate(cell),
     ),
-    row!(Link: "margin" => margin, "How far the upstream gate stays below the line's rate")
+    row!(Link: "margin" => margin, "How far below the line's rate the upstream is shaped")
         .default("\"0.2%\""),
     row!(Link: "margin-down" => margin_down,
-        "How far the downstream gate stays below the line's rate")
+        "How far below the line's rate the downstream is shaped")
     .default("\"3%\""),
     row!(Link: "inbound" => inbound,
         "Where the downstream is queued, or how it is policed instead")
@@ -151,16 +154,17 @@ const ROWS: &[LinkRow] = &[
     row!(Link: "ifb": FieldKind::Text("ifb-wan") => ifb,
         "The name of the IFB device that weirgate creates")
     .default("`ifb-` and the name of `device`"),
-    row!(Link: "device-kind" => device_kind, "What Linux counts in a packet's length on `device`")
-        .default("\"ethernet\""),
+    row!(Link: "device-kind" => device_kind,
+        "The kind of `device`, which says what headers Linux counts in a packet's length")
+    .default("\"ethernet\""),
     row!(Link: "lan-kind" => lan_kind,
-        "What Linux counts in a packet's length on the LAN device")
+        "The kind of the LAN device, which says what headers Linux counts in a packet's length")
     .default("\"ethernet\""),
     // It is read after `device-kind`, because numbers relative to the device depend on it.
     LinkRow::new(
         "layer",
         FieldKind::TextOrTable("layer", "adsl:pppoe-llc"),
-        "How many bytes of the line a packet takes",
+        "The link layer of the line: the overhead and framing of each packet",
         |cell, link| {
             let found = layer::read(cell, link.device_kind.value);
             set(&mut link.layer, found);

@@ -77,7 +77,7 @@ impl Track {
 /// The table `[track]`.
 pub(crate) const TABLE: Table = Table {
     name: "track",
-    about: "How the gate follows a line whose rate changes",
+    about: "How shaping follows a line whose rate changes",
     rows: &[&ROWS],
 };
 
@@ -100,10 +100,11 @@ const ROWS: &[TrackRow] = &[
     row!(Track: "down-ceiling" => down.1, "The highest downstream rate")
         .default("`down` of the link"),
     row!(Track: "interval" => interval in INTERVALS or codes::TRACK,
-        "The time between two probes, to any reflector")
+        "The time between two probes; each goes to one of the reflectors")
     .default("\"100ms\""),
     row!(Track: "delay-threshold" => delay_threshold in DELAYS or codes::TRACK,
-        "The queue before the line that is too long, not counting two full packets of each direction in use")
+        "The queueing delay from which the rate is lowered, without two full packets of each \
+         direction in use")
     .default("\"8ms\"")
     .formerly(&["delay"]),
     row!(Track: "dscp": FieldKind::Text("EF") => dscp,

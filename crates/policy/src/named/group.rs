@@ -77,7 +77,7 @@ pub(crate) const USABLE: &str =
 /// The table `[group.NAME]`.
 pub(crate) const TABLE: Table = Table {
     name: "group",
-    about: "What rules list by one name",
+    about: "Addresses, ports or MAC addresses under one name",
     rows: &[&ROWS],
 };
 

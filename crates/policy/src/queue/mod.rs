@@ -287,7 +287,7 @@ const KIND: &[KindRow] = &[KindRow::new(
 const BFIFO: &[BfifoRow] = &[BfifoRow::new(
     "limit",
     FieldKind::Size,
-    "The most that it holds: bytes for bfifo and red, else packets",
+    "The largest length of the queue: bytes for bfifo and red, packets for others",
     |cell, limit| {
         *limit = cell.size().map(|found| found.value);
     },
@@ -306,7 +306,7 @@ const PFIFO: &[PfifoRow] = &[PfifoRow::new(
 
 const SFQ: &[Row<SfqQueue>] = &[
     row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit, "sfq: the most packets in it"),
-    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb, "sfq: seconds for one hash"),
+    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb, "sfq: seconds to a new hash"),
 ];
 
 const RED: &[Row<WrittenRed>] = &[
@@ -320,7 +320,7 @@ const RED: &[Row<WrittenRed>] = &[
         .default("0.1"),
     row!(WrittenRed: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped")
         .default("false"),
-    row!(WrittenRed: "adaptive" => adaptive, "red: whether the probability adapts")
+    row!(WrittenRed: "adaptive" => adaptive, "red: whether the probability adapts to the load")
         .default("false"),
 ];
 
@@ -329,7 +329,7 @@ const FQ_CODEL: &[Row<FqCodelQueue>] = &[
     row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
         "fq_codel: how many flow queues; of the kit: what defines a flow"),
     row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
-    row!(FqCodelQueue: "interval" => interval, "fq_codel: how long above the target is too long"),
+    row!(FqCodelQueue: "interval" => interval, "fq_codel: how long the target may be exceeded"),
     row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST) => quantum,
         "fq_codel: bytes that a flow sends in its turn"),
     row!(FqCodelQueue: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped"),

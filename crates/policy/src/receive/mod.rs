@@ -162,7 +162,7 @@ words!(Mode: "states" => Self::States, "bucket" => Self::Bucket);
 /// The table `[receive]`.
 pub(crate) const TABLE: Table = Table {
     name: "receive",
-    about: "How the receiving side holds senders to a rate",
+    about: "How the receiving side limits remote senders to a rate",
     rows: &[&ROWS, &METERS],
 };
 
@@ -176,7 +176,7 @@ pub(crate) const UDP: Table = Table {
 /// The table `[receive.announced]`.
 pub(crate) const ANNOUNCED: Table = Table {
     name: "announced",
-    about: "How room is made while a session of high priority is announced",
+    about: "How TCP is reduced while a session of high priority is announced",
     rows: &[&ANNOUNCED_ROWS],
 };
 
@@ -198,7 +198,7 @@ const ROWS: &[ReceiveRow] = &[
     row!(Receive: "protect-mark": FieldKind::Text("0x100/0xf00") => protect_mark,
         "Connections with a packet of this mark, in either direction, are not limited"),
     row!(Receive: "share" => share,
-        "Who shares a rate; default: hosts where the link's `fair` is by hosts, else connections"),
+        "Whether a rate is shared by connections or by hosts; by default as `fair` of the link"),
     row!(Receive: "algorithm" => algorithm, "How receive windows are chosen").default("\"ours\""),
     row!(Receive: "window" => window in WINDOWS or codes::RECEIVE,
         "A fixed receive window"),
@@ -213,7 +213,7 @@ const ROWS: &[ReceiveRow] = &[
         "With `mss = \"auto\"`: the round trip assumed for hosts without a measured one")
     .formerly(&["round-trip"]),
     row!(Receive: "horizon" => horizon in TIMES or codes::RECEIVE,
-        "The most that a connection can save up or overdraw, as a time at the rate"),
+        "The most that a connection can save or overdraw, as a time at its rate"),
     row!(Receive: "max-ack-delay" => max_ack_delay in TIMES or codes::RECEIVE,
         "The longest time that an acknowledgement is held back")
     .formerly(&["hold"]),
@@ -235,15 +235,16 @@ const ROWS: &[ReceiveRow] = &[
     ReceiveRow::new(
         "announced",
         FieldKind::Table("announced"),
-        "How room is made while a session of high priority is announced",
+        "How TCP is reduced while a session of high priority is announced",
         |cell, receive| receive.announced = cell.table().map(read_announced),
     ),
 ];
 
 const METERS: &[MeterRow] = &[
     row!(Meters: "chunk" => chunk in CHUNKS or codes::RECEIVE,
-        "The length of one chunk of the rate measurement"),
-    row!(Meters: "chunks": FieldKind::Integer(1, 64) => chunks, "How many chunks are averaged"),
+        "The length of one interval of the rate measurement"),
+    row!(Meters: "chunks": FieldKind::Integer(1, 64) => chunks,
+        "The number of intervals over which the rate is averaged"),
     row!(Meters: "age" => age in TIMES or codes::RECEIVE,
         "The silence after which the measured rate is forgotten"),
 ];
@@ -254,7 +255,8 @@ const UDP_ROWS: &[UdpRow] = &[
     UdpRow::new(
         "mode",
         Mode::KIND,
-        "Limit by states, the last of which rejects the stream, or by a token bucket",
+        "How a stream is limited: by a token bucket, or by states that drop, wait and at last \
+         reject it",
         |cell, udp| {
             udp.bucket = cell
                 .word::<Mode>()
@@ -262,7 +264,7 @@ const UDP_ROWS: &[UdpRow] = &[
         },
     )
     .default("\"states\""),
-    row!(ReceiveUdp: "burst" => burst, "What the token bucket passes at once"),
+    row!(ReceiveUdp: "burst" => burst, "The size of the token bucket, in IP bytes"),
     row!(ReceiveUdp: "drop-time" => drop in TIMES or codes::RECEIVE,
         "How long packets of a stream above the rate are dropped"),
     row!(ReceiveUdp: "warn-time" => warn in TIMES or codes::RECEIVE,

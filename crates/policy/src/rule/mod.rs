@@ -40,7 +40,7 @@ type RuleRow = Row<Written, Env>;
 /// The table `[[rule]]`.
 pub(crate) const TABLE: Table = Table {
     name: "rule",
-    about: "Which packets go into which class: all conditions must hold, of a list any element",
+    about: "Assigns packets to classes: all conditions must hold; of a list, one element suffices",
     rows: &[condition::ALL[0], condition::ALL[1], &ROWS],
 };
 
@@ -50,7 +50,7 @@ const ROWS: &[RuleRow] = &[
     RuleRow::new(
         "direction",
         Directions::KIND,
-        "The directions in which the rule holds",
+        "The directions in which the rule applies",
         |cell, rule| {
             if let Some(found) = cell.word() {
                 rule.directions = Some(found.value);
@@ -64,7 +64,7 @@ const ROWS: &[RuleRow] = &[
         "The name of the rule's counter",
         |cell, rule| rule.name = name(cell, codes::COUNTER_NAME, "rule"),
     ),
-    row!(Written: "final" => last, "Whether later rules do not see packets that match")
+    row!(Written: "final" => last, "Whether the rule is the last one for packets that match it")
         .default("that of the rule set or the file"),
     row!(Written: "set-dscp": FieldKind::Text("EF") => set_dscp,
         "The code point to write into the packet"),
@@ -74,7 +74,7 @@ const ROWS: &[RuleRow] = &[
     RuleRow::new(
         "keep",
         FieldKind::Boolean,
-        "Whether the rule, once it matched a packet, matches the whole connection",
+        "Whether one match decides for the whole connection, in both directions",
         |cell, rule| rule.keep = cell.flagged(),
     )
     .default("false"),

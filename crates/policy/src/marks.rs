@@ -194,7 +194,7 @@ fn uses(policy: &Policy) -> [Use; 4] {
             bits: *decisions,
             what: "stored decisions",
             asked: None,
-            says: "what a rule decided",
+            says: "decisions of rules",
             right: "give `[marks]` another `mask`",
         },
         Use {
@@ -208,14 +208,14 @@ fn uses(policy: &Policy) -> [Use; 4] {
             bits: numbered.map_or(0, |_| *control_groups),
             what: "control groups",
             asked: numbered.cloned(),
-            says: "which control group sent a packet",
+            says: "the control group that sent a packet",
             right: "give `[marks]` other bits for `cgroup`",
         },
         Use {
             bits: inside.as_ref().map_or(0, |inside| inside.value),
             what: "inside hosts",
             asked: inside.as_ref().map(|inside| inside.span.clone()),
-            says: "which inside host a connection is of",
+            says: "the inside host of a connection",
             right: "give `[marks]` other bits for `inside`",
         },
     ]
@@ -233,7 +233,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             codes::CONTROL_GROUP,
             span.clone(),
             format!(
-                "rules name {groups} control groups, but the bits {bits:#010x} have room for {}",
+                "rules name {groups} control groups, but the bits {bits:#010x} can store only {}",
                 room(bits)
             ),
             "give `cgroup` of `[marks]` more bits, at most 8, or name a common parent group",
@@ -246,10 +246,10 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             codes::KEEP,
             one_too_many.clone(),
             format!(
-                "{} rules keep their decision, but the mask has room for {room}",
+                "{} rules keep their decision, but the bits of `mask` can store only {room}",
                 stored.count()
             ),
-            "give `[marks]` a wider mask, or keep fewer",
+            "give `[marks]` a wider `mask`, or write `keep` in fewer rules",
         );
     }
 }
@@ -266,7 +266,7 @@ fn apart(policy: &Policy, problems: &Problems) {
                 codes::MARK,
                 asked.clone(),
                 format!(
-                    "{} would stand in {:#010x} of the mark, and {:#010x} are the bits of {}",
+                    "the bits of {}, {:#010x} of the mark, overlap {:#010x}, the bits of {}",
                     one.what, one.bits, other.bits, other.what
                 ),
                 one.right,
@@ -277,7 +277,7 @@ fn apart(policy: &Policy, problems: &Problems) {
             problems.error(
                 codes::MARK,
                 span.clone(),
-                format!("{:#010x} of the mark stores {}", one.bits, one.says),
+                format!("the bits {:#010x} of the mark store {}", one.bits, one.says),
                 format!("match other bits, or {}", one.right),
             );
         }

@@ -174,7 +174,7 @@ fn ack(policy: &Policy, problems: &Problems) {
         problems.error(
             codes::ACK_RATE,
             ack.reserve.span.clone(),
-            "the formula for ACKs needs the downstream rate",
+            "the rate for ACKs is calculated from the downstream rate, which is missing",
             "add `down` to `[link]`, or state the reservation: `reserve = \"95kbit\"`",
         );
     }
@@ -386,8 +386,8 @@ fn unused(policy: &Policy, problems: &Problems) {
             problems.warning(
                 codes::UNUSED_CLASS,
                 class.name.span.clone(),
-                format!("no rule leads to `{}`", class.name.value),
-                "its share goes to the others; add a rule or remove the class",
+                format!("no rule assigns packets to `{}`", class.name.value),
+                "add a rule, or remove the class; other classes use its share meanwhile",
             );
         }
     }
@@ -406,10 +406,10 @@ fn kit_engine(policy: &Policy, queue: &Value<Queue>, problems: &Problems) {
         codes::QUEUE,
         queue.span.clone(),
         format!(
-            "`{}` is a discipline of weirgate's own kit, which can only be a queue of the kit's \
-             shaper: the kernel takes a qdisc made of a BPF program at a root alone",
+            "`{}` is a discipline of weirgate's kit, which a class can have only with `engine = \
+             \"kit\"`: the kernel accepts a BPF qdisc only as the root of a device",
             own.discipline
         ),
-        "write `engine = \"kit\"` in `[link]`, or a queue of the kernel's, such as `fq_codel`",
+        "write `engine = \"kit\"` in `[link]`, or a queue of the kernel, such as `fq_codel`",
     );
 }

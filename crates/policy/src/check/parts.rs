@@ -47,7 +47,7 @@ fn divided(policy: &Policy, cap: &HostCap, problems: &Problems) {
                 codes::HOST_CAP,
                 queue.span.clone(),
                 format!(
-                    "`{name}` has a queue for each of its hosts, as line {} limits them",
+                    "`{name}` has a queue for each host, because line {} limits hosts",
                     cap.line
                 ),
                 "leave `queue` out",

@@ -55,7 +55,8 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         if policy.link.bridge && !udp.bucket {
             error(
                 &udp.rate.span,
-                "a bridge cannot answer refused datagrams, because it routes no packets".to_owned(),
+                "a bridge cannot reject a stream of datagrams, because it routes no packets"
+                    .to_owned(),
                 "write `mode = \"bucket\"`",
             );
         }
@@ -134,7 +135,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     }
     for (key, span) in receive.of_ours().into_iter().filter(|_| !ours) {
         let wrong = format!("`{key}` belongs to `algorithm = \"ours\"`");
-        error(span, wrong, "leave it out");
+        error(span, wrong, "leave it out, or leave `algorithm` out");
     }
     let beside = [
         ("initial-window", &receive.initial_window),
@@ -172,7 +173,7 @@ fn contradictions(receive: &Receive, error: Say<'_>) {
     if let Some(initial_rtt) = receive.initial_rtt.as_ref().filter(|_| shares.is_none()) {
         error(
             &initial_rtt.span,
-            "`initial-rtt` is for segments that `mss = \"auto\"` chooses".to_owned(),
+            "`initial-rtt` has an effect only with `mss = \"auto\"`".to_owned(),
             "write `mss = \"auto\"`, or leave it out",
         );
     }
@@ -260,7 +261,7 @@ fn amounts(policy: &Policy, receive: &Receive, error: Say<'_>) {
                     in_kbit(rate),
                     in_kbit(limit)
                 ),
-                "write less than that, or a smaller `margin-down`",
+                "write a rate below that, or a smaller `margin-down`",
             );
         }
     }
@@ -314,7 +315,9 @@ fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
         if own & bits != 0 {
             error(
                 span,
-                format!("the mark of refused datagrams, {own:#010x}, has bits of {whose}"),
+                format!(
+                    "the mark of rejected datagrams, {own:#010x}, overlaps the bits of {whose}"
+                ),
                 "give `[receive.udp]` another `mark`, such as `mark = \"0x10000000\"`",
             );
         }

@@ -61,7 +61,7 @@ fn margin(policy: &Policy, direction: Direction, line: Rate, gate: Rate, report:
         codes::MARGIN,
         &margin.span,
         format!(
-            "of {line} {}, `{name}` leaves {}",
+            "of the {line} {}, `{name}` leaves only {}",
             direction.stream(),
             in_kbit(gate)
         ),
@@ -141,15 +141,15 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
             let message = match stated.map(|stated| stated.guarantee.value) {
                 Some(Guarantee::Share(share)) => {
                     format!(
-                        "{share} of the {} left by reservations is {}",
+                        "{share} of the {} that reservations leave is only {}",
                         in_kbit(left),
                         in_kbit(class.rate)
                     )
                 }
-                _ => format!("{} is too little to guarantee", in_kbit(class.rate)),
+                _ => format!("a guarantee of {} is too small", in_kbit(class.rate)),
             };
             let span = stated.map_or(&class.span, |stated| &stated.guarantee.span);
-            let hint = "a class needs at least 1kbit; raise it, or lower reservations";
+            let hint = "guarantee at least 1kbit; if it is a share, lower reservations by rate";
             report.error(codes::SHARE_ZERO, span, message, hint);
         }
         if class.ceiling < class.rate {

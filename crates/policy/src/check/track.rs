@@ -46,7 +46,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         floor.is_some() || ceiling.is_some()
     };
     if !Direction::BOTH.into_iter().any(written) {
-        let what = "`[track]` gives no direction a range of rates";
+        let what = "`[track]` follows no direction, because it has no floor";
         let right = "write `down-floor`, `up-floor` or both, and ceilings if the line can exceed \
                      its rate in `[link]`";
         wrong(&track.span, what.to_owned(), right);
@@ -63,15 +63,15 @@ fn drops(policy: &Policy, track: &Track, problems: &Problems) {
         Inbound::Police => problems.error(
             codes::TRACK,
             track.span.clone(),
-            "a policer also drops replies to probes, so that a full line looks as if no \
-             reflector replies",
+            "a policer also drops the replies to probes, so that on a full line no reflector \
+             seems to reply",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`",
         ),
         Inbound::Filter => problems.warning(
             codes::TRACK,
             track.span.clone(),
-            "the filter's drops add to what `[track]` gives up: together 34 to 54 % of lines \
-             that changed (docs/inbound-campaign.md)",
+            "with `inbound = \"filter\"`, `[track]` left 34 to 54 % of lines that changed unused \
+             (docs/inbound-campaign.md)",
             "write `inbound = \"ifb\"` or `\"lan\"` in `[link]`, with `[receive]` beside it",
         ),
         Inbound::Ifb | Inbound::Lan | Inbound::None | Inbound::Auto => {}
@@ -86,23 +86,23 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
     let Some(floor) = floor else {
         let span = ceiling.as_ref().map_or(&track.span, |value| &value.span);
         let what = format!("the {} has a ceiling but no floor", direction.stream());
-        let right = format!("write `{direction}-floor`: the rate while nothing is known");
+        let right = format!("write `{direction}-floor`, the rate while nothing can be measured");
         wrong(span, what, right);
         return;
     };
     let held = policy.link.inbound.value != Inbound::None || policy.receive.is_some();
     if direction == Direction::Down && (policy.link.down.is_none() || !held) {
-        let what = "the downstream is not limited to a rate, so there is none to follow".to_owned();
+        let what = "the downstream is not limited to a rate that `[track]` could change".to_owned();
         let right = "write `down` and `inbound` in `[link]`, or `[receive]`".to_owned();
         wrong(&floor.span, what, right);
         return;
     }
     if direction == Direction::Up && track.reflectors.is_empty() {
         let what =
-            "following the upstream needs reflectors: round trips of traffic show a queue too \
-                    late"
+            "following the upstream needs reflectors, because round trips of traffic show a queue \
+             too late"
                 .to_owned();
-        let right = "name `reflectors` as well, or leave `up-floor` out".to_owned();
+        let right = "add `reflectors`, or leave `up-floor` out".to_owned();
         wrong(&floor.span, what, right);
         return;
     }
@@ -117,7 +117,7 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
             "`{direction}-floor` of {} is above the line's {}",
             bounds.floor, bounds.base
         );
-        wrong(&floor.span, what, "write a lower one".to_owned());
+        wrong(&floor.span, what, "write a rate below that".to_owned());
         return;
     }
     if bounds.ceiling < bounds.base {

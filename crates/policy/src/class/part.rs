@@ -244,7 +244,7 @@ pub(crate) fn read_cap(mut table: Reader<'_, '_>, groups: &Groups) -> Option<Hos
         table.problems().error(
             codes::HOST_CAP,
             table.span(),
-            "this limit limits nothing",
+            "this limit has no rate",
             "state `up`, `down` or both, such as `down = \"5mbit\"`",
         );
     }

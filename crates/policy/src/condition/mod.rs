@@ -165,11 +165,11 @@ conditions! {
     /// Ports of the outside host.
     RemotePort(RemotePorts) Known::Packet,
     /// Source MAC addresses of upstream packets.
-    Mac(Macs) Known::Input("a MAC address"),
+    Mac(Macs) Known::Input("a MAC address of the inside"),
     /// Users that own the sending sockets on this machine.
-    User(Users) Known::Sender("who sent it"),
+    User(Users) Known::Sender("the user or group that sent them"),
     /// Groups that own the sending sockets on this machine.
-    UserGroup(UserGroups) Known::Sender("who sent it"),
+    UserGroup(UserGroups) Known::Sender("the user or group that sent them"),
     /// TCP flags.
     TcpFlags(Flags) Known::Packet,
     /// The packet's mark.
@@ -181,13 +181,13 @@ conditions! {
     /// Whether it is an acknowledgement without data.
     PureAck(PureAck) Known::Packet,
     /// Whether the router itself sent the packet, or forwards it.
-    Sender(SentBy) Known::Input("whose it is"),
+    Sender(SentBy) Known::Input("whether the router sent them"),
     /// The state of the connection in connection tracking.
     Connection(Connection) Known::Connection,
     /// Devices through which upstream packets came in.
-    Interface(Interfaces) Known::Input("the device it came in through"),
+    Interface(Interfaces) Known::Input("the inside device that they came in through"),
     /// Control groups in which the sending sockets were created.
-    ControlGroup(ControlGroups) Known::Sender("which control group sent it"),
+    ControlGroup(ControlGroups) Known::Sender("the control group that sent them"),
     /// The protocol detected in the flow's first payloads.
     Payload(Payloads) Known::Packet,
     /// Ports of either host.

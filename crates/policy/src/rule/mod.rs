@@ -318,7 +318,7 @@ fn one_way(table: &Reader<'_, '_>, rule: &Rule) {
             table.problems().error(
                 codes::ONE_WAY,
                 span,
-                format!("a downstream packet does not reveal {what} on the inside"),
+                format!("only upstream packets show {what}, but this rule is for the downstream"),
                 "write `direction = \"up\"`; with `keep = true` the answers follow",
             );
         }

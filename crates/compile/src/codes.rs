@@ -17,12 +17,14 @@ codes! {
     NO_IFB "C202" "The kernel has no IFB devices, which `inbound = \"ifb\"` needs.";
     NO_POSTROUTING "C203" "The kernel cannot classify with nftables at postrouting.";
     NO_INGRESS "C204" "The kernel cannot redirect arriving packets with nftables.";
-    LAN_UNSTATED "C205" "No inside device is named, so that merged packets may reach the gate (warning).";
+    LAN_UNSTATED "C205" "No inside device is named, so that merged packets may reach the shaper \
+                         (warning).";
     TRANSLATED "C206" "A downstream rule tests the inside address or port where only the translated one is seen (warning).";
     RATIO "C207" "Guarantees of one priority are too unequal to be served in turn.";
-    UNTRACKED "C208" "A rule needs the connection where packets have not passed connection \
-                      tracking; it works upstream only, or not at all.";
-    SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end stays for minutes (warning).";
+    UNTRACKED "C208" "A rule tests the connection, but downstream packets are classified before \
+                      connection tracking; it works upstream only, or not at all.";
+    SLOW_DRAIN "C209" "The downstream margin is so small that a queue at the far end of the line \
+                       drains too slowly or never (warning).";
     OBJECTIVE_MISSED "C210" "A class can wait longer than its objective allows (warning).";
     DELAY "C212" "One packet takes longer than the `delay` of a class, and the MSS of TCP cannot \
                   be lowered that far (warning).";
@@ -32,18 +34,16 @@ codes! {
     ACK_FILTER "C215" "`ack-filter` needs cake upstream, but the policy has none there or the \
                        kernel lacks it (warning where the policy leaves it open).";
     PAYLOAD "C216" "A rule examines payloads, but the kernel cannot, or the policy does not \
-                    state where the packets arrive.";
-    BRIDGE "C217" "A rule needs what bridged packets do not have, or the kernel cannot classify \
-                   packets that leave through a bridge port; or the policy needs what is not \
-                   done in packets within PPPoE (warning).";
-    POLICED "C218" "Arriving packets should be policed by a filter, but the kernel cannot, or \
-                    the policy also needs what such a filter cannot do.";
-    RECEIVE "C219" "Acknowledgements cannot be held back as `[receive]` requires, it has more \
-                    classes than its programs can distinguish, or windows are chosen for more \
-                    than the line carries (warning).";
-    CONDITIONER "C221" "The policy conditions packets, but the kernel cannot; or a conditioner \
-                        has more classes than its program can distinguish, or lets no full \
-                        packet conform (warning).";
+                    name the inside devices.";
+    BRIDGE "C217" "A rule tests what bridged packets do not have, or the kernel cannot classify \
+                   packets at a bridge port; or the policy changes packets in a way that is not \
+                   possible within PPPoE (warning).";
+    POLICED "C218" "A filter at the ingress should police or limit packets, but the kernel \
+                    lacks it, or the policy also needs what such a filter cannot do.";
+    RECEIVE "C219" "`[receive]` needs acknowledgements to be held back, which is not possible \
+                    here, or has too many classes; or its rate is above the line's (warning).";
+    CONDITIONER "C221" "The kernel cannot run conditioners, or one has too many classes; or no \
+                        full packet can conform to a conditioner (warning).";
     NO_FIELD "C222" "A rule has a condition that this kernel cannot test.";
     OTHER_QUEUE "C223" "The kernel lacks fq_codel, so that classes without a `queue` get another \
                         (warning).";
@@ -53,7 +53,7 @@ codes! {
                    room for it, or the kernel does not copy marks.";
     ORDER "C226" "Connections should change class in order, but the kernel cannot do this, or \
                   not where the policy shapes them (warning).";
-    AUTOMATIC "C227" "The kernel lacks a part of what `inbound = \"auto\"` would choose; the \
+    AUTOMATIC "C227" "The kernel or the policy rules out a part of `inbound = \"auto\"`; the \
                       rest is used (note).";
     L4S "C228" "`l4s` needs what the engine or a class's queue lacks (error), or runs on another \
                 engine than the kit's (note).";

@@ -60,7 +60,7 @@ pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.error(
             codes::POLICED,
             inbound.clone(),
-            format!("{release} has no cls_bpf, which holds arriving packets to a rate"),
+            format!("{release} has no cls_bpf, which polices arriving packets"),
             format!("{}, or write `inbound = \"ifb\"`", kernel.bring_cls_bpf()),
         );
     }
@@ -155,7 +155,7 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.warning(
             codes::LAN_UNSTATED,
             link.device.span.clone(),
-            "packets from the inside may be merged (GRO) and pass the gate as one",
+            "packets from the inside may be merged (GRO) and then leave as one long packet",
             "name the inside devices, such as `lan = \"eth1\"`, so that GRO is switched off there",
         );
     }
@@ -187,7 +187,7 @@ fn translated_rules(policy: &Policy, problems: &Problems) {
     let Some(first) = private.next() else {
         return;
     };
-    let message = "packets from outside are seen before NAT here, with the router's own address";
+    let message = "downstream packets are classified before NAT here, with this router's address";
     // A rule with several addresses or services appears here several times, with one line.
     let others: BTreeSet<u32> = private
         .map(|prefix| prefix.line)
@@ -235,8 +235,8 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
                 codes::TRANSLATED,
                 group.span.clone(),
                 format!(
-                    "packets from outside are seen before NAT here, so that no downstream packet \
-                     belongs to `{}`",
+                    "downstream packets are classified before NAT here, so that none has an \
+                     address of `{}`",
                     group.value
                 ),
                 "if this router translates addresses, give `[marks]` unused bits of connections' \
@@ -275,18 +275,18 @@ fn before_tracking<'p>(
         }
         return;
     }
-    let message = "packets from outside are seen before connection tracking here";
+    let message = "downstream packets are classified before connection tracking here";
     let message = if own {
         message.to_owned()
     } else {
         let named: Vec<String> = services.iter().map(|name| format!("`{name}`")).collect();
         let ask = match &named[..] {
-            [one] => format!("the service {one} asks"),
-            several => format!("the services {} ask", several.join(", ")),
+            [one] => format!("the service {one} needs"),
+            several => format!("the services {} need", several.join(", ")),
         };
-        format!("{message}; {ask} for what it knows")
+        format!("{message}, which {ask}")
     };
-    let hint = "write `inbound = \"lan\"`, which comes after it, or `direction = \"up\"`";
+    let hint = "write `inbound = \"lan\"`, which shapes after it, or `direction = \"up\"`";
     if rule.directions == Directions::Down {
         problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
     } else if own || !services.is_subset(reported) {
@@ -331,19 +331,20 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
     let ms = FAR_QUEUE.as_millis_f64();
     let message = match seconds {
         Some(seconds) => format!(
-            "a queue of {ms:.0} ms at the far end takes {seconds} s to drain: the gate leaves \
-             only {} of {} spare",
+            "a queue of {ms:.0} ms at the far end of the line takes {seconds} s to drain: the \
+             shaped rate is only {} below the line's {}",
             weirgate_policy::in_kbit(Rate::bits_per_second(spare)),
             weirgate_policy::in_kbit(Rate::bits_per_second(line)),
         ),
         None => {
-            "a queue at the far end never drains: the gate is no slower than the line".to_owned()
+            "a queue at the far end never drains: the shaped rate is not below the line's rate"
+                .to_owned()
         }
     };
     problems.warning(
         codes::SLOW_DRAIN,
         policy.link.margin_down.span.clone(),
         message,
-        "leave `margin-down` out for 3 %; TCP needs about this much to queue here",
+        "leave `margin-down` out for 3 %, with which the queue of TCP forms here",
     );
 }

@@ -187,14 +187,14 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
             .into_iter()
             .any(|one| rewritten(policy, one));
         let rules = if unseen {
-            "; rules with `dscp` do not look there where code points are distrusted or mapped"
+            "; where code points are distrusted or mapped, rules with `dscp` do not match there"
         } else {
             ""
         };
         problems.warning(
             codes::BRIDGE,
             span,
-            format!("no code point is written in packets that PPPoE carries{rules}"),
+            format!("no code point is written into packets that PPPoE carries{rules}"),
             hint,
         );
     }
@@ -211,7 +211,7 @@ pub(crate) fn doubts(policy: &Policy, problems: &Problems) {
         problems.warning(
             codes::BRIDGE,
             span,
-            "TCP's segments are not lowered in packets that PPPoE carries",
+            "the MSS of TCP is not lowered in packets that PPPoE carries",
             hint,
         );
     }

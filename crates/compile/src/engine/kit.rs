@@ -78,8 +78,8 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
         if let [one, other, ..] = own.as_slice() {
             return Some((
                 format!(
-                    "it has one discipline of your own in a direction, and `{one}` and `{other}` \
-                     are {}",
+                    "it takes one discipline of your own in each direction, but `{one}` and \
+                     `{other}` are {}",
                     direction.stream()
                 ),
                 "give one of the classes a queue of the kit",

@@ -33,7 +33,7 @@ pub(crate) fn settled<'p>(
             problems.error(
                 codes::L4S,
                 l4s.span,
-                "cake marks ECT(1) as it marks classic senders, which is no queue for L4S",
+                "cake marks ECT(1) packets only as it marks all others, which is too late for L4S",
                 "leave `engine` out, or write `engine = \"kit\"` or `\"htb\"`",
             );
             return Cow::Owned(settled);
@@ -88,8 +88,8 @@ fn chosen(
         codes::L4S,
         l4s.span.clone(),
         format!(
-            "`l4s` is fq_codel with a shallow threshold for ECT(1), in a tree of HTB classes: \
-             the kit's shaper, which has two queues in the class, is not used, because {why}"
+            "`l4s` uses a tree of HTB classes with fq_codel, which marks ECT(1) early: the \
+             kit's shaper, which has two queues in a class, is not used, because {why}"
         ),
         "write `engine = \"htb\"` to keep this, or `engine = \"kit\"` to see what to change",
     );
@@ -140,7 +140,7 @@ fn marks(policy: &Policy, problems: &Problems) {
         problems.error(
             codes::L4S,
             ecn.span.clone(),
-            "`l4s` signals by marks, but `ecn = false` allows the virtual queue none",
+            "`l4s` needs ECN marks, but `ecn = false` forbids them to the virtual queue",
             "leave `ecn` out, or `l4s`",
         );
     }
@@ -159,8 +159,8 @@ fn check(class: &Class, link: Option<Fair>, problems: &Problems) {
             codes::L4S,
             queue.span.clone(),
             format!(
-                "`l4s` is for the default class, and `{}`, the queue of `{name}`, treats senders \
-                 of L4S as all others",
+                "`l4s` is for the default class, and `{}`, the queue of `{name}`, treats L4S \
+                 senders as all others",
                 queue.value.kind()
             ),
             "leave `queue` out, or write `queue = \"fq_codel\"`",
@@ -174,7 +174,7 @@ fn check(class: &Class, link: Option<Fair>, problems: &Problems) {
                 .clone(),
             format!(
                 "`l4s` is for the default class, and cake, by which `{name}` is shared between \
-                 hosts, treats senders of L4S as all others"
+                 hosts, treats L4S senders as all others"
             ),
             "write `fair = \"flows\"` in the class, or leave `l4s` out",
         ),

@@ -93,7 +93,7 @@ fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     }
     if policy.ack.is_some() {
         return Some((
-            "it keeps no rate for acknowledgements".to_owned(),
+            "it reserves no rate for acknowledgements".to_owned(),
             "leave `[ack]` out; cake serves sparse flows first",
         ));
     }
@@ -176,7 +176,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             problems.error(
                 codes::ENGINE,
                 engine.span.clone(),
-                format!("{release} has no cake qdisc, which the link asks for"),
+                format!("{release} has no cake qdisc, which `engine = \"cake\"` needs"),
                 "load or build the module sch_cake, or write `engine = \"auto\"`",
             );
         }
@@ -186,14 +186,14 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             Some(engine) if engine.value == Engine::Htb => (&engine.span, String::new()),
             _ => {
                 let misfit = misfit(policy).filter(|_| kernel.has_qdisc("cake"));
-                let also = |(wrong, _)| format!("; cake cannot stand in: {wrong}");
+                let also = |(wrong, _)| format!("; cake cannot replace it: {wrong}");
                 (&policy.link.span, misfit.map_or_else(String::new, also))
             }
         };
         problems.error(
             codes::NO_QDISC,
             span.clone(),
-            format!("{release} has no htb qdisc, on which everything is built{why}"),
+            format!("{release} has no htb qdisc, which shapes the link{why}"),
             "load or build the module sch_htb",
         );
     }
@@ -260,7 +260,7 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
             .to_owned(),
         Some(Engine::Rows) => {
             let why = if rows::was_chosen(policy) {
-                "because hosts have limits over all of their classes, which no other engine holds"
+                "because hosts have limits over all of their classes, which no other engine has"
             } else {
                 "because the link asks for it"
             };

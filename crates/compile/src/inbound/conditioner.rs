@@ -125,7 +125,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::CONDITIONER,
             first.span.clone(),
-            format!("{release} has no cls_bpf, which conditions packets"),
+            format!("{release} has no cls_bpf, which conditioners need"),
             format!("{}, or leave `[[conditioner]]` out", kernel.bring_cls_bpf()),
         );
     }
@@ -139,7 +139,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                     "`{}` has {parts} classes and parts of classes",
                     wanted.name.value
                 ),
-                format!("name classes with at most {MOST_CLASSES} parts"),
+                format!("use at most {MOST_CLASSES} classes and parts"),
             );
         }
         let full = u64::from(policy.link.mtu.value);

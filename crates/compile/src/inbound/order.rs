@@ -56,7 +56,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         problems.error(
             codes::ORDER,
             moves.span.clone(),
-            format!("{release} has no cls_bpf, which keeps connections in order"),
+            format!("{release} has no cls_bpf, which `moves = \"in-order\"` needs"),
             format!("{}, or write `moves = \"at-once\"`", kernel.bring_cls_bpf()),
         );
     }

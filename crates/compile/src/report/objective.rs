@@ -47,7 +47,7 @@ pub(super) fn judged(
             codes::OBJECTIVE_MISSED,
             objective.span.clone(),
             format!(
-                "waits of `{}` have no bound by which to judge its objective",
+                "the wait of `{}` has no bound, so that its objective cannot be checked",
                 member.class.name
             ),
             "`check --all` explains why",
@@ -71,13 +71,13 @@ pub(super) fn judged(
             codes::OBJECTIVE_MISSED,
             objective.span.clone(),
             format!(
-                "`{name}` may take {} here, more than the {} of Y.1541 class {}",
+                "a packet of `{name}` may take {} here, more than the {} of Y.1541 class {}",
                 ms(here),
                 ms(delay),
                 objective.value
             ),
-            "raise its priority, share less above it, give it a `bfifo` or `pfifo` queue, state \
-             a lower objective, or a `delay`, which makes TCP segments smaller",
+            "raise its priority, guarantee less above it, give it a `bfifo` or `pfifo` queue, set \
+             a lower objective, or set `delay`, which makes TCP segments smaller",
         );
     }
     if let Some(variation) = variation.filter(|variation| within.wait > *variation) {
@@ -86,13 +86,13 @@ pub(super) fn judged(
             codes::OBJECTIVE_MISSED,
             objective.span.clone(),
             format!(
-                "waits of `{name}` may vary by {} here, more than the {} of Y.1541 class {}",
+                "the wait of `{name}` may vary by {} here, more than the {} of Y.1541 class {}",
                 ms(within.wait),
                 ms(variation),
                 objective.value
             ),
-            "a full packet of another class may always come first; `delay` makes TCP send \
-             smaller ones, and a faster line or a lower MTU shortens its time",
+            "a full packet of another class may always come first: set `delay`, which makes \
+             TCP segments smaller, or use a lower MTU",
         );
     }
     Some(ObjectiveReport {

@@ -158,8 +158,8 @@ pub(crate) fn settled<'p>(
         problems.warning(
             codes::ACK_FILTER,
             span.clone(),
-            "this kernel has no cake, which filters acknowledgements: downloads leave less for \
-             uploads",
+            "this kernel has no cake, which filters acknowledgements: downloads leave less \
+             bandwidth for uploads",
             "load or build the module sch_cake, or write `ack-filter = \"off\"` in `[link]`",
         );
     }

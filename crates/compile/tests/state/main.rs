@@ -305,7 +305,7 @@ fn doubts_are_warnings() {
     let [one] = late.collect::<Vec<_>>()[..] else {
         panic!("{problems:#?}");
     };
-    let named = "the services `ftp`, `voice` ask for what it knows";
+    let named = "which the services `ftp`, `voice` need";
     assert!(one.message.ends_with(named), "{}", one.message);
 }
 

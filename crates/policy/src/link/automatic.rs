@@ -105,7 +105,7 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
     }
     let divided = !policy.shares.is_empty() || policy.caps.iter().any(|cap| cap.down.is_some());
     if divided && policy.marks.inside.is_none() {
-        return Some("shares and limits of inside hosts see their addresses");
+        return Some("shares and limits see the addresses of inside hosts");
     }
     let of_down = |rule: &&Rule| rule.directions.contains(Direction::Down);
     let mut rules = policy.rules.iter().filter(of_down);
@@ -113,7 +113,7 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
         if rule.private_local().is_some() {
             Some("rules see the addresses of inside hosts")
         } else if rule.asks_tracking() && !rule.decides_upstream() {
-            Some("rules see what is known of a packet's connection")
+            Some("rules can test connection tracking")
         } else {
             None
         }

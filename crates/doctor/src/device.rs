@@ -59,7 +59,7 @@ fn missing(question: &Question<'_>, name: &DeviceName) -> Finding {
         fact: "there is no such device in this network namespace".to_owned(),
         why: "the policy cannot be applied to it: 0 of its packets are shaped".to_owned(),
         remedy: format!(
-            "write one that exists in [link]: {}; for a device that comes later, run `weirgate \
+            "write one that exists in [link]: {}; for a device that appears later, run `weirgate \
              keep`",
             if there.is_empty() {
                 "none".to_owned()
@@ -111,8 +111,8 @@ fn radio(carrier: &Carrier, device: &Interface, flow: &Flow, findings: &mut Vec<
         subject: carrier.device.to_string(),
         fact: "it is a radio device, whose rate differs by station and place".to_owned(),
         why: format!(
-            "while it carries less than {}, packets wait in the queue of mac80211 instead: 0 \
-             classes and guarantees apply there, and stations share airtime",
+            "while it carries less than {}, packets wait in the queue of mac80211, which knows 0 \
+             classes and guarantees and shares airtime between stations",
             flow.at()
         ),
         remedy: if carrier.is_lan {
@@ -154,7 +154,7 @@ fn merging(
     } else if own {
         format!("`weirgate apply` does this; by hand: `ethtool -K {name} {switches} off`")
     } else {
-        format!("`ethtool -K {name} {switches} off`, each time the device comes")
+        format!("`ethtool -K {name} {switches} off`, each time the device appears")
     };
     findings.push(Finding {
         severity: if time > NOTICEABLE {
@@ -170,7 +170,7 @@ fn merging(
         subject: name.to_string(),
         fact: format!("{} on", list(&words)),
         why: format!(
-            "up to 64 KB {} as one packet, which holds {} for {}; everything urgent waits behind \
+            "up to 64 KB {} as one packet, which occupies {} for {}; urgent packets wait behind \
              it",
             if leaving { "leave" } else { "arrive merged" },
             flow.at(),
@@ -217,15 +217,15 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
         fact: format!("its transmit ring holds {ring} packets, and {limits}{reason}"),
         why: if empty {
             format!(
-                "it stays empty while the gate is below the device's {} Mbit/s; a full ring \
-                 would take {} at {}",
+                "it stays empty while the shaped rate is below the device's {} Mbit/s; a full \
+                 ring would take {} at {}",
                 device.speed_mbit.unwrap_or(0),
                 in_words(flow.packets(ring)),
                 flow.at()
             )
         } else {
             format!(
-                "a full ring takes {} at {}, after every queue of the policy",
+                "a full ring takes {} at {}, in addition to every queue of the policy",
                 in_words(flow.packets(ring)),
                 flow.at()
             )
@@ -247,14 +247,14 @@ fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec
         subject: name.to_string(),
         fact: format!("it has {} transmit queues", device.tx_queues),
         why: format!(
-            "one gate feeds them all and replaces mq: at {} one lock serves {} full packets a \
-             second",
+            "one shaper replaces mq and feeds all of them: at {}, its lock is taken for {} full \
+             packets a second",
             flow.at(),
             1_000_000_000 / full
         ),
         remedy: format!(
-            "nothing below some 100 Mbit/s; above, `ethtool -L {name} combined 1` saves the cost \
-             of choosing a queue"
+            "nothing below about 100 Mbit/s; above, `ethtool -L {name} combined 1` saves the \
+             choice of a queue"
         ),
     });
 }

@@ -66,7 +66,7 @@ impl Flow {
         if self.example {
             format!("a link of {}", self.rate)
         } else {
-            format!("{} of {}", self.name, self.rate)
+            format!("the {} of {}", self.name, self.rate)
         }
     }
 }
@@ -188,8 +188,8 @@ fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>
             subject: name.to_string(),
             fact: format!("a tunnel ends here ({kind}), and the downstream is shaped on the LAN"),
             why: format!(
-                "packets of the tunnel through {} do not pass the gate: besides the {} of the \
-                 gate they fill the provider's queue",
+                "packets of the tunnel arrive through {} unshaped: together with the {} of the \
+                 shaper they fill the provider's queue",
                 link.device.value,
                 weirgate_policy::in_kbit(policy.gate(Direction::Down).unwrap_or(rate))
             ),
@@ -251,8 +251,8 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
                  provider agreed to more (RFC 4638)"
             ),
             why: format!(
-                "the {} bytes above are dropped or cut in two: every full packet of {largest} \
-                 bytes is lost or doubled",
+                "full packets are {} bytes too long: each packet of {largest} bytes is dropped, \
+                 or fragmented into two",
                 largest - 1_492
             ),
             remedy: format!(

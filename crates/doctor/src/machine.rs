@@ -105,7 +105,7 @@ fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Findin
         let late = Span::from_nanos(timers.resolution_ns);
         let figure = flow.map_or_else(String::new, |flow| {
             format!(
-                ": {} of {} for each packet, which takes {} by itself",
+                ": up to {} of {} are lost for each packet, which itself takes {}",
                 flow.rate.bytes_in(late),
                 flow.at(),
                 in_words(flow.packets(1))
@@ -115,7 +115,7 @@ fn time(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Findin
             Severity::Warning,
             "coarse-timer",
             format!("timers fire only every {}", in_words(late)),
-            format!("the gate may open this late, and the line idles{figure}"),
+            format!("the shaper may send this late, and the line idles{figure}"),
             "boot without `highres=off` and `nohz=off`; the kernel needs CONFIG_HIGH_RES_TIMERS"
                 .to_owned(),
         ));
@@ -152,7 +152,7 @@ fn hysteresis(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<
     let flow = carriers.iter().find_map(|carrier| carrier.leaving);
     let figure = flow.map_or_else(String::new, |flow| {
         format!(
-            "; at {} each packet more is {} of delay",
+            "; at {}, each additional packet adds {} of delay",
             flow.at(),
             in_words(flow.packets(1))
         )
@@ -162,8 +162,8 @@ fn hysteresis(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<
         "htb-hysteresis",
         "`htb_hysteresis` of sch_htb is 1".to_owned(),
         format!(
-            "a class keeps its mode until its bucket is used up twice, so that it sends up to \
-             two bursts at once{figure}"
+            "a class may overdraw its bucket by a whole burst, so that it sends up to two \
+             bursts at once{figure}"
         ),
         "`echo 0 > /sys/module/sch_htb/parameters/htb_hysteresis`, and `options sch_htb \
          htb_hysteresis=0` in /etc/modprobe.d"

@@ -60,10 +60,10 @@ fn judged(passage: &Passage) -> Finding {
         return finding(
             Severity::Fault,
             "passed-by",
-            format!("in {time} {left} packets left it, and its gate passed {passed}"),
+            format!("in {time} {left} packets left it, but its shaper sent {passed}"),
             format!(
                 "{} % of the leaving packets are not shaped: something bypasses the queue, such \
-                 as a card that forwards itself, an XDP program or a packet socket",
+                 as a card that forwards by itself, an XDP program or a packet socket",
                 beside * 100 / left
             ),
             "look at the findings `hardware-offload`, `flow-offload` and `xdp`; `ss -0pb` lists \
@@ -74,9 +74,9 @@ fn judged(passage: &Passage) -> Finding {
         (TRIED.., Some(0)) => finding(
             Severity::Note,
             "never-held",
-            format!("its gate has passed {all} packets without holding one back"),
-            "if the line was full since then, its queue is elsewhere: the policy's rate is above \
-             the line's"
+            format!("its shaper has sent {all} packets and never delayed one"),
+            "if the line was full in that time, its queue is elsewhere, because the policy's rate \
+             is above the line's"
                 .to_owned(),
             "`weirgate probe HOST` measures the line's rate; lower `up` or `down` in [link] to \
              this rate",
@@ -84,9 +84,9 @@ fn judged(passage: &Passage) -> Finding {
         _ => finding(
             Severity::Note,
             "shapes",
-            format!("its gate has passed {all} packets{}", held_words(*held)),
+            format!("its shaper has sent {all} packets{}", held_words(*held)),
             format!(
-                "in {time} {left} packets left the device and {passed} passed the gate: none \
+                "in {time} {left} packets left the device and {passed} passed the shaper: none \
                  bypassed it"
             ),
             "nothing",

@@ -311,7 +311,7 @@ fn figures_are_those_of_the_link() {
     let words: Vec<&str> = ended.out.split_whitespace().collect();
     let text = words.join(" ");
     assert!(
-        text.contains("holds upstream of 512kbit for 1.2 s"),
+        text.contains("occupies the upstream of 512kbit for 1.2 s"),
         "{text}"
     );
     namespace

@@ -89,21 +89,20 @@ quantities! {
     /// nearest rank; `variation_ms`: p99.9 minus minimum (Y.1541), from 1000 answers on;
     /// `within_N_ms.ratio`: answers of at most N ms over probes sent.
     Rtt: "rtt" Probe "ms" TIMES AnyLine;
-    /// IP bytes per time that passed the line: IP bytes of the flow's data direction that
-    /// left the line, over the active time; `min` and `p50` over full active seconds.
+    /// Rate of IP bytes that passed the line: IP bytes of the flow's data direction that left the
+    /// line, divided by the active time; `min` and `p50` are over full active seconds.
     IpRate: "iprate" Flow "kbit" RATES OwnLine;
-    /// Payload per time that reached the receiver: as `iprate`, of payload that receivers
-    /// read.
+    /// Rate of payload that reached the receiver: as `iprate`, of payload that receivers read.
     Goodput: "goodput" Flow "kbit" RATES AnyLine;
-    /// Packets per second that passed the line: packets of the data direction that left the
-    /// line per active second.
+    /// Packets per second that passed the line: packets of the data direction that left the line,
+    /// per second of active time.
     PacketRate: "pps" Flow "mean" ONLY OwnLine;
-    /// Lost packets over sent packets: unanswered over sent; one that the run's end cut off
-    /// is neither; of datagrams: sequence numbers missing between the first and the last
-    /// received.
+    /// Share of packets that were lost: of a probe, requests without a reply over requests sent,
+    /// without those that the end of the run cut off; of datagrams, sequence numbers missing
+    /// between the first and the last one received.
     Loss: "loss" FlowOrProbe "ratio" ONLY AnyLine;
-    /// Packets that came after a later one: datagrams received after one with a larger
-    /// number (RFC 4737 section 3).
+    /// Packets received after a later one: datagrams received after one with a larger number (RFC
+    /// 4737 section 3).
     Reordered: "reordered" Flow "packets" ONLY AnyLine;
     /// Interarrival jitter of RFC 3550: mean of the interarrival jitter of RFC 3550 section
     /// 6.4.1 after each datagram.
@@ -114,50 +113,49 @@ quantities! {
     /// Bytes sent and not acknowledged: of samples of the sender's TCP state; of a group
     /// the sum over its members; not of short flows, whose samples are not distinguished.
     Outstanding: "outstanding" Flow "bytes" MEAN_MAX AnyLine;
-    /// Smoothed round trip, as the sender has it: the smoothed round trip of samples of the
-    /// sender's TCP state, each connection's by itself; not of short flows.
+    /// Smoothed round-trip time of the sender: from samples of the sender's TCP state, of each
+    /// connection separately; not of short flows.
     Srtt: "srtt" Flow "ms" MEAN_MAX AnyLine;
-    /// Segments sent again: segments that senders sent again in the window; of QUIC, packets
+    /// Retransmitted segments: segments that senders sent again in the window; of QUIC, packets
     /// that the sender declared lost; not of short flows.
     Retransmitted: "retransmitted" Flow "segments" ONLY AnyLine;
-    /// Time until a connection was established: of connections started in the window, to
-    /// established and to the last byte.
+    /// Time until a connection was established: of connections started in the window.
     Connect: "connect" Flow "s" MEAN_P95 AnyLine;
-    /// Time until a response was complete: of connections started in the window, to
-    /// established and to the last byte.
+    /// Time until a response was complete: from the start of a connection to its last byte, of
+    /// connections started in the window.
     Response: "response" Flow "s" MEAN_P95 AnyLine;
-    /// Time until a response was complete, over what an idle line takes: response over the
-    /// time that the same bytes take, handshake included, where the line has nothing else
-    /// to do and the sender waits for nothing.
+    /// Response time relative to an idle line: the response time divided by the time that the same
+    /// bytes take, handshake included, on a line without other traffic and with a sender that never
+    /// waits.
     Slowdown: "slowdown" Flow "ratio" MEAN_P95 AnyLine;
-    /// Connections that were started: short flows started in the window, and those of them
-    /// whose last byte did not come.
+    /// Connections started: short flows started in the window.
     Started: "started" Flow "connections" ONLY AnyLine;
-    /// Connections whose last byte did not come: short flows started in the window, and
-    /// those of them whose last byte did not come.
+    /// Connections without their last byte: short flows started in the window whose last byte did
+    /// not arrive.
     Unfinished: "unfinished" Flow "connections" ONLY AnyLine;
-    /// How long after its time a connection was started: longest time from when a short
-    /// flow was to start to when it did.
+    /// Delay of the start of a connection: the longest time by which a short flow was started later
+    /// than intended.
     Late: "late" Flow "ms" MAX AnyLine;
-    /// The average queue by which a discipline of the kit decides: of samples of the
-    /// average by which the kit's discipline there decides.
+    /// Average queue of an AQM of the kit: samples of the average by which the discipline at this
+    /// place decides.
     Average: "average" Place "bytes" AVERAGES AnyLine;
-    /// Wire bytes over wire capacity: time in which the line transmitted over the window's
-    /// length.
+    /// Utilization of the line: the time in which the line transmitted, divided by the length of
+    /// the window.
     Util: "util" Link "ratio" ONLY OwnLine;
-    /// Bytes waiting at a place: IP bytes; `modem` and `exchange` from the line's log with
-    /// the packet in transmission, weighted by time; other places from samples, each
-    /// holding until the next.
+    /// Queue length at a place: IP bytes; of `modem` and `exchange` from the line's log, with the
+    /// packet in transmission, weighted by time; of other places from samples, each of which holds
+    /// until the next.
     Queue: "queue" Place "bytes" MEAN_P95_MAX ByPlace;
-    /// Time a class's own packets waited in the gateway: of stamped packets that left the
-    /// gateway in the window; of `CLASS` in both directions, of `CLASS-up` and `CLASS-down`
-    /// in one.
+    /// Time that a class's packets waited in the gateway: of stamped packets that left the gateway
+    /// in the window; `CLASS` is for both directions, `CLASS-up` and `CLASS-down` for one.
     Sojourn: "sojourn" Class "ms" MEAN_P99_MAX OwnLine;
-    /// What `weirgate check` states as a class's worst wait in a full queue.
+    /// Longest wait in a full queue of the class, as `weirgate check` states it.
     Bound: "bound" Class "ms" MAX AnyLine;
-    /// The same for traffic that keeps to the class's guarantee and burst.
+    /// Longest wait of traffic within the class's guarantee and burst, as `weirgate check` states
+    /// it.
     Promise: "promise" Class "ms" MAX AnyLine;
-    /// The same for a packet within the guarantee with none of its class before it.
+    /// Longest wait of a packet within the guarantee that finds no other of its class, as `weirgate
+    /// check` states it.
     Lone: "lone" Class "ms" MAX AnyLine;
     /// Packets dropped at a place: counted in the window.
     Drops: "drops" Place "packets" ONLY ByPlace;
@@ -166,31 +164,31 @@ quantities! {
     /// Jain's fairness index of a group: (sum x)^2 / (n sum x^2) of the members' goodput;
     /// of a group of entries, of what each entry got.
     Jain: "jain" Flow "index" ONLY AnyLine;
-    /// Packets found at the line on arrival: packets waiting or in transmission upstream
-    /// when a packet of the flow or probe came.
+    /// Packets before a packet at the line: packets that wait or are in transmission upstream when
+    /// a packet of the flow or probe arrives.
     Ahead: "ahead" FlowOrProbe "packets" MEAN_MAX OwnLine;
     /// Time between consecutive pure ACKs on the line: between the ends of transmission of
     /// consecutive pure ACKs of the flow.
     AckSpacing: "ackspacing" Flow "ms" MEAN_P50 OwnLine;
-    /// ACKs that follow each other faster than the data did: ACK pairs closer than half the
-    /// time that the data acknowledged by the second took on the line.
+    /// Share of compressed ACKs: pairs of ACKs that are closer than half the time that the data
+    /// acknowledged by the second took on the line.
     AckCompressed: "ackcompressed" Flow "ratio" ONLY OwnLine;
-    /// Segments released per ACK with a SACK block: data segments that came to the line
-    /// between an ACK with a SACK block reaching the sender and the next ACK doing so.
+    /// Segments released per ACK with a SACK block: data segments that arrived at the line between
+    /// the arrival of an ACK with a SACK block at the sender and that of the next one.
     SackRelease: "sackrelease" Flow "segments" MEAN OwnLine;
-    /// Segments that came to the line after later ones of their connection: data segments
-    /// that came up to the line below others of their connection that had come before, with
-    /// bytes that had not: overtaken in the gateway, or lost there and sent again.
+    /// Segments that arrived at the line after later ones of their connection: upstream data
+    /// segments with new bytes below those of a segment that arrived before; they were overtaken in
+    /// the gateway, or lost there and sent again.
     Overtaken: "overtaken" Flow "segments" ONLY OwnLine;
-    /// ACKs that say that a segment has come before an earlier one: pure ACKs of the flow's
-    /// data with a SACK block: a segment had come before an earlier one, or twice.
+    /// ACKs that report a gap: pure ACKs of the flow's data with a SACK block, because a segment
+    /// arrived before an earlier one, or twice.
     Gapped: "gapped" Flow "acks" ONLY OwnLine;
-    /// Data that comes to the line in a short time, over what the line takes: most wire
-    /// time of the flow's data that came to the line within 100 ms, over 100 ms.
+    /// Largest burst of a flow: the most wire time of the flow's data that arrived at the line
+    /// within 100 ms, divided by 100 ms.
     Burst: "burst" Flow "ratio" MAX OwnLine;
-    /// Time until a probe's round trip is back down: from the phase's start to the last RTT
-    /// above minimum + 10 % of the phase's range; only where the phase begins above and
-    /// ends below.
+    /// Time until a probe's round-trip time is low again: from the start of the phase to the last
+    /// round trip above the minimum plus 10 % of the phase's range; only if the phase begins above
+    /// and ends below.
     Recovery: "recovery" Probe "s" ONLY AnyLine;
     /// Connections that the gateway tracked when the run ended: that connection tracking
     /// knew at the end of the whole run, in an arm with a policy. `answered` counts those
@@ -203,22 +201,21 @@ quantities! {
     /// `failures` is 0 or 1. `unshaped_packets` is `unshaped.up.packets` from when a root
     /// qdisc of weirgate's is on the line's device to 1 s after the change.
     Change: "change" Change "ms" CHANGE OwnLine;
-    /// Longest time between two datagrams at the receiver, beyond their interval: longest
-    /// time between two datagrams of a member at the receiver, less their interval; never
-    /// below 0.
+    /// Longest gap between datagrams: the longest time between two datagrams of a member at the
+    /// receiver, minus their interval; never below 0.
     Gap: "gap" Flow "ms" MAX AnyLine;
-    /// Longest time that the line sent nothing: longest time within the window in which the
-    /// line transmitted nothing.
+    /// Longest pause of the line: the longest time within the window in which the line transmitted
+    /// nothing.
     Silence: "silence" Link "ms" MAX OwnLine;
-    /// Packets that came to the line faster than it takes them: packets that found
-    /// too few tokens in a bucket. The bucket fills at the line's rate and has room for one
-    /// and a quarter full packets of line bytes. Packets that find too few take none.
+    /// Packets that arrived faster than the line's rate: packets that found too few tokens in a
+    /// bucket. The bucket fills at the line's rate and holds one and a quarter full packets of line
+    /// bytes. Such packets take no tokens.
     Unshaped: "unshaped" Link "packets" ONLY OwnLine;
-    /// Packets that left a place: that left the place, counted in the window.
+    /// Packets sent by a place: packets that left the place in the window.
     Sent: "sent" Place "packets" ONLY AnyLine;
-    /// Time in which the laboratory's processors had nothing to do, over the window's
-    /// length: from samples a second apart. Near 0 the line is not what holds traffic up, and
-    /// other figures of the window are those of the laboratory's machine.
+    /// Idle share of the lab's processors: from samples a second apart. If it is near 0, the lab's
+    /// machine and not the line limits the traffic, and other figures of the window are not those
+    /// of the line.
     Spare: "spare" Machine "ratio" ONLY AnyLine;
     /// A figure of a calculation.
     Calculated: "calculated" Figure "value" ONLY AnyLine;

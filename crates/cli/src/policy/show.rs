@@ -223,7 +223,7 @@ fn direction_text(direction: &DirectionReport) -> String {
 fn class_text(class: &ClassReport) -> String {
     let part = if class.in_order { "" } else { "half " };
     let wait = class.within.as_ref().map_or_else(
-        || "no bound of its waits".to_owned(),
+        || "its wait has no bound".to_owned(),
         |bound| {
             let wait = check::ms(bound.wait);
             format!("waits {wait} at most within {part}its guarantee")

@@ -77,19 +77,19 @@ impl Shared {
         let mut own = vec![
             Own::one(
                 "weirgate_history_series",
-                "Series that the history has now.",
+                "Series in the history.",
                 false,
                 history.series as u64,
             ),
             Own::one(
                 "weirgate_history_lost",
-                "Rows and events that the history lost since the start.",
+                "Rows and events that could not be written to the history since the start.",
                 true,
                 history.lost,
             ),
             Own::one(
                 "weirgate_history_left_out",
-                "Values that the history had no room for since the start.",
+                "Values for which the history had no room since the start.",
                 true,
                 history.refused,
             ),
@@ -104,13 +104,13 @@ impl Shared {
             own.extend([
                 Own::one(
                     "weirgate_packets_untimed",
-                    "Packets that left a queue and were not seen to come, so that their wait is not known.",
+                    "Packets that left a queue but were not seen to enter it, so that their waiting time is unknown.",
                     true,
                     untimed.packets,
                 ),
                 Own::one(
                     "weirgate_times_left_out",
-                    "Waits and round trips for which there was no room: more classes send than there are places.",
+                    "Waiting times and round-trip times that were discarded, because more classes send than can be measured.",
                     true,
                     untimed.left_out,
                 ),

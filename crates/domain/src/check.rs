@@ -193,13 +193,13 @@ fn own_lines(domain: &Domain) -> Vec<Finding> {
             service: None,
             line: customer.position.line,
             what: format!(
-                "the line of `{name}` brings {}, and {} are promised to what is sent there",
+                "the line of `{name}` carries {} from there, but {} are promised to its packets",
                 in_kbit(customer.rate_from),
                 in_kbit(sum)
             ),
             changes: vec![
                 format!("a line of {} from `{name}`", in_kbit(sum)),
-                "promise less of what is sent there".to_owned(),
+                "promise less to packets from there".to_owned(),
             ],
         })
     });
@@ -251,14 +251,14 @@ fn unbounded(domain: &Domain, at: usize, service: &Service) -> Option<Finding> {
         service: Some(at),
         line: service.position.line,
         what: format!(
-            "`{}` is promised a time in `{}` ({behaviour}), whose queue holds what exceeds \
-             profiles as well; no worst case is derived for it",
+            "`{}` is promised a time in `{}` ({behaviour}), whose queue also holds packets \
+             beyond the promises; no worst case is derived for it",
             service.name, service.class
         ),
         changes: vec![
             "promise times in a class of EF or a class selector".to_owned(),
-            "leave `engine = \"kit\"` out at one router: what exceeds profiles is then discarded \
-             at the edge"
+            "leave `engine = \"kit\"` out at one router: packets beyond the promises are then \
+             dropped at the edge"
                 .to_owned(),
         ],
     })

@@ -16,8 +16,7 @@ pub const CODES: &[(&str, &str)] = &[
     (LIMIT, "a value is out of a domain's range"),
     (
         SHARE,
-        "the parts of a link sum to more than the link, or a promise is in a class without a \
-         part of its own",
+        "shares sum to more than 100 %, or a promise is in a class without a share of its own",
     ),
     (LINK, "a link does not join two routers"),
     (PATH, "there is no path from one customer to the other"),

@@ -42,16 +42,16 @@ impl fmt::Display for Report<'_> {
         if domain.classes.values().any(assured) && !blind.is_empty() {
             writeln!(
                 f,
-                "AF's drop precedences are one at {}: `engine = \"kit\"` there tells them apart, \
-                 where the kernel takes BPF disciplines (Linux 6.16).",
+                "AF's drop precedences are not distinguished at {}: `engine = \"kit\"` there \
+                 distinguishes them, if the kernel has BPF qdiscs (Linux 6.16).",
                 blind.join(", ")
             )?;
         }
         if domain.classes.values().any(levelled) && !blind.is_empty() {
             writeln!(
                 f,
-                "DRT's importance levels are one at {}: `engine = \"kit\"` there tells them apart, \
-                 where the kernel takes BPF disciplines (Linux 6.16).",
+                "DRT's importance levels are not distinguished at {}: `engine = \"kit\"` there \
+                 distinguishes them, if the kernel has BPF qdiscs (Linux 6.16).",
                 blind.join(", ")
             )?;
         }
@@ -77,9 +77,9 @@ impl fmt::Display for Report<'_> {
             let while_ = if reckoned {
                 ""
             } else {
-                ", while packets are no smaller than is reckoned"
+                ", if packets are no smaller than assumed"
             };
-            return writeln!(f, "\nEverything that is promised can be kept{while_}.");
+            return writeln!(f, "\nAll promises can be kept{while_}.");
         }
         writeln!(f, "\nWhat cannot be kept:")?;
         for finding in &check.findings {
@@ -175,13 +175,13 @@ fn service_text(
     if let Some(loss) = service.loss {
         writeln!(
             f,
-            "  loss: promised at most {loss}; none to a full queue, as each has room for what may \
-             come at once"
+            "  loss: promised at most {loss}; no queue overflows, because each has room for all \
+             bursts"
         )?;
     }
     writeln!(
         f,
-        "    {:>10}  the line of {}: {:.2} ms on it, {:.2} ms travelling; what waits there is up to {}",
+        "    {:>10}  the line of {}: {:.2} ms on it, {:.2} ms travelling; {} itself decides what waits there",
         milliseconds(delay.first_line()),
         service.from,
         delay.first_sending.as_millis_f64(),

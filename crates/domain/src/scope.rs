@@ -63,7 +63,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
         .inserted();
     if !joined_to_nothing.is_empty() {
         notes.push(format!(
-            "Nothing is joined to {}, which gets no policy.",
+            "No link or customer is at {}, which gets no policy.",
             joined(&joined_to_nothing)
         ));
     }
@@ -78,8 +78,8 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
         .inserted();
     if !receivers.is_empty() {
         notes.push(format!(
-            "No `networks` are stated of {}: what is promised to them is measured wherever it is \
-             sent.",
+            "No `networks` are set for {}: packets count against promises to them wherever they \
+             are sent.",
             joined(&receivers)
         ));
     }
@@ -94,8 +94,7 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
         .inserted();
     if !single.is_empty() {
         notes.push(format!(
-            "No `networks` are stated of {}: what is promised to them holds for their `address` \
-             alone.",
+            "No `networks` are set for {}: promises to them hold only for their `address`.",
             joined(&single)
         ));
     }
@@ -107,8 +106,8 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
         .inserted();
     if !open.is_empty() {
         notes.push(format!(
-            "No smallest `packet` is measured of {}: the sums below reckon with the sizes that are \
-             stated, 1500 B where none is, and smaller packets take more of each line.",
+            "No smallest `packet` is set for {}: the sums below assume the stated sizes, or 1500 B \
+             without one, and smaller packets take more of each line.",
             joined(&open)
         ));
     }

@@ -252,8 +252,9 @@ fn more_than_the_senders_own_line_brings_is_refused() {
     assert_eq!(
         found,
         [
-            "10: the line of `at-a` brings 1000 kbit/s, and 1025.334 kbit/s are promised to what is \
-          sent there [a line of 1025.334 kbit/s from `at-a` | promise less of what is sent there]"
+            "10: the line of `at-a` carries 1000 kbit/s from there, but 1025.334 kbit/s are promised \
+             to its packets [a line of 1025.334 kbit/s from `at-a` | promise less to packets from \
+             there]"
         ]
     );
     assert_eq!(
@@ -286,7 +287,7 @@ fn machines_and_versions_are_told_apart() {
     assert_eq!(problems.len(), 1, "{problems:?}");
     let lost = format!("{text}[router.lost]\nrole = \"interior\"\n");
     let (domain, _) = parse(&lost);
-    let note = "Nothing is joined to `lost`, which gets no policy.";
+    let note = "No link or customer is at `lost`, which gets no policy.";
     assert!(check(&domain.unwrap()).notes.iter().any(|one| one == note));
     let mut versions = text.clone();
     for (at, address) in [("a", "192.0.2.1"), ("c", "2001:db8::1")] {
@@ -514,7 +515,7 @@ fn times_and_levels_do_not_go_together() {
     }
     .to_string();
     assert!(
-        report.contains("DRT's importance levels are one at east"),
+        report.contains("DRT's importance levels are not distinguished at east"),
         "{report}"
     );
 }

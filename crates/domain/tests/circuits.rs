@@ -86,7 +86,7 @@ fn what_is_wrong_has_its_place() {
         (
             "access = \"access0\"\ncore = \"core0\"\n",
             "",
-            "4:1 N109 no device is to have the circuits",
+            "4:1 N109 the circuits have neither `access` nor `core`",
         ),
     ] {
         assert_eq!(with(from, to), told);

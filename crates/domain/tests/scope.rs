@@ -121,11 +121,10 @@ fn what_is_left_open_is_reported() {
     assert_eq!(
         notes,
         [
-            "No `networks` are stated of `beta`, `gamma`: what is promised to them is measured \
-             wherever it is sent.",
-            "No smallest `packet` is measured of `telephone`: the sums below reckon with the \
-             sizes that are stated, 1500 B where none is, and smaller packets take more of each \
-             line."
+            "No `networks` are set for `beta`, `gamma`: packets count against promises to them \
+             wherever they are sent.",
+            "No smallest `packet` is set for `telephone`: the sums below assume the stated \
+             sizes, or 1500 B without one, and smaller packets take more of each line."
         ]
     );
     let (_, policy) = port_policy(&own, "alfa");

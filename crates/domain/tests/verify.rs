@@ -226,7 +226,7 @@ fn drop_precedences_are_told_apart_where_the_router_can() {
         check: &check,
         details: false,
     };
-    let named = "AF's drop precedences are one at east, one, three, west:";
+    let named = "AF's drop precedences are not distinguished at east, one, three, west:";
     assert!(report.to_string().contains(named), "{report}");
     let (none, problems) = parse(&text.replace("\"kit\"", "\"cake\""));
     assert!(none.is_none());

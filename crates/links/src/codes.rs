@@ -7,14 +7,14 @@ pub const CODES: &[(&str, &str)] = &[
         VERSION,
         "the file of links has a version that this weirgate does not read",
     ),
-    (COUNT, "there are fewer or more links than can be used"),
+    (COUNT, "there are too few or too many links"),
     (
         DEVICE,
         "a device cannot belong to a link, or belongs to two",
     ),
     (WORD, "a word is not one that the field accepts"),
     (ADDRESS, "an address or prefix cannot be used in this field"),
-    (MARKS, "the bits of marks cannot number the links"),
+    (MARKS, "`marks` is not a mask of four contiguous bits"),
     (UNKNOWN, "a rule names a link that the file does not have"),
     (
         TIMING,
@@ -22,9 +22,9 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (
         PROTOCOL,
-        "a rule's protocol is not one, has no ports, or is of another IP version",
+        "a rule's protocol is unknown, has no ports, or is of another IP version",
     ),
-    (PORT, "a rule's ports are not ones that a packet can have"),
+    (PORT, "a rule's ports are not port numbers or ranges"),
 ];
 
 pub(crate) const VERSION: &str = "L101";

@@ -27,11 +27,12 @@ codes! {
     LAYER "P105" "The link layer is not known.";
     LAYER_NUMBERS "P106" "A number in `layer` is out of range or contradicts another.";
     WORD "P107" "A word is not one that the field accepts.";
-    INBOUND "P108" "The inbound side lacks what its kind needs, or is described without a downstream rate.";
+    INBOUND "P108" "`inbound` lacks a setting that its kind needs, or is set without a \
+                    downstream rate.";
     KIND_UNSTATED "P109" "A device's name suggests a kind that the policy does not state (warning).";
     CLASS_NAME "P110" "A class name is not usable.";
     DUPLICATE_CLASS "P111" "Two classes of one direction have the same name.";
-    TOO_MANY "P112" "There are more classes or rules than can be distinguished or processed fast.";
+    TOO_MANY "P112" "There are too many classes, rules or elements of lists.";
     NO_DEFAULT "P113" "A direction has no default class, or no class at all.";
     TWO_DEFAULTS "P114" "A direction has more than one default class.";
     SHARE_ZERO "P115" "A class is guaranteed nothing, or less than 1 kbit/s.";
@@ -46,32 +47,32 @@ codes! {
     ACK_RATE "P130" "The reservation for ACKs cannot be computed or does not fit the link.";
     ACK_CLASS "P131" "A class is named `ack` beside the one that `[ack]` creates.";
     UNKNOWN_CLASS "P140" "A rule names a class that does not exist.";
-    ADDRESS "P142" "An address or prefix is not one.";
+    ADDRESS "P142" "A text is not an address or prefix.";
     HOST_BITS "P143" "A prefix has bits set beyond its length.";
-    PORT "P144" "A port or range of ports is not one.";
-    LENGTH "P145" "A packet length or range of lengths is not one.";
-    TCP_FLAGS "P146" "TCP flags are not understood or can never match.";
+    PORT "P144" "A text is not a port or range of ports.";
+    LENGTH "P145" "A text is not a packet length or range of lengths.";
+    TCP_FLAGS "P146" "TCP flags cannot be read, or can never match.";
     PROTOCOL "P147" "No protocol has this name.";
     CONTRADICTION "P148" "Conditions of one rule exclude each other; it never matches.";
-    NO_CONDITION "P149" "A rule has no condition, so that none after it is ever reached.";
+    NO_CONDITION "P149" "A rule has no condition, so that no later rule is ever reached.";
     NEVER_REACHED "P150" "An earlier rule takes every packet of this one (warning).";
     ONE_VERSION "P151" "A rule matches ICMP of one IP version only (warning).";
     TOS "P152" "A type of service is not known or no longer exists.";
-    UNUSED_CLASS "P153" "No rule leads to a class other than the default (warning).";
+    UNUSED_CLASS "P153" "No rule assigns packets to a class that is not the default (warning).";
     INCLUDE "P160" "An included file cannot be read, includes itself, or is nested too deep; or \
                     the files are too many or too large.";
     GROUP "P161" "A group is not known, not usable, or empty.";
     SERVICE "P162" "A service is not known, or not usable.";
     RULESET "P163" "A rule set is not usable, or two have one name.";
-    METER "P164" "A rate or a number of connections is not understood.";
-    SCHEDULE "P165" "A schedule or a time is not understood, or not known.";
+    METER "P164" "A rate or a number of connections cannot be read.";
+    SCHEDULE "P165" "A schedule or a time cannot be read, or is not known.";
     ICMP_TYPE "P166" "A type of ICMP is not known.";
-    MAC "P167" "A MAC address is not one.";
+    MAC "P167" "A text is not a MAC address.";
     MARK "P168" "A mark or a mask is not usable.";
     ONE_WAY "P169" "A rule for the downstream has a condition that only upstream packets can \
                     fulfil.";
-    CONNECTION "P170" "A condition on a connection is not understood.";
-    KEEP "P171" "More rules keep their decision on the connection than the mark has room for.";
+    CONNECTION "P170" "A condition on a connection cannot be read.";
+    KEEP "P171" "More rules store their decision in the connection's mark than it has room for.";
     DSCP_TREATMENT "P172" "The fields of `[dscp]` contradict each other.";
     NO_EFFECT "P173" "A rule does nothing.";
     COUNTER_NAME "P174" "The name of a rule is not usable, or two rules have one.";
@@ -92,9 +93,9 @@ codes! {
     SLOW_LINE "P189" "A line is unusually slow, so that the unit of its rate may be wrong \
                       (warning).";
     CONDITIONER "P191" "A conditioner contradicts itself or the rest of the policy, is out of range, or sees no packet (warning).";
-    USER "P192" "A user or group is not a number, or a rule tests it on packets that came in.";
+    USER "P192" "A user or group is not a number, or a rule tests it on packets of other machines.";
     CONTROL_GROUP "P193" "The path of a control group is malformed, a rule tests it on packets \
-                          that came in, or there are more than the mark has room for.";
+                          of other machines, or there are more than the mark can store.";
 }
 
 #[cfg(test)]

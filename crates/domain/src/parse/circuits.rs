@@ -64,7 +64,7 @@ const ACCESS: Field<Text> = Field::new(
 const CORE: Field<Text> = Field::new(
     "core",
     Text,
-    "The router's device that sends packets from subscribers",
+    "The router's device towards the core, which sends packets from subscribers",
 );
 const RATE: Field<Rates> = Field::new(
     "rate",
@@ -75,7 +75,7 @@ const RATE: Field<Rates> = Field::new(
 const QUEUES: Field<Integer> = Field::new(
     "queues",
     Integer(1, MOST_QUEUES),
-    "The most transmit queues of each device that share the rate",
+    "The largest number of transmit queues of each device that share the rate",
 )
 .default("one for each 2 Gbit/s");
 
@@ -152,7 +152,7 @@ pub(super) fn of_router(router: &mut Reader<'_, '_>) -> Option<Circuits> {
     if access.is_none() && core.is_none() && !table.problems().has_errors() {
         let hint = "write `access` for the device that sends to subscribers, `core` for the one \
                     that sends what comes from them";
-        let message = "no device is to have the circuits";
+        let message = "the circuits have neither `access` nor `core`";
         let span = table.span();
         table.problems().error(codes::EMPTY, span, message, hint);
     }

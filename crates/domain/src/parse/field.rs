@@ -147,7 +147,7 @@ pub(super) fn delay(table: &mut Reader<'_, '_>) -> Span {
 pub(super) const LAYER: Field<Own> = Field::new(
     "layer",
     Own("[link layer](link-layers.md)"),
-    "What a packet costs on the wire, as in a policy",
+    "The link layer, which says how many bytes a packet takes on the wire, as in a policy",
 )
 .default("`\"ethernet\"`");
 

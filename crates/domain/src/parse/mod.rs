@@ -58,7 +58,7 @@ const BEHAVIOUR: Field<Text> = Field::new(
 const SHARE: Field<Own> = Field::new(
     "share",
     Own("percentage"),
-    "The class's part of each port; for `EF` also the most that it gets. Required except for `LE`",
+    "The class's share of each port; for `EF` also its largest share. Required except for `LE`",
 );
 
 const OF_CLASS: Table = Table::new("[class.NAME]", "A class", &[&BEHAVIOUR, &SHARE]);

@@ -89,7 +89,7 @@ const MOST_BURST: Size = Size::bytes(1_000_000_000);
 const BURST: Field<Own> = Field::new(
     "burst",
     Own("size, `packet` to 1GB"),
-    "The burst that may be sent at once",
+    "The burst, in IP bytes, that may be sent at once",
 )
 .default("one packet");
 
@@ -103,7 +103,7 @@ const DELAY: Field<Within<Span>> = Field::new(
 const JITTER: Field<Within<Span>> = Field::new(
     "jitter",
     field::time(Span::ZERO, LONGEST),
-    "The most by which two packets' times may differ, as promised",
+    "The largest promised difference between the times of two packets",
 );
 const LOSS: Field<Within<Share>> = Field::new(
     "loss",

@@ -32,7 +32,7 @@ const COMMANDS: Field<Texts> = Field::new(
     "commands",
     Texts("`PLACE: PROGRAM ARGUMENT...`"),
     "Commands that run in order, without a shell, before the policy is applied and traffic \
-     starts. Quotes keep spaces. Only braces without spaces have a meaning besides (see `sweep`)",
+     starts. Quotes keep spaces; names in braces without spaces are replaced (see `sweep`)",
 );
 const PROGRAMS: Field<Texts> = Field::new(
     "programs",
@@ -69,8 +69,8 @@ const WITHOUT: Field<Texts> = Field::new(
 const ORACLE: Field<Within<Span>> = Field::new(
     "oracle",
     time(Span::ZERO, Span::from_secs(10)),
-    "The policy's rates follow the line's with this delay: no controller that follows the line \
-     could know more. The policy has no `[track]`",
+    "The policy's rates follow the line's rates after this delay, as an ideal controller would \
+     set them. The policy has no `[track]`",
 );
 const SWEEP: Field<Own> = Field::new(
     "sweep",

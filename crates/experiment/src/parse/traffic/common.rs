@@ -33,8 +33,8 @@ pub(super) const CLASS: Field<Text> = Field::new(
     "class",
     Text,
     "The policy class that its packets should get, for metrics such as `sojourn.CLASS.max_ms`. If \
-     every sender names its class, a class whose traffic keeps to its guarantee is held to the \
-     shorter bounds of `weirgate check`",
+     every sender names its class, the shorter bounds of `weirgate check` apply to classes whose \
+     traffic is within the guarantee",
 );
 
 pub(super) const PACKET: Field<Own> = Field::new(

@@ -154,7 +154,7 @@ fn what_is_left_open_is_reported() {
     let notes = check(&single).notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        notes[0].ends_with("holds for their `address` alone."),
+        notes[0].ends_with("promises to them hold only for their `address`."),
         "{notes:?}"
     );
     let (text, _) = port_policy(&single, "alfa");

@@ -98,7 +98,7 @@ impl Display for ClassReport {
         writeln!(f, "    at most     {}", self.maximum)?;
         match (&self.lone, &self.within) {
             (Some(lone), Some(within)) => self.waits(f, lone, within)?,
-            _ => writeln!(f, "    No bound was derived for how long its packets wait.")?,
+            _ => writeln!(f, "    No bound was derived for the wait of its packets.")?,
         }
         match &self.full {
             FullQueue::Bound(bound) => {

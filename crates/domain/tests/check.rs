@@ -252,9 +252,9 @@ fn more_than_the_senders_own_line_brings_is_refused() {
     assert_eq!(
         found,
         [
-            "10: the line of `at-a` carries 1000 kbit/s from there, but 1025.334 kbit/s are promised \
-             to its packets [a line of 1025.334 kbit/s from `at-a` | promise less to packets from \
-             there]"
+            "10: the line of `at-a` carries 1000 kbit/s from there, but 1025.334 kbit/s are \
+             promised to its packets [a line of 1025.334 kbit/s from `at-a` | promise less to \
+             packets from there]"
         ]
     );
     assert_eq!(

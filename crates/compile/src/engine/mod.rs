@@ -255,8 +255,8 @@ fn shaper(policy: &Policy, asked: Option<Engine>) -> String {
              packets."
             .to_owned(),
         Some(Engine::Kit) => "Shaped by the kit's shaper, a BPF qdisc (`engine = \"kit\"`), \
-             because the link asks for it. It keeps guarantees, ceilings and priorities as the tree does. ECN marks are put \
-             on the next packet of a connection."
+             because the link asks for it. It keeps guarantees, ceilings and priorities as the tree \
+             does. ECN marks are put on the next packet of a connection."
             .to_owned(),
         Some(Engine::Rows) => {
             let why = if rows::was_chosen(policy) {

@@ -18,8 +18,8 @@ pub(super) fn engine(policy: &Policy) -> Option<String> {
     Some(if chosen.value == Engine::Kit {
         "Shaped by the kit's shaper, a BPF qdisc (`engine = \"kit\"`), because `l4s` gives a class \
          two queues, which only the kit has. It keeps guarantees, ceilings and priorities as the \
-         tree does. ECN marks are put on the next packet of a connection. A kernel without BPF qdiscs has a tree of \
-         HTB classes with fq_codel that marks ECT(1) early."
+         tree does. ECN marks are put on the next packet of a connection. A kernel without BPF \
+         qdiscs has a tree of HTB classes with fq_codel that marks ECT(1) early."
             .to_owned()
     } else {
         format!(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Acknowledgements on an asymmetric link: the normalised bandwidth ratio, the
-//! model of lost ACKs, and the rate to reserve for them.
+//! Acknowledgements on an asymmetric link: the normalised bandwidth ratio, the model of lost ACKs,
+//! and the rate to reserve for ACKs.
 //!
-//! Which packets are ACKs is the classifier's matter, not this module's.
+//! The classifier decides which packets are ACKs; this module does not.
 
 use crate::LinkLayer;
 use weirgate_units::Rate;
@@ -20,15 +20,15 @@ pub fn bandwidth_ratio(down: Rate, up: Rate, data: u32, ack: u32) -> Option<f64>
     Some(rates / (f64::from(data) / f64::from(ack)))
 }
 
-/// Whether ACKs alone let the downstream be filled (Brouer 2.3.2).
+/// Whether ACKs leave enough upstream capacity to fill the downstream (Brouer 2.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckCapacity {
-    /// `k <= 1`: even with an ACK for every packet.
+    /// `k <= 1`: yes, even with an ACK for every packet.
     Always,
-    /// `1 < k <= d`: as long as receivers delay their ACKs; not in slow start
-    /// or fast retransmit, where they do not.
+    /// `1 < k <= d`: yes, while receivers delay their ACKs. They do not in slow start and fast
+    /// retransmit.
     WhileDelayed,
-    /// `k > d`: ACKs fill the upstream before data fills the downstream.
+    /// `k > d`: no, ACKs fill the upstream before data fills the downstream.
     Never,
 }
 
@@ -90,7 +90,7 @@ impl AckLoss {
     }
 }
 
-/// What the reserve for ACKs assumes (Brouer 8.1).
+/// The assumptions behind the reserve for ACKs (Brouer 8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckReserve {
     /// IP bytes of a data packet.
@@ -102,17 +102,17 @@ pub struct AckReserve {
 }
 
 impl AckReserve {
-    /// The thesis's own: packets of 1500 bytes, ACKs of two ATM cells, 1.5
-    /// packets per ACK. Its script keeps 1.2 and 96 bytes (two cells without
-    /// their headers) as commented alternatives.
+    /// The thesis's assumptions: packets of 1500 bytes, ACKs of two ATM cells, 1.5 packets per ACK.
+    /// Its script has 1.2 and 96 bytes (two cells without their headers) as commented-out
+    /// alternatives.
     pub const THESIS: Self = Self {
         data_bytes: 1_500,
         ack_wire_bytes: 106,
         delayed_ack_tenths: 15,
     };
 
-    /// For ACKs of `ack_ip_len` bytes on another link: 40 for bare IPv4, 60 for
-    /// IPv6, 12 more with timestamps.
+    /// Returns the assumptions for ACKs of `ack_ip_len` bytes on another link. A bare ACK has 40
+    /// bytes with IPv4 and 60 with IPv6; timestamps add 12.
     #[must_use]
     pub const fn on(
         up: &LinkLayer,
@@ -141,9 +141,9 @@ impl AckReserve {
         ))
     }
 
-    /// The same in the script's own whole kbit/s (Brouer B.6.1): divisions cut
-    /// off one after the other, then 1 added. `None` where a divisor is 0 or
-    /// the product overflows.
+    /// Computes the same rate with the script's integer arithmetic in kbit/s (Brouer B.6.1): each
+    /// division truncates, then 1 is added. Returns `None` where a divisor is 0 or the product
+    /// overflows.
     #[must_use]
     pub fn script_kbit(&self, down_kbit: u64) -> Option<u64> {
         down_kbit
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(ack_capacity(2.1, 2.0), AckCapacity::Never);
         let at = |up, data, ack| bandwidth_ratio(Rate::kbit(8_000), Rate::kbit(up), data, ack);
         assert_eq!((at(0, 1, 1), at(1, 0, 1), at(1, 1, 0)), (None, None, None));
-        // The ratio from link layers: ADSL in cells, and a cable line of today.
+        // The ratio from link layers: ADSL in cells, and a modern cable line.
         let adsl = LinkLayer::named("adsl:bridged-vc-fcs").expect("a name");
         assert_eq!((adsl.wire_bytes(1_500), adsl.wire_bytes(40)), (1_696, 106));
         let docsis = LinkLayer::named("docsis").expect("a name");
@@ -285,7 +285,7 @@ mod tests {
                 "{down}"
             );
             let exact = AckReserve::THESIS.rate(Rate::kbit(down)).expect("divisors");
-            // The cut-off divisions and the 1 added bracket the exact value.
+            // The truncated divisions and the added 1 bracket the exact value.
             assert!(exact.as_kbit() <= reserve as f64 && reserve as f64 - exact.as_kbit() <= 1.0);
         }
         let other = AckReserve {
@@ -345,8 +345,8 @@ mod tests {
         );
     }
 
-    /// ADSL-9.2: what is left of 767 is shared, in whole kbit/s; ceilings are
-    /// shares of the whole.
+    /// ADSL-9.2: the classes share the rest of 767 kbit/s in whole kbit/s; ceilings are shares of
+    /// the whole.
     #[test]
     fn classes_of_adsl_9_2() {
         let ack = AckReserve::THESIS.script_kbit(7_200).expect("divisors");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates, times and efficiency that follow from the cost of a packet.
-//! Nothing here knows margins, buffers or classes.
+//! Rates, times and efficiency that follow from the cost of a packet. Margins, buffers and classes
+//! are elsewhere.
 
 use crate::{Framing, LinkLayer};
 use weirgate_units::{Rate, Size, Span};
 
 impl LinkLayer {
-    /// What a line leaves for packets, in wire bytes: all of it, or 26/27 with
-    /// OAM cells (Brouer 5.1.7). Rounded down.
+    /// Returns the rate that a line leaves for packets, in wire bytes: all of it, or 26/27 with OAM
+    /// cells (Brouer 5.1.7). Rounded down.
     #[must_use]
     pub fn usable_rate(&self, line: Rate) -> Rate {
         if self.oam() {
@@ -17,9 +17,9 @@ impl LinkLayer {
         }
     }
 
-    /// What is left for frames before cells or codewords: 48/53 with ATM,
-    /// 64/65 with PTM, less OAM cells. The ceiling of any packet size;
-    /// [`LinkLayer::ip_ceiling`] is that of one.
+    /// Returns the rate of frames before cells or codewords: 48/53 of the line with ATM, 64/65 with
+    /// PTM, less OAM cells. It bounds the rate of packets of any size; [`LinkLayer::ip_ceiling`] is
+    /// the bound for one size.
     #[must_use]
     pub fn payload_rate(&self, line: Rate) -> Rate {
         let (payload, wire) = match self.framing() {
@@ -53,7 +53,7 @@ impl LinkLayer {
         f64::from(ip_len) / f64::from(self.wire_bytes(ip_len))
     }
 
-    /// Packets of `ip_len` bytes that fill the line, per second.
+    /// Returns how many packets of `ip_len` bytes a second fill the line.
     #[must_use]
     pub fn packets_per_second(&self, line: Rate, ip_len: u32) -> f64 {
         let wire_bits = f64::from(self.wire_bytes(ip_len)) * 8.0;
@@ -68,8 +68,8 @@ impl LinkLayer {
     /// The time that a packet occupies the line, rounded up to a nanosecond;
     /// `None` at a rate of 0.
     ///
-    /// With OAM cells it includes as many of them as can fall into the packet,
-    /// one per 26 of its cells begun: an upper bound for one packet, where
+    /// With OAM cells, the time includes as many of them as can occur within the packet: one for
+    /// each 26 of its cells, rounded up. It is an upper bound for one packet;
     /// [`LinkLayer::packets_per_second`] is the average of many.
     #[must_use]
     pub fn serialisation(&self, line: Rate, ip_len: u32) -> Option<Span> {
@@ -82,8 +82,7 @@ impl LinkLayer {
         line.time_for(Size::bytes(wire + oam))
     }
 
-    /// The part of the line that `packets_per_second` packets of `ip_len` bytes
-    /// take, in wire bytes.
+    /// Returns the rate in wire bytes that `packets_per_second` packets of `ip_len` bytes take.
     #[must_use]
     pub fn wire_rate(&self, ip_len: u32, packets_per_second: u32) -> Rate {
         let bytes = u64::from(self.wire_bytes(ip_len)) * u64::from(packets_per_second);
@@ -235,7 +234,7 @@ mod tests {
         );
     }
 
-    /// ADSL-6.1 and 6.2: what the streams weigh on the wire.
+    /// ADSL-6.1 and 6.2: the streams' rates on the wire.
     #[test]
     fn loads_of_adsl_6() {
         assert_eq!(tele2().wire_rate(40, 100), Rate::bits_per_second(84_800));

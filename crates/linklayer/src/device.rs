@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What Linux counts as the length of a packet, by kind of device.
 //!
-//! A qdisc sees `skb->len` as it is when the packet reaches the device's root
-//! (`__dev_queue_xmit`, net/core/dev.c): the IP packet plus whatever header
-//! the device's `header_ops` have already put in front. Nothing that the
-//! driver adds later is in it, neither padding to 60 bytes nor the FCS.
+//! A qdisc sees `skb->len` as it is when the packet reaches the device's root (`__dev_queue_xmit`,
+//! net/core/dev.c): the IP packet plus any header that the device's `header_ops` have already
+//! prepended. It excludes what the driver adds later: padding to 60 bytes and the FCS.
 
-/// A kind of network device, as far as counted lengths differ.
+/// A kind of network device, by the length that Linux counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKind {
     /// Ethernet-like: cards, veth, bridge, bond, TAP, Wi-Fi, and an IFB that is
@@ -26,7 +25,7 @@ pub enum DeviceKind {
     /// The `ppp0` of a PPPoE session: `ppp_start_xmit` adds its headers after
     /// the qdisc.
     PppoeInterface,
-    /// Any other `ppp0` (PPPoA, L2TP, serial), for the same reason.
+    /// Any other `ppp0` (PPPoA, L2TP, serial): the headers are added after the qdisc as well.
     Ppp,
     /// Bare IP: TUN, WireGuard, a mobile modem in raw-IP mode, a tunnel, and an
     /// IFB that is fed from the ingress of one.
@@ -68,7 +67,7 @@ impl DeviceKind {
         }
     }
 
-    /// The word for it in files and messages.
+    /// Returns the kind's name in files and messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,14 +87,13 @@ impl DeviceKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind that rtnetlink's `ifi_type` and `IFLA_INFO_KIND` show; `None`
-    /// for one that this crate does not know.
+    /// Returns the kind for rtnetlink's `ifi_type` and `IFLA_INFO_KIND`, or `None` if this crate
+    /// does not know it.
     ///
-    /// Three facts are not in those two values, and the caller must know
-    /// better: a VLAN device's `reorder_hdr` flag ([`DeviceKind::VlanInline`]
-    /// where it is off), whether an Ethernet device carries a PPPoE session
-    /// whose packets are to be shaped there ([`DeviceKind::PppoeLower`]), and
-    /// what feeds an IFB.
+    /// These two values lack three facts that the caller must find out: a VLAN device's
+    /// `reorder_hdr` flag ([`DeviceKind::VlanInline`] where it is off), whether packets of a PPPoE
+    /// session are shaped on the Ethernet device below it ([`DeviceKind::PppoeLower`]), and what
+    /// feeds an IFB.
     #[must_use]
     pub fn from_link(ifi_type: u16, info_kind: Option<&str>) -> Option<Self> {
         match ifi_type {

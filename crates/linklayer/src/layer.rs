@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The statement itself: overhead, minimum and framing, and the cost of one
-//! packet. Names are in `named`, rates and times in `capacity`.
+//! The type [`LinkLayer`]: overhead, minimum and framing, and the cost of one packet. Names are in
+//! `named`, rates and times in `capacity`.
 
 use crate::DeviceKind;
 use std::fmt;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// How a frame is cut up on the wire.
+/// How a frame is encoded on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Framing {
-    /// Byte by byte.
+    /// No cells or codewords.
     None,
     /// ATM cells of 53 bytes with 48 bytes of payload, the last one padded
     /// (ITU-T I.361; AAL5: I.363.5). Brouer's formula 5.1.
     Atm,
     /// 64/65-octet encapsulation: one sync octet before every 64 (IEEE 802.3
     /// section 61.3.3, ITU-T G.992.3 annex N).
-    ///
-    /// The codewords run on across packets, so a packet's exact share is
-    /// 65/64 of its bytes, not a whole number. It is rounded up to the next
+    /// Codewords continue across packets, so a packet's exact share is 65/64 of its bytes, which
+    /// may be a fraction. It is rounded up to the next byte, so the error is less than one byte a
+    /// packet.
     /// byte: never under, and over by less than one byte a packet.
     Ptm,
 }
@@ -35,7 +35,7 @@ impl Framing {
     }
 }
 
-/// Occurs when an overhead or a minimum is outside what links have.
+/// The error of an overhead or a minimum that no link has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OutOfRange {
     /// The overhead, in bytes relative to the IP packet.
@@ -50,7 +50,7 @@ pub enum OutOfRange {
     Mpu(u32),
 }
 
-/// What any packet costs on one kind of link.
+/// The cost of packets on one kind of link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkLayer {
     pub(crate) name: &'static str,
@@ -66,9 +66,9 @@ impl LinkLayer {
     /// The minima that [`LinkLayer::custom`] takes, the range of tc-cake(8).
     pub const MPU: RangeInclusive<u32> = 0..=256;
 
-    /// A link layer by hand: `overhead` bytes relative to the IP packet, a
-    /// smallest frame of `mpu` bytes (overhead included), then the framing.
-    /// With [`Framing::Atm`] the overhead includes the 8 bytes of AAL5.
+    /// Makes a custom link layer: `overhead` bytes relative to the IP packet, a smallest frame of
+    /// `mpu` bytes (overhead included), then the framing. With [`Framing::Atm`] the overhead
+    /// includes the 8 bytes of AAL5.
     pub fn custom(overhead: i32, mpu: u32, framing: Framing) -> Result<Self, OutOfRange> {
         if !Self::OVERHEAD.contains(&overhead) {
             return Err(OutOfRange::Overhead(i64::from(overhead)));
@@ -85,10 +85,9 @@ impl LinkLayer {
         })
     }
 
-    /// As [`LinkLayer::custom`], with the overhead stated relative to the
-    /// length that Linux counts on `device`, as `overhead` of tc-stab(8),
-    /// tc-cake(8) and tc-htb(8) is. It may be negative: PPPoA-VC takes 10
-    /// bytes, an Ethernet device already counts 14, so -4.
+    /// Makes a custom link layer whose overhead is relative to the length that Linux counts on
+    /// `device`, as `overhead` of tc-stab(8), tc-cake(8) and tc-htb(8) is. It may be negative:
+    /// PPPoA-VC takes 10 bytes and an Ethernet device already counts 14, so it is -4.
     pub fn relative_to_device(
         overhead: i32,
         mpu: u32,
@@ -100,20 +99,20 @@ impl LinkLayer {
         Self::custom(small, mpu, framing)
     }
 
-    /// The same link with (or without) operation, administration and
-    /// maintenance cells: one ATM cell in 27 (Brouer 5.1.7, ITU-T I.432).
+    /// Returns the same link with or without operation, administration and maintenance (OAM) cells:
+    /// one ATM cell in 27 (Brouer 5.1.7, ITU-T I.432).
     ///
-    /// A packet costs the same; the rate left for packets is 26/27 of the
-    /// line's ([`LinkLayer::usable_rate`]). Only [`Framing::Atm`] has such
-    /// cells; elsewhere this changes nothing.
+    /// A packet costs the same; the rate left for packets is 26/27 of the line's
+    /// ([`LinkLayer::usable_rate`]). Only [`Framing::Atm`] has OAM cells; other framings ignore the
+    /// setting.
     #[must_use]
     pub const fn with_oam(mut self, present: bool) -> Self {
         self.oam = present && matches!(self.framing, Framing::Atm);
         self
     }
 
-    /// Wire bytes of an IP packet of `ip_len` bytes; `u32::MAX` where that
-    /// does not fit. Never 0: an overhead below zero leaves at least a byte.
+    /// Returns the wire bytes of an IP packet of `ip_len` bytes, at most `u32::MAX`. The result is
+    /// at least 1, even with a negative overhead.
     #[must_use]
     pub const fn wire_bytes(&self, ip_len: u32) -> u32 {
         let wire = self.framing.expand(self.frame_bytes(ip_len));
@@ -136,8 +135,7 @@ impl LinkLayer {
         }
     }
 
-    /// Bytes that carry nothing: padding up to the minimum and, with cells,
-    /// in the last cell.
+    /// Returns the bytes of padding: up to the minimum and, with cells, in the last cell.
     #[must_use]
     pub const fn padding(&self, ip_len: u32) -> u32 {
         let frame = self.frame_bytes(ip_len);
@@ -161,8 +159,8 @@ impl LinkLayer {
         self.overhead
     }
 
-    /// The overhead relative to the length that Linux counts on `device`:
-    /// what tc's `overhead` wants there.
+    /// Returns the overhead relative to the length that Linux counts on `device`, the value of tc's
+    /// `overhead` there.
     #[must_use]
     pub const fn overhead_on(&self, device: DeviceKind) -> i32 {
         self.overhead - device.counted() as i32
@@ -174,13 +172,13 @@ impl LinkLayer {
         self.mpu
     }
 
-    /// How frames are cut up.
+    /// Returns the framing.
     #[must_use]
     pub const fn framing(&self) -> Framing {
         self.framing
     }
 
-    /// True where OAM cells take their part of the line.
+    /// Returns whether OAM cells take a part of the line.
     #[must_use]
     pub const fn oam(&self) -> bool {
         self.oam
@@ -207,7 +205,7 @@ impl fmt::Display for LinkLayer {
 mod tests {
     use super::*;
 
-    /// Sizes in cells that the theses use, with the overhead they add.
+    /// Sizes in cells that the theses use, with the overhead that they add.
     #[test]
     fn cells_of_the_theses() {
         for (ip, overhead, wire) in [
@@ -229,8 +227,8 @@ mod tests {
         }
     }
 
-    /// ADSL-C: the packet generator's 54-byte frame and a full packet with the
-    /// 14 bytes that Linux counts taken for part of the packet: one cell more.
+    /// ADSL-C: if the 14 bytes that Linux counts are taken for part of the packet, a full packet
+    /// and the packet generator's 54-byte frame cost one cell more.
     #[test]
     fn fourteen_bytes_counted_twice_cost_a_cell() {
         let layer = LinkLayer::custom(28, 0, Framing::Atm).expect("in range");

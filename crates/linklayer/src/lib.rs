@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet costs on the wire.
+//! The cost of packets on the wire.
 //!
-//! One [`LinkLayer`] states, for a link, how many bytes of its rate an IP
-//! packet of any length takes. Every shaper, policer, estimate and bound of
-//! weirgate is computed from that one statement:
+//! A [`LinkLayer`] states how many bytes of a link's rate an IP packet of any length takes. Every
+//! shaper, policer, estimate and bound of weirgate is computed from it:
 //!
 //! * [`LinkLayer::named`] and [`LinkLayer::custom`] make one; [`LinkLayer::names`]
 //!   lists what there is;
@@ -25,13 +24,13 @@
 //! # }
 //! ```
 //!
-//! The length of an IP packet, headers included, is the reference everywhere;
-//! "relative to the device" appears in [`DeviceKind`] and nowhere else.
-//! `docs/link-layer.md` explains the encapsulations and what the kernel does.
+//! The length of an IP packet, headers included, is the reference everywhere; only [`DeviceKind`]
+//! deals with lengths relative to the device. `docs/link-layer.md` explains the encapsulations and
+//! what the kernel does.
 //!
-//! Not here: which device has which kind (crate kernel observes it), choosing
-//! rates and margins (crate compile), and the emulated line of the lab, which
-//! counts cells with code of its own so that it can contradict this crate.
+//! Elsewhere: crate kernel observes the kind of a device, and crate compile chooses rates and
+//! margins. The emulated line of the lab counts cells with its own code, so that it can contradict
+//! this crate.
 
 pub mod ack;
 mod capacity;

@@ -7,16 +7,16 @@
 
 use weirgate_units::Rate;
 
-/// ATM payload of a line in whole kbit/s, in the script's integers (Brouer
-/// B.6.1): `line * 100000 / 53 * 48 / 100000`, each division cut off. `None`
-/// where the product overflows.
+/// Returns the ATM payload of a line in whole kbit/s, in the script's integers (Brouer B.6.1):
+/// `line * 100000 / 53 * 48 / 100000`, where each division truncates. `None` where the product
+/// overflows.
 #[must_use]
 pub fn atm_payload_kbit(line_kbit: u64) -> Option<u64> {
     Some(line_kbit.checked_mul(SCALE)? / 53 * 48 / SCALE)
 }
 
-/// OAM cells of a line in whole kbit/s, likewise: the payload over 27. The
-/// script computes it and then sets it to zero.
+/// Returns the rate of OAM cells on a line in whole kbit/s, computed likewise: the payload over 27.
+/// The script computes it and then sets it to zero.
 #[must_use]
 pub fn oam_kbit(line_kbit: u64) -> Option<u64> {
     Some(line_kbit.checked_mul(SCALE)? / 53 * 48 / 27 / SCALE)
@@ -25,15 +25,15 @@ pub fn oam_kbit(line_kbit: u64) -> Option<u64> {
 /// The script's fixed point.
 const SCALE: u64 = 100_000;
 
-/// The rate that `bytes` more in each of `packets_per_second` packets take:
-/// how the naive way turns an overhead per packet into a reduction.
+/// Returns the rate that `bytes` more in each of `packets_per_second` packets take. The naive way
+/// reduces the rate by this for an overhead per packet.
 #[must_use]
 pub fn overhead_rate(packets_per_second: u32, bytes: u32) -> Rate {
     let bits = u64::from(packets_per_second) * u64::from(bytes);
     Rate::bits_per_second(bits.saturating_mul(8))
 }
 
-/// What is left of `rate` after reductions; 0 where they exceed it.
+/// Returns the rest of `rate` after reductions; 0 where they exceed it.
 #[must_use]
 pub fn reduced(rate: Rate, by: &[Rate]) -> Rate {
     let left = by.iter().fold(rate.as_bits_per_second(), |left, cut| {
@@ -45,19 +45,19 @@ pub fn reduced(rate: Rate, by: &[Rate]) -> Rate {
 /// The "setup information" that the queue scripts print, in whole kbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
-    /// The rate given as the line's.
+    /// The rate given for the line.
     pub line_kbit: u64,
-    /// What ATM leaves of it.
+    /// The payload that ATM leaves of it.
     pub payload_kbit: u64,
-    /// What ATM takes.
+    /// The rate that ATM takes.
     pub atm_kbit: u64,
-    /// What is left for classes.
+    /// The rate left for classes.
     pub classes_kbit: u64,
 }
 
 impl Setup {
-    /// Option `-x`: payload less a fixed reserve, everything estimated in
-    /// advance (`print_info`). `None` where the reserve exceeds the payload.
+    /// Computes option `-x`: the payload less a fixed reserve, with everything estimated in advance
+    /// (`print_info`). Returns `None` where the reserve exceeds the payload.
     #[must_use]
     pub fn estimated(line_kbit: u64, extra_kbit: u64, ack_kbit: u64) -> Option<Self> {
         let payload = atm_payload_kbit(line_kbit)?;
@@ -65,9 +65,8 @@ impl Setup {
         Some(Self::new(line_kbit, payload, classes))
     }
 
-    /// Option `-o`: the kernel counts cells, so classes share the line less
-    /// the ACK reserve, in wire bytes (`print_info2`). `None` where the
-    /// reserve exceeds the line.
+    /// Computes option `-o`: the kernel counts cells, so classes share the line less the ACK
+    /// reserve, in wire bytes (`print_info2`). Returns `None` where the reserve exceeds the line.
     #[must_use]
     pub fn counted(line_kbit: u64, ack_kbit: u64) -> Option<Self> {
         let payload = atm_payload_kbit(line_kbit)?;

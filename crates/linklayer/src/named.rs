@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The link layers that have a name: of what bytes each consists, and what to
-//! suggest for a name that is none of them.
+//! The named link layers with the bytes of each encapsulation, and suggestions for unknown names.
 
 use crate::layer::{Framing, LinkLayer};
 use std::fmt;
@@ -82,8 +81,8 @@ const ROWS: [Row; 22] = [
         "IP packets alone, nothing added"),
 ];
 
-/// What the same link is called elsewhere: tc-cake(8), tc-stab(8), and plain
-/// speech. Suggestions only; a policy names the layer in one way.
+/// Names of the same links in tc-cake(8), tc-stab(8) and common speech. They only serve
+/// suggestions; a policy accepts one name for each layer.
 #[rustfmt::skip]
 const ELSEWHERE: [(&str, &[&str]); 33] = [
     ("pppoa-vcmux", &["adsl:pppoa-vc"]),
@@ -121,13 +120,12 @@ const ELSEWHERE: [(&str, &[&str]); 33] = [
     ("ip", &["raw"]),
 ];
 
-/// Occurs when a text is not the name of a link layer.
+/// The error of a text that is not the name of a link layer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct UnknownLayer {
     /// The text.
     pub name: String,
-    /// Names that look like it or mean it, the nearest first; all names where
-    /// none comes near.
+    /// Names that look similar or mean the same, the nearest first; all names if none is similar.
     pub near: Vec<&'static str>,
 }
 
@@ -187,8 +185,8 @@ impl Row {
     }
 }
 
-/// At most four names, by what the text means elsewhere, then by likeness; the
-/// same parts in another order come first.
+/// Returns at most four suggestions: the meaning of the text elsewhere, otherwise names by
+/// similarity. Names with the same parts in another order come first.
 fn near(text: &str) -> Vec<&'static str> {
     let text = text.trim().to_ascii_lowercase().replace('_', "-");
     if let Some(found) = ELSEWHERE.iter().find(|other| other.0 == text) {
@@ -206,8 +204,8 @@ fn near(text: &str) -> Vec<&'static str> {
             strsim::jaro_winkler(&text, name)
         }
     };
-    // 0.84 keeps swapped, missing and doubled letters and wrong separators,
-    // and leaves out names that only share a beginning of two letters.
+    // The threshold 0.84 keeps swapped, missing and doubled letters and wrong separators. It
+    // excludes names that only share their first two letters.
     let mut scored: Vec<(f64, &'static str)> = ROWS
         .iter()
         .map(|row| (likeness(row.0), row.0))
@@ -225,8 +223,8 @@ fn near(text: &str) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    /// Table 5.3 of Brouer (experiment ADSL-5.3): overhead at the SSCS
-    /// and in all, bytes and cells of a 40-byte packet.
+    /// Table 5.3 of Brouer (experiment ADSL-5.3): overhead at the SSCS, total overhead, and bytes
+    /// and cells of a 40-byte packet.
     #[test]
     fn twelve_encapsulations() {
         for (name, sscs, total, bytes, cells) in [
@@ -281,8 +279,8 @@ mod tests {
             assert_eq!(plain.wire_bytes(40), bytes, "{name}");
             assert_eq!(plain.wire_bytes(46), 46 + layer.overhead() as u32, "{name}");
         }
-        // The padding decides a cell below 21 bytes of IP and nowhere else;
-        // no IP packet with a transport header is that short.
+        // The padding adds a cell only below 21 bytes of IP. No IP packet with a transport header
+        // is that short.
         let fcs = LinkLayer::named("adsl:bridged-vc-fcs").expect("a name");
         let none = LinkLayer::custom(28, 0, Atm).expect("in range");
         assert!((21..2_048).all(|n| fcs.wire_bytes(n) == none.wire_bytes(n)));
@@ -329,7 +327,7 @@ mod tests {
             );
             assert!(!row.4.is_empty() && row.4.len() < 90);
             assert_eq!(LinkLayer::named(row.0).map(|layer| layer.name()), Ok(row.0));
-            // Named layers obey the limits set for those by hand.
+            // Named layers obey the limits of custom layers.
             assert!(
                 LinkLayer::custom(row.1, row.2 as u32, row.3).is_ok(),
                 "{}",

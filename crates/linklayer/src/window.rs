@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Window, round trip and throughput of one connection, the parts of a delay,
-//! and the floor that one packet in flight sets.
+//! Window, round trip and throughput of one connection, the parts of a delay, and the least share
+//! of a line that one packet in flight gets.
 //!
-//! These are plain quotients; what a byte is (IP, payload, wire) is the
-//! caller's, the same on both sides.
+//! These are plain quotients. The caller decides whether bytes are of IP, payload or wire, and uses
+//! the same kind for all arguments.
 
 use weirgate_units::{Rate, Size, Span};
 
@@ -31,29 +31,29 @@ pub fn window(throughput: Rate, rtt: Span) -> Size {
     throughput.bytes_in(rtt)
 }
 
-/// Where the time of one packet goes (Brouer formula 3.4).
+/// The parts of one packet's delay (Brouer formula 3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delay {
-    /// Its wire bytes over the line's rate.
+    /// The packet's wire bytes over the line's rate.
     pub transmit: Span,
-    /// What waits in front of it, over the same rate.
+    /// The backlog in front of it, over the same rate.
     pub queue: Span,
-    /// Interleaver and equipment; 8 to 9 ms on the theses' modem.
+    /// The time in interleaver and equipment; 8 to 9 ms on the theses' modem.
     pub process: Span,
-    /// Distance over the speed of light in the medium.
+    /// The distance over the speed of light in the medium.
     pub propagation: Span,
 }
 
 impl Delay {
-    /// The sum.
+    /// Returns the sum of the parts.
     #[must_use]
     pub fn total(self) -> Span {
         self.transmit + self.queue + self.process + self.propagation
     }
 }
 
-/// The share `t / (t + L)` of a line that a window of one packet keeps:
-/// stop-and-wait (Shah 6.5 and 6.7). No receive-side control goes below it.
+/// Returns the share `t / (t + L)` of a line that a window of one packet gets: stop-and-wait (Shah
+/// 6.5 and 6.7). No receive-side control can go below it.
 ///
 /// `transmit` is the packet's time on the line, `latency` the round trip from
 /// the end of its transmission to its acknowledgement. 0 for a packet that

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a new entry has that the stored one has not.
+//! The differences between a stored entry and a new one.
 
 use crate::{Entry, Expected, Figure, Standing};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What became of a line.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// The verdict is worse than the stored one, or a new expectation is missed.
     Worse,
-    /// Something else is expected, or nothing any more. It counts as worse until it is
-    /// accepted, because a loosened expectation looks like this.
+    /// The expectation changed or was removed. It counts as worse until it is accepted, because a
+    /// loosened expectation looks like this.
     Expectation,
     /// The verdict is better than the stored one.
     Better,
@@ -25,7 +25,7 @@ pub enum Change {
 /// A line that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What became of it.
+    /// The kind of the change.
     pub change: Change,
     /// The experiment.
     pub experiment: String,
@@ -33,18 +33,18 @@ pub struct Finding {
     pub arm: String,
     /// The metric.
     pub metric: String,
-    /// What was stored and what was measured.
+    /// The stored and the measured figure, in words.
     pub what: String,
 }
 
 impl Change {
-    /// Whether the ledger says otherwise, and better.
+    /// Returns whether the change blocks acceptance: a worse verdict or a changed expectation.
     #[must_use]
     pub const fn is_worse(self) -> bool {
         matches!(self, Self::Worse | Self::Expectation)
     }
 
-    /// The word that a finding begins with.
+    /// Returns the word that a finding of this kind begins with.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ fn lines(entry: &Entry) -> Lines<'_> {
     lines
 }
 
-/// What became of the lines of one figure.
+/// Returns the changes between the lines of one figure.
 fn changes(before: &[&Figure], after: &[&Figure]) -> Vec<(Change, String)> {
     let mut found = Vec::new();
     let mut dropped = Vec::new();
@@ -171,7 +171,7 @@ fn difference(promise: &str, old: (&Figure, &Expected), new: (&Figure, &Expected
     )
 }
 
-/// The figure that was judged and its verdict.
+/// Returns the judged figure and its verdict, in words.
 fn state(line: &Figure, expected: &Expected) -> String {
     let figure = match line.judged() {
         Some(figure) => figure.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Digests, and what of an experiment file goes into them.
+//! Digests, and the parts of an experiment file that they cover.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -12,7 +12,7 @@ use toml::Value;
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-/// Occurs when a text is not a digest.
+/// The error of a text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestError;
 
@@ -81,20 +81,19 @@ impl From<Digest> for String {
 /// The digests of an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Of all that decides what is run and what is measured of it.
+    /// The digest of the fields that decide what is run and what is measured.
     pub setup: Digest,
-    /// Of what is expected.
+    /// The digest of the expectations.
     pub expectations: Digest,
 }
 
-/// Fields of the file that are words for readers, and the seeds, which a stored result
-/// has by number.
+/// Fields that are texts for readers, and the seeds: a stored result lists its seeds itself.
 const WORDS: [&str; 6] = ["about", "covers", "seed", "seeds", "source", "title"];
 
-/// The digests of an experiment file's text.
+/// Returns the digests of an experiment file's text.
 ///
-/// Comments, spaces, the order of keys and the words for readers do not count; every
-/// other field does. A text that is not TOML counts as it is.
+/// Comments, spaces, the order of keys and texts for readers do not count; every other field does.
+/// A text that is not TOML is digested as a whole.
 #[must_use]
 pub fn content(text: &str) -> Content {
     let Ok(mut file) = text.parse::<toml::Table>() else {
@@ -116,23 +115,23 @@ pub fn content(text: &str) -> Content {
     }
 }
 
-/// An experiment file with all that decides what is run, and nothing else: the same text
-/// for all files of one [`Content::setup`].
+/// Returns an experiment file reduced to the fields that decide what is run. The text is the same
+/// for all files with the same [`Content::setup`].
 ///
-/// The guest reads this, because reading takes it virtual time. A text that is not TOML
-/// stays as it is.
+/// The guest reads this text, because reading takes virtual time there: comments must not change a
+/// run. A text that is not TOML stays unchanged.
 #[must_use]
 pub fn setup_text(text: &str) -> String {
     let Ok(mut file) = text.parse::<toml::Table>() else {
         return text.to_owned();
     };
     without_words(&mut file);
-    // No experiment is without one.
+    // An experiment requires a title.
     file.insert("title".to_owned(), "What is run".into());
     toml::to_string(&file).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Takes the words for readers out of an experiment file, and answers what it expects.
+/// Removes the texts for readers from an experiment file, and returns its expectations.
 fn without_words(file: &mut toml::Table) -> Option<Value> {
     for word in WORDS {
         file.remove(word);
@@ -146,7 +145,7 @@ fn without_words(file: &mut toml::Table) -> Option<Value> {
     file.remove("expect")
 }
 
-/// A value in its one form: keys in order, nothing between the parts but commas.
+/// Appends a value in canonical form: sorted keys, and only commas between the parts.
 fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Table(table) => {

@@ -13,9 +13,9 @@ pub struct Entry {
     pub experiment: String,
     /// The seeds of its runs; none for a calculation.
     pub seeds: Vec<u64>,
-    /// What it was made with.
+    /// The inputs of its runs.
     pub made_with: MadeWith,
-    /// What was expected: [`Content::expectations`](crate::Content::expectations).
+    /// The digest of the expectations: [`Content::expectations`](crate::Content::expectations).
     pub expectations: Digest,
     /// Its arms, in the order of the experiment file.
     pub arms: Vec<Arm>,
@@ -28,23 +28,23 @@ pub struct Arm {
     pub name: String,
     /// Its recordings, one for each seed; none for a calculation.
     pub recordings: Vec<Digest>,
-    /// A line for each expectation, then one for each further figure that a formula or
-    /// an explanation names.
+    /// A line for each expectation, then one for each further figure in a formula or an
+    /// explanation.
     pub figures: Vec<Figure>,
 }
 
-/// One line: a figure, and what is expected of it.
+/// One line: a figure and its expectation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// The metric's full name.
     pub metric: String,
     /// Its values, run by run; none where no run has it.
     pub runs: Vec<f64>,
-    /// What is expected; absent of a figure that only explains others.
+    /// The expectation; absent if the figure only explains others.
     pub expected: Option<Expected>,
 }
 
-/// An expectation and what became of it.
+/// An expectation and its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
     /// The promise, such as `440 within 10%` or `at most 70`, formulas as they are
@@ -54,33 +54,33 @@ pub struct Expected {
     pub value: Option<f64>,
     /// The figure of the thesis.
     pub thesis: Option<f64>,
-    /// The figure of theory: what a formula, or line and traffic alone, let expect.
+    /// The figure of theory, from a formula, or from line and traffic alone.
     pub theory: Option<f64>,
     /// The verdict.
     pub verdict: Standing,
 }
 
-/// What became of an expectation.
+/// The verdict on an expectation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// The figure is as expected.
     Kept,
-    /// It is not, by a mechanism whose own figure is as expected.
+    /// The figure differs, because of a mechanism whose own figure is as expected.
     Explained {
         /// The mechanism's figure, `METRIC` or `METRIC@ARM`.
         by: String,
         /// The mechanism.
         reason: String,
     },
-    /// It is not.
+    /// The figure differs, without a mechanism that explains it.
     Missed {
-        /// Why; may be empty in a new entry, which is not accepted then.
+        /// The reason; if it is empty in a new entry, the entry is not accepted.
         reason: String,
     },
 }
 
 impl Standing {
-    /// The word for it.
+    /// Returns the verdict's word.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Standing {
         }
     }
 
-    /// How bad it is: a larger number is worse.
+    /// Returns how bad the verdict is: a larger number is worse.
     pub(crate) const fn rank(&self) -> u8 {
         match self {
             Self::Kept => 0,
@@ -114,7 +114,8 @@ impl Figure {
         half_width(&self.runs).map(rounded)
     }
 
-    /// What is judged: the mean, but the largest of a `max` and the smallest of a `min`.
+    /// Returns the figure that is judged: the mean, but the largest run of a `max` and the smallest
+    /// of a `min`.
     #[must_use]
     pub fn judged(&self) -> Option<f64> {
         figure(&self.metric, &self.runs)
@@ -140,7 +141,7 @@ impl Entry {
         counts
     }
 
-    /// What is missed without a reason, as arm and metric. Such an entry is not accepted.
+    /// Returns arm and metric of each miss without a reason. An entry with one is not accepted.
     pub fn unexplained(&self) -> impl Iterator<Item = (&str, &str)> {
         self.expected().filter_map(|(arm, line, expected)| {
             let silent =

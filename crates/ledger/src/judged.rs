@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From judgements to lines of the ledger.
+//! Converts judgements to lines of the ledger.
 
 use crate::measurement::Measurement;
 use crate::{Arm, Digest, Entry, Expected, Figure, Standing};
 use weirgate_experiment::{Expectation, Experiment, Promise};
 use weirgate_measure::{self as measure, Judgement};
 
-/// Those who wrote the theses: a source that begins with one of them gives the thesis's
-/// own figure, where it is a value and not a limit.
+/// The theses' authors. If a source begins with one of them, its value (not its limit) is the
+/// thesis's figure.
 const AUTHORS: [&str; 4] = ["Braithwaite", "Brouer", "Mylonas", "Shah"];
 
 impl Entry {
-    /// The entry of a measurement. `verdicts` are those of its means.
+    /// Returns the entry of a measurement. `verdicts` judge its means.
     #[must_use]
     pub fn new(
         experiment: &Experiment,
@@ -111,7 +111,7 @@ const fn is_value(promise: Promise) -> bool {
     matches!(promise, Promise::Near { .. } | Promise::Within { .. })
 }
 
-/// The promise as the experiment file has it, in a few words.
+/// Returns the promise in the words of the experiment file.
 fn promise(expectation: &Expectation) -> String {
     let number = |value: f64| match &expectation.formula {
         Some(formula) => formula.to_string(),

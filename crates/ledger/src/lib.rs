@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ledger: what the figures of each experiment were, stored beside the sources.
+//! The ledger: each experiment's figures, stored beside the sources.
 //!
-//! A [`Measurement`] is what runs gave. Where machines share the work, each takes a
-//! [`Shard`] of the [`SingleRun`]s that make it. An [`Entry`] is its judgement: a line for each
-//! figure, with mean, interval and verdict. [`Entry::to_toml`] and [`parse`] are its
-//! form in `results/NAME.toml`. [`compare`] tells what a new entry has worse, better
-//! or moved, and [`repeats`] whether a second run gave the same bits.
+//! A [`Measurement`] has the figures of runs. Where machines share the work, each takes a [`Shard`]
+//! of the [`SingleRun`]s. An [`Entry`] is the judged measurement: a line for each figure, with
+//! mean, interval and verdict. [`Entry::to_toml`] and [`parse`] convert it to and from
+//! `results/NAME.toml`. [`compare`] lists the lines of a new entry that are worse, better or moved,
+//! and [`repeats`] says whether a second run gave the same bits.
 //!
-//! Means have the 95 % confidence interval of Student's t over the runs, also the mean
-//! of a `max` or `min`. What is judged of those is the largest and the smallest of
-//! all runs.
+//! Means have the 95 % confidence interval of Student's t over the runs, also the mean of a `max`
+//! or `min`. The judged figure of a `max` or `min` is the largest or smallest over all runs.
 //!
 //! ```
 //! use weirgate_ledger::{Digest, content};

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs of an experiment gave, before anything is judged.
+//! The figures of an experiment's runs, before they are judged.
 
 use crate::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a measurement was made with: all that could make another run of the same seeds
-/// give other figures.
+/// The inputs of a measurement: everything that could change the figures of another run with the
+/// same seeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeWith {
-    /// What is run: [`Content::setup`](crate::Content::setup).
+    /// The digest of what is run: [`Content::setup`](crate::Content::setup).
     pub setup: Digest,
-    /// Policies, traces and disciplines, by the path written in the experiment.
+    /// Policies, traces and disciplines, by their path in the experiment.
     pub files: BTreeMap<String, Digest>,
     /// The sources of the crate that computes figures.
     pub measure: Digest,
@@ -28,28 +28,28 @@ pub struct Machine {
     pub kernel: Digest,
     /// The kernel's release.
     pub release: String,
-    /// The version of qemu, whose devices have clocks of their own.
+    /// The version of qemu, whose devices have their own clocks.
     pub emulator: String,
 }
 
 /// The figures of one run by arm and metric.
 pub type RunFigures = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// What the runs of an experiment gave, one for each seed.
+/// The figures and recordings of an experiment's runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What it was made with.
+    /// The inputs of the runs.
     pub made_with: MadeWith,
     /// The seeds; none for a calculation.
     pub seeds: Vec<u64>,
-    /// The recordings by arm, one for each seed; of a sweep, that of the best value.
+    /// The recordings by arm, one for each seed; for a sweep, those of the best value.
     pub recordings: BTreeMap<String, Vec<Digest>>,
     /// The figures, one for each seed; one for a calculation.
     pub runs: Vec<RunFigures>,
 }
 
 impl MadeWith {
-    /// What differs, in words; nothing where the same runs would give the same bits.
+    /// Lists the inputs that differ, in words. If none does, the same runs give the same bits.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut list = Vec::new();

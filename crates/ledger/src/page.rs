@@ -6,8 +6,8 @@ use crate::{Entry, Expected, Figure, Standing};
 use std::fmt::Write as _;
 use weirgate_experiment::Experiment;
 
-/// The pages: file name, beginning of the experiments' names, heading. The last has
-/// those that belong to no thesis.
+/// The pages: file name, prefix of the experiments' names, heading. The last page has the
+/// experiments of no thesis.
 pub const GROUPS: [(&str, &str, &str); 5] = [
     ("adsl", "adsl-", "ADSL: Brouer 2005"),
     ("rate", "rate-", "Receive windows: Shah 1999"),
@@ -21,9 +21,9 @@ pub const GROUPS: [(&str, &str, &str); 5] = [
 pub struct Row {
     /// The experiment.
     pub experiment: Experiment,
-    /// Its stored result; none where none was accepted so far.
+    /// Its stored result; none if none was accepted so far.
     pub entry: Option<Entry>,
-    /// What it holds of the README's promises.
+    /// The promises of the README that the experiment verifies.
     pub holds: Vec<String>,
 }
 

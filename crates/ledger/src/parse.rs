@@ -7,7 +7,7 @@ use crate::{Arm, Digest, Entry, Expected, Figure, Standing, codes};
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems, Reader, Value};
 
-/// Reads a stored result. It is there if no problem is an error.
+/// Reads a stored result. Returns an entry only if no problem is an error.
 ///
 /// ```
 /// let (entry, problems) = weirgate_ledger::parse("version = 1\nexperiment = \"x\"\n");
@@ -23,7 +23,7 @@ pub fn parse(source: &str) -> (Option<Entry>, Vec<Problem>) {
     (entry, problems.into_sorted())
 }
 
-/// What every hint ends in: nobody writes these files.
+/// The end of every hint: a program writes these files.
 const AGAIN: &str = "`weirgate-lab results accept` writes the file anew";
 
 fn read(root: &mut Reader<'_, '_>) -> Option<Entry> {
@@ -32,7 +32,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Entry> {
         let message = format!("version {} of the form is not known", version.value);
         let problems = root.problems();
         problems.error(codes::VERSION, version.span, message, AGAIN);
-        // What a field means in that version is not known either.
+        // The meaning of the other fields is unknown in that version.
         root.keys();
         return None;
     }
@@ -56,7 +56,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Entry> {
     })
 }
 
-/// A field that has to be there.
+/// Reads a required field.
 fn required<'d, 'i, T>(
     table: &mut Reader<'d, 'i>,
     key: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a second run gave what the first did.
+//! Compares the results of two runs with the same seeds.
 
 use crate::compare::{interval, overlap};
 use crate::{Change, Entry, Finding};
@@ -7,20 +7,20 @@ use crate::{Change, Entry, Finding};
 /// How a second run of an entry's seeds compares with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repetition {
-    /// Made with the same things: every recording and figure has to be the same.
+    /// The inputs are the same: every recording and figure must be the same.
     Bits {
         /// How many recordings and figures are the same, bit for bit.
         same: usize,
-        /// The recordings and figures that are not.
+        /// The recordings and figures that differ.
         other: Vec<String>,
     },
-    /// Made with other things: every mean has to lie within the intervals.
+    /// The inputs differ: every mean must lie within the intervals.
     Intervals {
-        /// What differs.
+        /// The inputs that differ.
         differences: Vec<String>,
-        /// How many means lie within.
+        /// How many means lie within their intervals.
         within: usize,
-        /// Those that do not.
+        /// The means outside their intervals.
         outside: Vec<Finding>,
     },
 }

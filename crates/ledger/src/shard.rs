@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which part of a list of runs each of several machines takes.
+//! Distributes a list of runs over several machines.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::str::FromStr;
 
-/// So many shards at most.
+/// The maximum number of shards.
 const MOST: u32 = 100_000;
 
 /// One part of several, `K/N`: the first is `1/N`.
@@ -16,7 +16,7 @@ pub struct Shard {
     of: u32,
 }
 
-/// Occurs when a text is not `K/N`.
+/// The error of a text that is not `K/N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardError;
 
@@ -56,12 +56,12 @@ impl FromStr for Shard {
 }
 
 impl Shard {
-    /// The places in a list of runs that are this shard's, in order. `lengths` has the
-    /// virtual nanoseconds of each run.
+    /// Returns the places of this shard's runs in a list, in order. `lengths` has the virtual
+    /// nanoseconds of each run.
     ///
-    /// Every machine gets the same answer for the same list. Each run goes to the shard
-    /// with the least so far, the longest run first, which is at most 4/3 of the best
-    /// that can be had (Graham 1969). Runs of one length go round.
+    /// Every machine gets the same answer for the same list. Each run goes to the shard with the
+    /// least load so far, the longest run first. The load is at most 4/3 of the optimum (Graham
+    /// 1969). Runs of equal length are distributed round-robin.
     ///
     /// ```
     /// use weirgate_ledger::Shard;
@@ -73,7 +73,7 @@ impl Shard {
     pub fn share(self, lengths: &[u64]) -> Vec<usize> {
         let mut longest_first: Vec<usize> = (0..lengths.len()).collect();
         longest_first.sort_by_key(|place| Reverse(lengths[*place]));
-        // The shard with the least, and of several the first.
+        // The shard with the smallest load, the lowest number first.
         let mut loads: BinaryHeap<Reverse<(u128, u32)>> =
             (1..=self.of).map(|shard| Reverse((0, shard))).collect();
         let mut own = Vec::new();
@@ -84,7 +84,7 @@ impl Shard {
             if shard == self.number {
                 own.push(place);
             }
-            // A run of no length counts, too, so that such runs go round.
+            // Count a run of length 0 as 1, so that these are distributed as well.
             let length = u128::from(lengths[place]).max(1);
             loads.push(Reverse((load + length, shard)));
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Single runs, of which measurements are made.
+//! Single runs, the parts of measurements.
 
 use crate::{Digest, MadeWith, Measurement, RunFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one arm gave with one seed: the least that is run by itself. Of an arm with a
-/// sweep it is the best value.
+/// The result of one arm with one seed, the smallest unit that is run by itself. For an arm with a
+/// sweep, it is the result of the best value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SingleRun {
@@ -16,7 +16,7 @@ pub struct SingleRun {
     pub arm: String,
     /// The seed.
     pub seed: u64,
-    /// What it was made with.
+    /// The inputs of the run.
     pub made_with: MadeWith,
     /// The digest of its recording.
     pub recording: Digest,
@@ -25,7 +25,7 @@ pub struct SingleRun {
 }
 
 impl Measurement {
-    /// Puts together what single runs gave, in whatever order they come.
+    /// Assembles the results of single runs, given in any order.
     #[must_use]
     pub fn of_single_runs(made_with: &MadeWith, seeds: &[u64], runs: &[SingleRun]) -> Self {
         let mut whole = Self {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stored form: TOML with a line for each figure, so that a difference of two
-//! versions shows each figure that changed and nothing else.
+//! The stored form: TOML with a line for each figure, so that a diff of two versions shows only the
+//! figures that changed.
 
 use crate::{Arm, Entry, Figure, Standing};
 use std::fmt::Write as _;
 use weirgate_document::quoted;
 
-/// The version of the form.
+/// The version of the format.
 pub(crate) const VERSION: i64 = 1;
 
 const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\

@@ -2,8 +2,9 @@
 //! A recording's capture as a pcapng file (draft-ietf-opsawg-pcapng).
 //!
 //! The file has two interfaces, one for each direction. A packet's time is its arrival at the
-//! line's queue, and its comment says what became of it. Time stamps are nanoseconds since the
-//! start of traffic; readers show them as 1 January 1970. The crate `pcap-file` writes the format.
+//! line's queue, and its comment says whether it was sent or dropped. Time stamps are nanoseconds
+//! since the start of traffic; readers show them as 1 January 1970. The crate `pcap-file` writes
+//! the format.
 
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -39,12 +40,12 @@ const INTERFACES: [(Direction, &str, &str); 2] = [
     ),
 ];
 
-/// Occurs when a recording has values that the format cannot hold.
+/// The error of a recording whose values the format cannot hold.
 #[derive(Debug, Error)]
 #[error("the capture cannot be written: {0}")]
 pub struct CaptureError(#[from] PcapNgWriteError);
 
-/// The capture as the bytes of a file; `None` if none was requested.
+/// Returns the capture as the bytes of a file; `None` if none was requested.
 ///
 /// Packets for which the capture had no room are counted in its comment and in
 /// the interfaces' statistics.
@@ -73,7 +74,7 @@ pub fn pcapng(recording: &Recording) -> Result<Option<Vec<u8>>, CaptureError> {
         file.write_pcapng_block(EnhancedPacketBlock {
             interface_id: interface as u32,
             timestamp: Duration::from_nanos(packet.arrived_ns),
-            // A frame shorter than its header has no IP bytes at all.
+            // A frame shorter than its header has no IP bytes.
             original_len: if packet.ip_bytes == 0 {
                 bytes.len() as u32
             } else {
@@ -107,7 +108,7 @@ fn interface(direction: Direction) -> usize {
     }
 }
 
-/// The comment of the whole file: its contents, and what is missing.
+/// Returns the comment of the whole file: its contents, and what is missing.
 fn section(recording: &Recording) -> SectionHeaderBlock<'static> {
     let mut comment = format!(
         "arm {}; times are virtual, since the start of traffic",
@@ -129,7 +130,7 @@ fn section(recording: &Recording) -> SectionHeaderBlock<'static> {
     }
 }
 
-/// The comment of a packet: what it found in the queue, and what became of it.
+/// Returns the comment of a packet: the backlog on arrival, and whether it was sent or dropped.
 fn fate(recording: &Recording, packet: &LinePacket) -> String {
     let flow = packet
         .flow

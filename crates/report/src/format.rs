@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as people read them.
+//! Formats numbers for readers.
 
 use weirgate_experiment::{Expectation, Metric, Promise};
 use weirgate_measure::{JudgedExpectation, Judgement};
 
-/// A figure with about three digits, without its unit.
+/// Formats a figure with about three digits, without its unit.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && size < 0.0005 {
@@ -32,7 +32,7 @@ pub(crate) fn unit(metric: &str) -> &'static str {
     }
 }
 
-/// A figure with its unit.
+/// Formats a figure with its unit.
 pub(crate) fn quantity(value: f64, metric: &str) -> String {
     with_unit(&number(value), unit(metric))
 }
@@ -45,7 +45,7 @@ fn with_unit(number: &str, unit: &str) -> String {
     }
 }
 
-/// A part of a whole in per cent, to a tenth.
+/// Formats a ratio in per cent, to a tenth.
 pub(crate) fn percent(part: f64) -> String {
     let text = format!("{:.1}", part * 100.0);
     let text = text.strip_suffix(".0").unwrap_or(&text);
@@ -71,7 +71,7 @@ fn stated(value: f64) -> String {
     }
 }
 
-/// What an expectation promises: `440 kbit/s within 10 %`.
+/// Returns an expectation's promise: `440 kbit/s within 10 %`.
 pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> String {
     let metric = &expectation.metric;
     let value = |value| with_unit(&stated(value), unit(metric));
@@ -94,8 +94,8 @@ pub(crate) fn promise(expectation: &Expectation, promise: Option<Promise>) -> St
     }
 }
 
-/// How far the figure is from the promised one: `+4.6 %`. For several runs, with half the width
-/// of the confidence interval: `+4.6 % ±0.8 %`. Empty without a promised number.
+/// Returns the deviation of the figure from the promised one: `+4.6 %`. For several runs, half the
+/// width of the confidence interval follows: `+4.6 % ±0.8 %`. Empty without a promised number.
 pub(crate) fn deviation(verdict: &JudgedExpectation) -> String {
     let own = of_mean(verdict);
     let margin = match (verdict.margin, verdict.promised()) {
@@ -128,7 +128,7 @@ fn sign(value: f64) -> &'static str {
     if value < 0.0 { "-" } else { "+" }
 }
 
-/// `kept`, `broken`, `explained` or `no data`.
+/// Returns `kept`, `broken`, `explained` or `no data`.
 pub(crate) fn judgement(verdict: &JudgedExpectation) -> &'static str {
     match verdict.judgement {
         Judgement::Kept => "kept",

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results as text: terminal tables, SVG plots, one self-contained HTML file;
-//! and captures.
+//! Results as text: terminal tables, SVG plots, one self-contained HTML file; and packet captures.
 //!
-//! This crate is pure: [`Findings`] in, text out; the caller decides where the text goes. All
-//! figures come from `weirgate-measure`. This crate computes none, and only chooses which to
-//! show. All text from experiments, recordings and commands is escaped where it enters SVG or
-//! HTML ([`markup`]).
+//! This crate is pure: it converts [`Findings`] to text, and the caller writes the text. All
+//! figures come from `weirgate-measure`. This crate computes none, and only chooses which to show.
+//! All text from experiments, recordings and commands is escaped when it enters SVG or HTML
+//! ([`markup`]).
 //!
 //! - [`terminal`]: a table of arms and metrics, then expectations, in 80 columns.
-//! - [`try_summary`]: what `weirgate try` says.
-//! - [`svg`]: plots, alone or inside HTML; light and dark follow the reader's
-//!   setting.
-//! - [`html`]: sections of experiments and the page around them. Needs no
-//!   script and no other file.
+//! - [`try_summary`]: the sentences that `weirgate try` prints.
+//! - [`svg`]: plots, standalone or inside HTML, in the reader's choice of light or dark colours.
+//! - [`html`]: sections of experiments, and the page around them, without scripts or external
+//!   files.
 //! - [`pcapng`]: a recording's capture as a file for wireshark and tcpdump.
 //!
 //! ```
@@ -69,7 +67,7 @@ use weirgate_measure::{ArmFigures, JudgedExpectation};
 pub struct Run<'a> {
     /// Its figures.
     pub figures: &'a ArmFigures,
-    /// What it observed; `None` for a calculation.
+    /// Its recording; `None` for a calculation.
     pub recording: Option<&'a Recording>,
     /// The values of its sweep parameters, empty without a sweep.
     pub parameters: &'a BTreeMap<String, String>,
@@ -91,7 +89,7 @@ pub struct Tried {
 pub struct Findings<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// The seed of the runs, or of the first where there are several.
+    /// The seed of the runs, or of the first run if there are several.
     pub seed: u64,
     /// The number of runs, with consecutive seeds, of which the figures are means.
     pub seeds: u16,
@@ -110,7 +108,7 @@ pub struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// The number of kept expectations, and of all.
+    /// Returns the numbers of kept and of all expectations.
     pub fn score(&self) -> (usize, usize) {
         let kept = self
             .verdicts
@@ -120,7 +118,7 @@ impl Findings<'_> {
         (kept, self.verdicts.len())
     }
 
-    /// A note on the figures, if they are of several runs.
+    /// Returns a note on the figures, if there are several runs.
     fn repeated(&self) -> Option<String> {
         (self.seeds > 1).then(|| {
             format!(
@@ -131,7 +129,7 @@ impl Findings<'_> {
         })
     }
 
-    /// The kernel that ran.
+    /// Returns the kernel of the runs.
     fn kernel(&self) -> Option<&str> {
         self.runs
             .iter()

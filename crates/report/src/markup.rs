@@ -6,13 +6,13 @@
 
 use std::fmt::{self, Display};
 
-/// Text for element content and attribute values.
+/// Escapes a text for element content and attribute values.
 pub(crate) fn escaped(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
 
-/// Prints its text with the characters escaped that mean something in markup,
-/// and without control characters, which XML does not allow.
+/// Prints its text with the special characters of markup escaped, and without control characters,
+/// which XML does not allow.
 pub(crate) struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -35,7 +35,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// A coordinate with at most one decimal: a tenth of a pixel is not seen.
+/// Formats a coordinate with at most one decimal.
 pub(crate) fn px(value: f64) -> Pixels {
     Pixels(value)
 }
@@ -56,7 +56,7 @@ impl Display for Pixels {
     }
 }
 
-/// An identifier made of a text: letters, digits and hyphens.
+/// Converts a text to an identifier: letters, digits and hyphens.
 pub(crate) fn identifier(text: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which figures a table shows.
+//! Chooses which figures a table shows.
 //!
-//! For every phase: the mean, p99 and longest round trip of each probe, the rate of each flow,
-//! the utilisation of the line, and every figure that an expectation names. With many phases,
-//! only the first probe's mean and the expected figures.
+//! For every phase, a table shows the mean, p99 and longest round trip of each probe, the rate of
+//! each flow, the utilisation of the line, and every figure with an expectation. With many phases,
+//! it shows only the first probe's mean and the figures with expectations.
 
 use crate::{Findings, format};
 use weirgate_experiment::{Experiment, Metric, Quantity, Statistic, TrafficKind};
@@ -19,7 +19,7 @@ pub(crate) struct Table {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// The rows of one phase, or of all.
+/// The rows of one phase, or of all phases.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
     /// Its heading; empty where the table needs none.
@@ -41,7 +41,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The heading of each column.
+    /// Returns the text of each column's cell.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Option<String>> + '_ {
         let halves = self.halves.iter().copied().chain(std::iter::repeat(None));
         self.values.iter().zip(halves).map(|(value, half)| {
@@ -54,10 +54,10 @@ impl Row {
     }
 }
 
-/// What the whole run is called among phases.
+/// The heading for the whole run among phases.
 const WHOLE: &str = "whole run";
 
-/// The table of an experiment.
+/// Returns the table of an experiment.
 pub(crate) fn table(findings: &Findings) -> Table {
     let experiment = findings.experiment;
     let phases = experiment
@@ -90,7 +90,7 @@ pub(crate) fn table(findings: &Findings) -> Table {
     }
 }
 
-/// Turns the blocks of a single column into columns.
+/// Converts the blocks of a single column to columns.
 fn transposed(table: &Table) -> Table {
     let columns: Vec<String> = table
         .blocks
@@ -150,7 +150,7 @@ fn row(findings: &Findings, metric: &Metric) -> Option<Row> {
     })
 }
 
-/// A metric without its phase and unit, in words.
+/// Returns a metric in words, without its phase and unit.
 pub(crate) fn label(metric: &Metric) -> String {
     let statistic = match metric.statistic {
         Statistic::Only => "",
@@ -183,8 +183,8 @@ pub(crate) fn label(metric: &Metric) -> String {
     parts.join(" ")
 }
 
-/// A whole metric in words, for readers who do not know its name: its phase and meaning, such as
-/// `uploads: round trip interactive mean`.
+/// Returns a whole metric in words, for readers who do not know its name: its phase and meaning,
+/// such as `uploads: round trip interactive mean`.
 pub(crate) fn in_words(metric: &Metric) -> String {
     let mut words = label(metric);
     if let Some(rest) = words.strip_prefix("rtt ") {
@@ -211,7 +211,7 @@ fn metrics(experiment: &Experiment, phase: Option<&str>) -> Vec<Metric> {
     };
     let mut found: Vec<Metric> = Vec::new();
     let few = experiment.phases.len() <= FEW_PHASES;
-    // If there are phases, they stand for the whole run.
+    // If there are phases, they replace the whole run.
     if phase.is_some() || experiment.phases.is_empty() {
         found.extend(usual(experiment, few).into_iter().map(in_phase));
     }

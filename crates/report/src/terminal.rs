@@ -10,12 +10,11 @@ use weirgate_measure::{JudgedExpectation, Judgement};
 /// Columns of the terminal.
 const WIDTH: usize = 80;
 
-/// Width of a table's column, with the space before it.
+/// The smallest and the largest width of a table's column, with the space before it.
 const NARROWEST: usize = 10;
 const WIDEST: usize = 22;
 
-/// The results of one experiment: figures of all arms by phase, then what was
-/// expected.
+/// Returns the results of one experiment: the figures of all arms by phase, then the expectations.
 #[must_use]
 pub fn terminal(findings: &Findings) -> String {
     let mut out = String::new();
@@ -45,7 +44,7 @@ pub fn terminal(findings: &Findings) -> String {
     out
 }
 
-/// The table of figures; columns that do not fit go into another one.
+/// Writes the table of figures; columns that do not fit go into another table.
 fn table(out: &mut String, table: &Table) {
     let rows = || table.blocks.iter().flat_map(|block| &block.rows);
     let titles = table.blocks.iter().map(|block| text_width(&block.title));
@@ -76,7 +75,7 @@ fn table(out: &mut String, table: &Table) {
     }
 }
 
-/// The part of the table from the first given column to just before the second.
+/// Writes the part of the table from the first given column to just before the second.
 fn part(
     out: &mut String,
     table: &Table,
@@ -132,7 +131,7 @@ fn expectations(findings: &Findings) -> String {
     out
 }
 
-/// Expectations without a measured figure, and the reasons; empty if there are none.
+/// Returns the expectations that are not kept, with the reasons; empty if there are none.
 #[must_use]
 pub fn missed(verdicts: &[JudgedExpectation]) -> String {
     let missed: String = verdicts
@@ -158,7 +157,8 @@ fn judged(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> String {
     out
 }
 
-/// `kept       weirgate  upload1.rtt.interactive.max_ms` and what it is.
+/// Returns the line of a verdict: `kept       weirgate  upload1.rtt.interactive.max_ms` and the
+/// figure.
 fn verdict_line(verdict: &JudgedExpectation) -> String {
     let expectation = &verdict.expectation;
     let measured = verdict.measured.map_or_else(
@@ -180,7 +180,7 @@ fn verdict_line(verdict: &JudgedExpectation) -> String {
     )
 }
 
-/// The reason, if the promise was not kept.
+/// Returns the reasons, if the promise was not kept.
 fn reasons(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> Vec<String> {
     let mut lines = Vec::new();
     match &verdict.judgement {
@@ -211,7 +211,7 @@ fn reasons(verdict: &JudgedExpectation, all: &[JudgedExpectation]) -> Vec<String
     lines
 }
 
-/// Columns that a text takes; every character counts as one.
+/// Returns the width of a text in columns; every character counts as one.
 fn text_width(text: &str) -> usize {
     text.chars().count()
 }
@@ -224,7 +224,7 @@ fn right(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Cuts a text to this many columns, with an ellipsis if something is cut.
+/// Shortens a text to this many columns, with an ellipsis if something is cut.
 fn shortened(text: &str, width: usize) -> String {
     if text_width(text) <= width {
         return text.to_owned();
@@ -233,8 +233,8 @@ fn shortened(text: &str, width: usize) -> String {
     format!("{kept}...")
 }
 
-/// Lines of at most `width` columns after the indent; a longer word stands
-/// alone.
+/// Wraps a text to lines of at most `width` columns after the indent; a longer word gets its own
+/// line.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -254,7 +254,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     lines
 }
 
-/// Lines of a small table: the first column left, the others right aligned.
+/// Aligns a small table: the first column to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

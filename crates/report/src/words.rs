@@ -7,7 +7,7 @@ use weirgate_experiment::{Experiment, Node, Traffic, TrafficKind};
 use weirgate_measure::ArmFigures;
 use weirgate_measure::predict::ip_ceiling_kbit;
 
-/// `All 12 expectations are kept.` or how many are not.
+/// Returns `All 12 expectations are kept.`, or how many are not.
 pub(crate) fn score(kept: usize, all: usize) -> String {
     match (kept, all) {
         (_, 0) => "Nothing was expected.".to_owned(),
@@ -28,8 +28,8 @@ pub(crate) fn capitalised(text: &str) -> String {
     }
 }
 
-/// Names, for each arm, the phases in which the laboratory's machine had no time to spare; `None`
-/// if there are none.
+/// Names, for each arm, the phases in which the laboratory's machine had next to no idle time;
+/// `None` if there are none.
 pub(crate) fn overloaded<'a>(arms: impl Iterator<Item = &'a ArmFigures>) -> Option<String> {
     let all = arms.filter_map(|arm| {
         let phases = arm.overloaded().join(", ");
@@ -45,12 +45,12 @@ pub(crate) fn overloaded<'a>(arms: impl Iterator<Item = &'a ArmFigures>) -> Opti
     })
 }
 
-/// What happened to the interactive round trip, download and upload: before
-/// (the modem alone), and after (under the policy).
+/// Describes the change of the interactive round trip, the download and the upload from `before`
+/// (the modem alone) to `after` (under the policy).
 ///
-/// The round trip is the first probe's; download and upload are the first TCP
-/// transfers towards the hosts and from them; the phase is the one with the
-/// most uploads beside the download. What cannot be decided is left out.
+/// The round trip is the first probe's. Download and upload are the first TCP transfers towards the
+/// hosts and from them. The phase is the one with the most uploads beside the download. What cannot
+/// be determined is left out.
 #[must_use]
 pub fn try_summary(experiment: &Experiment, before: &ArmFigures, after: &ArmFigures) -> String {
     let roles = Roles::new(experiment, before, after);
@@ -66,7 +66,7 @@ pub fn try_summary(experiment: &Experiment, before: &ArmFigures, after: &ArmFigu
     out
 }
 
-/// The same sentences, for the HTML report.
+/// Returns the same sentences, for the HTML report.
 pub(crate) fn sentences(
     experiment: &Experiment,
     before: &ArmFigures,
@@ -91,7 +91,7 @@ fn upload(traffic: &Traffic) -> bool {
         && !near(traffic.to)
 }
 
-/// Names and phases by their roles.
+/// The experiment's names by their roles in the sentences.
 struct Roles<'a> {
     before: &'a ArmFigures,
     after: &'a ArmFigures,
@@ -100,7 +100,7 @@ struct Roles<'a> {
     up: Option<&'a str>,
     /// The phase in which uploads run beside the download.
     busy: Option<&'a str>,
-    /// Whether several uploads run in it.
+    /// Whether several uploads run in that phase.
     several: bool,
     /// A phase without uploads.
     quiet: Option<&'a str>,
@@ -276,7 +276,7 @@ impl<'a> Roles<'a> {
     }
 }
 
-/// `76 times shorter`, `1.4 times longer`, or `the same`.
+/// Returns `76 times shorter`, `1.4 times longer`, or `the same`.
 fn times(before: f64, after: f64, less: &str, more: &str) -> String {
     if before <= 0.0 || after <= 0.0 {
         return "not to be compared".to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The folded details below an experiment: calculations, service classes, set-up, commands and
+//! The collapsible details below an experiment: calculations, service classes, set-up, commands and
 //! policies, all figures.
 
 use super::set_up::{self, node};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use weirgate_experiment::{Arm, Changed, Emulator};
 use weirgate_measure::y1541::{self, CLASSES, Minute, Variation};
 
-/// Writes all of them.
+/// Writes all details.
 pub(super) fn write(out: &mut String, findings: &Findings) {
     calculations(out, findings);
     service_classes(out, findings);
@@ -34,7 +34,7 @@ pub(super) fn folded(out: &mut String, summary: &str, content: &str) {
     );
 }
 
-/// Predictions against what was measured.
+/// Writes the predictions with the measured figures.
 fn calculations(out: &mut String, findings: &Findings) {
     let mut rows = Vec::new();
     for run in findings.runs {
@@ -74,7 +74,7 @@ fn calculations(out: &mut String, findings: &Findings) {
     folded(out, "What line and traffic let expect", &content);
 }
 
-/// The classes of Y.1541, over the full minutes of each arm.
+/// Writes which classes of Y.1541 each arm meets, over its full minutes.
 fn service_classes(out: &mut String, findings: &Findings) {
     let mut rows = Vec::new();
     for run in findings.runs {
@@ -151,8 +151,8 @@ fn service_row(arm: &str, probe: &str, minutes: &[&Minute]) -> Vec<Cell> {
     ]
 }
 
-/// What one arm did: its commands with the sweep's choice, its policy, and
-/// their output.
+/// Writes the details of one arm: its commands with the sweep's choice, its policy, and their
+/// output.
 fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
     let mut content = String::new();
     if !arm.about.is_empty() {
@@ -256,8 +256,8 @@ fn tried(content: &mut String, findings: &Findings, arm: &Arm) {
     table(content, &caption, &[&sweep.parameter, &sweep.best], &rows);
 }
 
-/// A change of the policy while traffic ran: its duration, and its requests with the time since
-/// it began.
+/// Returns the details of a policy change during traffic: its duration, and its requests with the
+/// time since it began.
 fn changed(number: usize, change: &Changed) -> (String, String) {
     let ms = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e6;
     let title = format!(
@@ -297,7 +297,7 @@ fn preformatted(content: &mut String, title: &str, text: &str) {
     }
 }
 
-/// Every figure of every arm.
+/// Writes every figure of every arm.
 fn all_figures(out: &mut String, findings: &Findings) {
     let mut names: Vec<&String> = findings
         .runs

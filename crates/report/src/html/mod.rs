@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One self-contained HTML file: no script, no other file.
+//! One self-contained HTML file: no scripts, no external files.
 //!
-//! [`Section::new`] writes one experiment; [`page`] puts sections under a
-//! title, with an index where there are several, and [`page_with_failures`]
-//! also names what could not be run. Sections are made one by one, so that
-//! recordings need not be in memory together.
+//! [`Section::new`] writes one experiment. [`page`] puts sections under a title, with an index if
+//! there are several, and [`page_with_failures`] also lists failed experiments. Sections are made
+//! one by one, so that only one experiment's recordings need to be in memory.
 
 mod details;
 mod section;
@@ -17,16 +16,16 @@ use crate::markup::escaped;
 use crate::words;
 use std::fmt::Write as _;
 
-/// The page's own style.
+/// The page's style sheet.
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
+/// Returns the page.
 #[must_use]
 pub fn page(title: &str, sections: &[Section]) -> String {
     page_with_failures(title, sections, &[])
 }
 
-/// The page, with the experiments that could not be run, by name, and why.
+/// Returns the page, with the names of the experiments that failed, and the reasons.
 #[must_use]
 pub fn page_with_failures(
     title: &str,

@@ -42,7 +42,7 @@ impl Section {
         &self.body
     }
 
-    /// The numbers of kept and of all expectations, as markup.
+    /// Returns the numbers of kept and of all expectations, as markup.
     pub(super) fn badge(&self) -> String {
         let class = if self.kept == self.expected {
             "good"
@@ -120,7 +120,7 @@ fn figure(out: &mut String, id: &str, drawing: &svg::Drawing) {
     );
 }
 
-/// What happened, in sentences: the first arm against `weirgate`.
+/// Writes sentences that compare the first arm with `weirgate`.
 fn happened(out: &mut String, findings: &Findings) {
     let arm = |name: &str| findings.runs.iter().find(|run| run.figures.arm == name);
     let (Some(before), Some(after)) = (arm("modem-only"), arm("weirgate")) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! HTML tables with headings that a screen reader can follow.
+//! HTML tables with headings for screen readers.
 
 use crate::markup::escaped;
 use crate::rows;
@@ -16,7 +16,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// A metric in words, and below them its name, which may break after its dots.
+    /// Returns a metric in words, and below them its name, which may break after its dots.
     pub(super) fn metric(name: &str) -> Self {
         let words = name.parse().map(|metric| rows::in_words(&metric));
         let words = words.map_or_else(
@@ -38,8 +38,8 @@ impl Cell {
     }
 }
 
-/// A table; the first cell of each row is its heading. Rows with one cell are
-/// headings of groups.
+/// Writes a table; the first cell of each row is its heading. Rows with one cell are headings of
+/// groups.
 pub(super) fn table(out: &mut String, caption: &str, columns: &[&str], rows: &[Vec<Cell>]) {
     let _ = write!(
         out,
@@ -47,7 +47,7 @@ pub(super) fn table(out: &mut String, caption: &str, columns: &[&str], rows: &[V
         escaped(caption)
     );
     for (index, column) in columns.iter().enumerate() {
-        // A heading stands above its numbers.
+        // Align headings of numeric columns to the right.
         let number = rows
             .iter()
             .any(|row| matches!(row.get(index), Some(Cell::Number(_))));

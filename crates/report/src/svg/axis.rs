@@ -3,20 +3,20 @@
 
 use crate::format::number;
 
-/// From a range of values to a range of pixels.
+/// Maps a range of values to a range of pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
-    /// Values; logarithms of them where `log`.
+    /// The range of values; their logarithms if `log`.
     from: f64,
     to: f64,
-    /// Pixels of both ends; a vertical axis has the larger first.
+    /// The pixels of both ends; the first is larger on a vertical axis.
     start: f64,
     end: f64,
     log: bool,
 }
 
 impl Scale {
-    /// A linear scale.
+    /// Returns a linear scale.
     pub(super) fn linear(values: (f64, f64), pixels: (f64, f64)) -> Self {
         let (from, mut to) = values;
         if to <= from {
@@ -31,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// A logarithmic scale; both values positive.
+    /// Returns a logarithmic scale; both values must be positive.
     pub(super) fn log(values: (f64, f64), pixels: (f64, f64)) -> Self {
         let from = values.0.max(1e-9).log10();
         let to = values.1.max(1e-9).log10();
@@ -45,15 +45,15 @@ impl Scale {
         }
     }
 
-    /// From 0 to a little above `max`, ending on a tick.
+    /// Returns a linear scale from 0 to a tick at or above `max`.
     pub(super) fn from_zero(max: f64, pixels: (f64, f64), ticks: usize) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
         let step = step(max, ticks);
         Self::linear((0.0, (max / step).ceil() * step), pixels)
     }
 
-    /// Linear from 0, or logarithmic where values differ by more than
-    /// thirtyfold.
+    /// Returns a linear scale from 0, or a logarithmic one if the values differ by a factor of more
+    /// than 30.
     pub(super) fn fitting(min: f64, max: f64, pixels: (f64, f64), ticks: usize) -> Self {
         if min > 0.0 && max / min > 30.0 {
             Self::log((min / 1.3, max * 1.2), pixels)
@@ -62,7 +62,7 @@ impl Scale {
         }
     }
 
-    /// The same with other pixels.
+    /// Returns the same scale with other pixels.
     pub(super) fn at(self, pixels: (f64, f64)) -> Self {
         Self {
             start: pixels.0,
@@ -71,7 +71,7 @@ impl Scale {
         }
     }
 
-    /// The pixel of a value; values outside stay at the ends.
+    /// Returns the pixel of a value; values outside the scale are clamped.
     pub(super) fn position(&self, value: f64) -> f64 {
         let value = if self.log {
             value.max(1e-9).log10()
@@ -82,7 +82,7 @@ impl Scale {
         self.start + part * (self.end - self.start)
     }
 
-    /// The pixels of both ends.
+    /// Returns the pixels of both ends.
     pub(super) fn pixels(&self) -> (f64, f64) {
         (self.start, self.end)
     }
@@ -91,7 +91,7 @@ impl Scale {
         self.log
     }
 
-    /// About so many values for ticks.
+    /// Returns approximately `about` values for ticks.
     pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
         if self.log {
             self.log_ticks(about)
@@ -129,7 +129,7 @@ impl Scale {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten.
+/// Returns a step of 1, 2 or 5 times a power of ten.
 fn step(range: f64, about: usize) -> f64 {
     let rough = range / about.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -139,7 +139,7 @@ fn step(range: f64, about: usize) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// A tick's label: whole numbers with their digits in groups of three.
+/// Returns a tick's label; whole numbers have their digits in groups of three.
 pub(super) fn label(value: f64) -> String {
     if value.abs() < 1000.0 || value.fract() != 0.0 {
         return number(value);
@@ -148,7 +148,7 @@ pub(super) fn label(value: f64) -> String {
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index) % 3 == 0 {
-            // A thin space that does not break.
+            // A narrow no-break space.
             grouped.push('\u{202f}');
         }
         grouped.push(digit);

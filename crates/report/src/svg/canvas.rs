@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Primitives: text, lines and rectangles in one drawing.
+//! Drawing primitives: text, lines and rectangles.
 
 use crate::markup::{escaped, px};
 use std::fmt::Write as _;
 
-/// Width of every plot; heights differ.
+/// The width of every plot.
 pub(crate) const WIDTH: f64 = 760.0;
 
-/// How many colours there are.
+/// The number of colours.
 const COLOURS: usize = 7;
 
 /// A finished plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawing {
-    /// What it is called, for captions and file names: `latency`.
+    /// Its name, for captions and file names: `latency`.
     pub name: &'static str,
     /// Its heading.
     pub title: String,
-    /// What it shows, for readers who do not see it.
+    /// A description for readers who cannot see the plot.
     pub description: String,
     body: String,
     height: u32,
 }
 
 impl Drawing {
-    /// A whole SVG file with its own colours.
+    /// Returns a complete SVG file with its own colours.
     #[must_use]
     pub fn standalone(&self) -> String {
         let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
         head.to_owned() + &self.element(self.name, &format!("<style>{}</style>\n", super::STYLE))
     }
 
-    /// An element for a page that has the colours. `id` is unique there.
+    /// Returns an element for a page that defines the colours. `id` must be unique there.
     #[must_use]
     pub fn inline(&self, id: &str) -> String {
         self.element(id, "")
@@ -51,7 +51,7 @@ impl Drawing {
     }
 }
 
-/// Where a text stands relative to its point.
+/// The alignment of a text at its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -59,7 +59,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A plot in the making.
+/// A plot while it is drawn.
 #[derive(Default)]
 pub(super) struct Canvas {
     body: String,
@@ -87,7 +87,7 @@ impl Canvas {
         let _ = self.body.write_fmt(element);
     }
 
-    /// Text; `class` is `t` for titles, `n` for names, empty for the rest.
+    /// Draws text; `class` is `t` for titles, `n` for names, empty otherwise.
     pub(super) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -105,7 +105,7 @@ impl Canvas {
         }
     }
 
-    /// Text along a vertical axis, read upwards.
+    /// Draws text along a vertical axis, read upwards.
     pub(super) fn vertical_text(&mut self, x: f64, y: f64, text: &str) {
         let (x, y, text) = (px(x), px(y), escaped(text));
         self.push(format_args!(
@@ -113,14 +113,14 @@ impl Canvas {
         ));
     }
 
-    /// A path of several strokes.
+    /// Draws a path of several strokes.
     pub(super) fn path(&mut self, class: &str, path: &Path) {
         if !path.0.is_empty() {
             self.push(format_args!("<path class=\"{class}\" d=\"{}\"/>\n", path.0));
         }
     }
 
-    /// A filled rectangle, with a text that shows when pointed at.
+    /// Draws a filled rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, area: (f64, f64, f64, f64), hint: &str) {
         let (x, y, width, height) = (px(area.0), px(area.1), px(area.2), px(area.3));
         let start = format_args!(
@@ -137,7 +137,7 @@ impl Canvas {
         }
     }
 
-    /// A dot.
+    /// Draws a dot with a tooltip.
     pub(super) fn dot(&mut self, class: &str, x: f64, y: f64, radius: f64, hint: &str) {
         self.push(format_args!(
             "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>\n",
@@ -149,17 +149,17 @@ impl Canvas {
     }
 }
 
-/// The class of a series' stroke.
+/// Returns the style class of a series' stroke.
 pub(super) fn stroke(series: usize) -> String {
     format!("c{}", series % COLOURS)
 }
 
-/// The class of a series' fill.
+/// Returns the style class of a series' fill.
 pub(super) fn fill(series: usize) -> String {
     format!("f{}", series % COLOURS)
 }
 
-/// The `d` of a path, in short coordinates.
+/// The `d` attribute of a path, with short coordinates.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Path(String);
 

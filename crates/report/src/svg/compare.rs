@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All arms beside each other: ranges of round trips and mean rates, by phase.
+//! Compares all arms: ranges of round trips and mean rates, by phase.
 
 use super::axis::{Scale, label};
 use super::canvas::{Anchor, Canvas, Drawing, Path, WIDTH, fill, stroke};
@@ -11,14 +11,14 @@ use weirgate_measure::predict::ip_ceiling_kbit;
 
 const ROW: f64 = 19.0;
 const TOP: f64 = 34.0;
-/// Left edge of the ranges, after names of arms.
+/// The left edge of the ranges, right of the arms' names.
 const LEFT: f64 = 164.0;
-/// Width of the ranges where rates stand beside them, and of one rate.
+/// The widths of the ranges beside rates, and of one rate.
 const RANGE: f64 = 272.0;
 const RATE: f64 = 96.0;
 const GAP: f64 = 56.0;
 
-/// The number of characters that fit of an arm's name, and of a flow's.
+/// The largest lengths of an arm's and of a flow's name, in characters.
 const ARM: usize = 23;
 const FLOW: usize = 12;
 
@@ -51,8 +51,8 @@ fn figure(run: &Run, phase: &str, rest: &str) -> Option<f64> {
     run.figures.metrics.get(&format!("{phase}.{rest}")).copied()
 }
 
-/// For every phase and arm: minimum, median, p99 and maximum of the first probe's round trip, and
-/// the rate of the first flow in each direction.
+/// Draws, for every phase and arm, the minimum, median, p99 and maximum of the first probe's round
+/// trip, and the rate of the first flow in each direction.
 #[must_use]
 pub fn comparison(findings: &Findings) -> Option<Drawing> {
     let probe = &findings.experiment.probes.first()?.name;
@@ -170,7 +170,7 @@ fn rate_axis(canvas: &mut Canvas, flow: &Shown, left: f64, bottom: f64) {
     canvas.text(right, bottom + 14.0, Anchor::Middle, "", &ceiling);
 }
 
-/// Draws a range, and says it in words.
+/// Draws a range, and returns it in words.
 fn round_trip(canvas: &mut Canvas, row: &Row, probe: &str, x: &Scale) -> Option<String> {
     let of = |statistic: &str| row.figure(&format!("rtt.{probe}.{statistic}_ms"));
     let (min, p50, p99, max) = (of("min")?, of("p50")?, of("p99")?, of("max")?);
@@ -219,7 +219,7 @@ fn rate(canvas: &mut Canvas, row: &Row, flow: &Shown, left: f64) {
     );
 }
 
-/// The first flow of each direction, with the rate that the line carries in that direction.
+/// Returns the first flow of each direction, with the line's rate in that direction.
 fn flows<'a>(findings: &Findings<'a>) -> Vec<Shown<'a>> {
     let line = &findings.experiment.topology.line;
     let near = |node| matches!(node, Node::Host(_) | Node::Gateway);

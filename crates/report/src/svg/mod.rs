@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plots as SVG: real text, no script, light and dark.
 //!
-//! Each function draws one plot of an experiment's results, or `None` where
-//! there is nothing to draw. A [`Drawing`] stands alone as a file
-//! ([`Drawing::standalone`]) or inside HTML ([`Drawing::inline`]), where the
-//! page's style gives the colours. Arms are small multiples on one scale, so
-//! that they compare at a glance; phases are shaded; series are labelled where
-//! they end, in colours of Okabe and Ito that colour-blind readers tell apart.
+//! Each function draws one plot of an experiment's results, or returns `None` if there is nothing
+//! to draw. A [`Drawing`] is a file ([`Drawing::standalone`]) or a part of an HTML page
+//! ([`Drawing::inline`]), which defines the colours. Arms are small multiples on one scale, so that
+//! they can be compared at a glance. Phases are shaded. Series are labelled at their ends, in the
+//! colours of Okabe and Ito, which colour-blind readers can distinguish.
 
 mod axis;
 mod canvas;
@@ -26,11 +25,11 @@ use crate::Findings;
 use weirgate_experiment::{Direction, Experiment, Fate, Recording};
 use weirgate_measure::Window;
 
-/// Colours and strokes. The page's style holds the same variables.
+/// Colours and strokes. The page's style sheet has the same variables.
 pub(crate) const STYLE: &str = include_str!("style.css");
 
-/// The phase in which queues matter most: of the first arm that has one, the
-/// phase with the largest mean round trip of the first probe.
+/// Returns the phase with the largest mean round trip of the first probe, in the first arm that has
+/// one.
 pub(crate) fn focus<'a>(findings: &Findings<'a>) -> Option<&'a str> {
     let probe = &findings.experiment.probes.first()?.name;
     let mean = |phase: &str| {
@@ -47,7 +46,7 @@ pub(crate) fn focus<'a>(findings: &Findings<'a>) -> Option<&'a str> {
         .map(|(phase, _)| phase)
 }
 
-/// The measured window of a phase, seconds.
+/// Returns the measured window of a phase.
 fn window_of<'a>(
     experiment: &'a Experiment,
     recording: &Recording,
@@ -57,7 +56,7 @@ fn window_of<'a>(
     windows.into_iter().find(|window| window.phase == phase)
 }
 
-/// Whether the line transmitted anything in that direction.
+/// Returns whether the line transmitted anything in that direction.
 fn transmitted(recording: &Recording, direction: Direction) -> bool {
     let sent = |fate| matches!(fate, Fate::Sent { .. });
     recording

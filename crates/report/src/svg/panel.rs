@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One pair of axes: grid, labels, phases, curves thinned to pixels.
+//! A pair of axes: grid, labels, phases, and curves thinned to pixels.
 
 use super::axis::{Scale, label};
 use super::canvas::{Anchor, Canvas, Path, WIDTH, fill, stroke};
@@ -8,24 +8,23 @@ use weirgate_experiment::Experiment;
 /// Pixels left of the axes, for numbers and their unit.
 pub(super) const LEFT: f64 = 62.0;
 
-/// Pixels right of them, for the names of series.
+/// Pixels right of the axes, for the names of series.
 pub(super) const RIGHT: f64 = 112.0;
 
-/// Smallest distance between names of series.
+/// The smallest distance between names of series.
 const NAME_HEIGHT: f64 = 14.0;
 
-/// Characters of a name that fit right of the axes.
+/// How many characters of a name fit right of the axes.
 const NAME_LENGTH: usize = 17;
 
-/// Axes in a rectangle.
+/// A pair of axes in a rectangle.
 pub(super) struct Panel {
     pub(super) x: Scale,
     pub(super) y: Scale,
 }
 
 impl Panel {
-    /// Axes that begin at `top` and are `height` high. `x` and `y` are given
-    /// their pixels here.
+    /// Returns axes that begin at `top` and are `height` high. This sets the pixels of `x` and `y`.
     pub(super) fn new(x: Scale, y: Scale, top: f64, height: f64) -> Self {
         Self {
             x: x.at((LEFT, WIDTH - RIGHT)),
@@ -41,7 +40,7 @@ impl Panel {
         self.y.pixels().0
     }
 
-    /// Shades every second phase; with names in the first panel.
+    /// Shades every second phase, and names all phases if `named`.
     pub(super) fn phases(&self, canvas: &mut Canvas, experiment: &Experiment, named: bool) {
         for (index, phase) in experiment.phases.iter().enumerate() {
             let (from, to) = (
@@ -61,7 +60,7 @@ impl Panel {
         }
     }
 
-    /// Horizontal grid with numbers, and the unit beside them.
+    /// Draws the horizontal grid with numbers, and the unit beside them.
     pub(super) fn rows(&self, canvas: &mut Canvas, about: usize, unit: &str) {
         let (left, right) = self.x.pixels();
         let mut grid = Path::default();
@@ -75,7 +74,7 @@ impl Panel {
         canvas.vertical_text(13.0, f64::midpoint(self.top(), self.bottom()), unit);
     }
 
-    /// Numbers below, and the axis itself.
+    /// Draws the horizontal axis, and the numbers below it if `numbers`.
     pub(super) fn columns(&self, canvas: &mut Canvas, about: usize, unit: &str, numbers: bool) {
         let (left, right) = self.x.pixels();
         let bottom = self.bottom();
@@ -100,7 +99,7 @@ impl Panel {
         }
     }
 
-    /// The panel's title, above its left corner.
+    /// Draws the panel's title above its left corner.
     pub(super) fn title(&self, canvas: &mut Canvas, text: &str) {
         canvas.text(
             self.x.pixels().0,
@@ -111,8 +110,8 @@ impl Panel {
         );
     }
 
-    /// Names of series on the right, each at the height where it ends, moved
-    /// apart where they would overlap.
+    /// Draws the names of series on the right, each at the height of its end, moved apart if they
+    /// would overlap.
     pub(super) fn names(&self, canvas: &mut Canvas, names: &[(usize, &str, f64)]) {
         let mut labels: Vec<(f64, usize, &str)> = names
             .iter()
@@ -147,7 +146,7 @@ impl Panel {
         }
     }
 
-    /// A line through points in order of x, thinned to what pixels can show. The line breaks if
+    /// Returns a line through points in order of x, thinned to the resolution. The line breaks if
     /// the next point is more than `gap` away.
     pub(super) fn line(&self, points: &[(f64, f64)], gap: f64) -> Path {
         let mut path = Path::default();
@@ -167,7 +166,7 @@ impl Panel {
         path
     }
 
-    /// Every point, or in each pixel column a stroke from the lowest to the
+    /// Returns the points, with those of a pixel column merged into a stroke from the lowest to the
     /// highest.
     pub(super) fn dots(&self, points: &[(f64, f64)]) -> Path {
         let mut path = Path::default();
@@ -180,7 +179,7 @@ impl Panel {
         path
     }
 
-    /// A curve that holds each value until the next, with the area below it.
+    /// Returns a step curve, with the area below it.
     pub(super) fn steps(&self, points: &[(f64, f64)], until: f64) -> Path {
         let mut path = Path::default();
         for column in self.thinned(points) {
@@ -247,7 +246,7 @@ impl Column {
         self.count += 1;
     }
 
-    /// The points that a line through the column needs: at most four.
+    /// Returns the points that a line through the column needs, at most four.
     fn points(&self) -> Vec<(f64, f64)> {
         let middle = f64::midpoint(self.first_x, self.last_x);
         match self.count {
@@ -263,7 +262,7 @@ impl Column {
     }
 }
 
-/// A name of at most so many characters.
+/// Shortens a name to at most `length` characters.
 pub(super) fn short(name: &str, length: usize) -> String {
     if name.chars().count() <= length {
         return name.to_owned();

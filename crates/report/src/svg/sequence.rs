@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time-sequence plots: segments, acknowledgements, retransmissions, SACK, as
-//! tcptrace draws them. Two excerpts of the first and the last arm: when the
-//! phase where queues matter most begins, and the first retransmission.
+//! Time-sequence plots of segments, acknowledgements, retransmissions and SACK, in the style of
+//! tcptrace. They show two excerpts of the first and of the last arm: the start of the phase with
+//! the longest round trips, and the first retransmission.
 
 use super::axis::Scale;
 use super::canvas::{Anchor, Canvas, Drawing, Path};
@@ -16,11 +16,11 @@ const HEIGHT: f64 = 210.0;
 const STEP: f64 = HEIGHT + 70.0;
 const TOP: f64 = 26.0;
 
-/// Lengths of the excerpts before and after their times, nanoseconds.
+/// How long the excerpts last before and after their times, in nanoseconds.
 const BEGINNING: (u64, u64) = (500_000_000, 3_000_000_000);
 const LOSS: (u64, u64) = (300_000_000, 1_700_000_000);
 
-/// Marks of one excerpt; a fast line has more and is cut.
+/// The largest number of marks in one excerpt; a fast line's excerpt is cut.
 const MOST: usize = 6000;
 
 /// Kinds of marks: name in the key, class, colour.
@@ -32,14 +32,14 @@ const KINDS: [(MarkKind, &str, &str, usize); 5] = [
     (MarkKind::Dropped, "dropped", "d", 6),
 ];
 
-/// Excerpts of the first download, or else of the first upload.
+/// Returns excerpts of the first download, or of the first upload if there is none.
 fn excerpts<'a>(findings: &Findings<'a>) -> Vec<Excerpt<'a>> {
     let mut arms: Vec<(&str, &Recording)> = findings
         .runs
         .iter()
         .filter_map(|run| Some((run.figures.arm.as_str(), run.recording?)))
         .collect();
-    // The arms between the first and the last would repeat what these show.
+    // The arms between the first and the last add little.
     if arms.len() > 2 {
         arms.drain(1..arms.len() - 1);
     }
@@ -48,7 +48,7 @@ fn excerpts<'a>(findings: &Findings<'a>) -> Vec<Excerpt<'a>> {
         .collect()
 }
 
-/// A stretch of one flow.
+/// A time interval of one flow.
 struct Excerpt<'a> {
     arm: &'a str,
     flow: &'a str,
@@ -92,7 +92,7 @@ fn of_arm<'a>(findings: &Findings<'a>, arm: &'a str, recording: &'a Recording) -
         found.push(cut(phase.start.as_nanos(), BEGINNING, what));
     }
     let all = series::time_sequence(experiment, recording, flow, 0, u64::MAX);
-    // Slow start ends in losses of its own; a later one shows recovery better.
+    // Slow start ends with losses; a later loss shows recovery better.
     let again = |mark: &&Mark| mark.kind == MarkKind::Retransmission;
     let settled = experiment.settle.as_secs_f64();
     let loss = all.iter().filter(again).find(|mark| mark.at_s >= settled);

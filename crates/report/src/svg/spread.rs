@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How round-trip times spread: share under a bound, and histograms with bins
-//! of 0.2 ms (Brouer 7.3). First probe, in the phase where queues matter most.
+//! Distributions of round-trip times: the share below each time, and histograms with bins of 0.2 ms
+//! (Brouer 7.3). They show the first probe, in the phase with the longest round trips.
 
 use super::axis::Scale;
 use super::canvas::{Canvas, Drawing, Path, stroke};
@@ -11,10 +11,10 @@ use crate::format::number;
 use weirgate_measure::series::round_trips;
 use weirgate_measure::stats::{Histogram, Sorted};
 
-/// Width of a bin, nanoseconds.
+/// The width of a bin, in nanoseconds.
 const BIN_NS: u64 = 200_000;
 
-/// Milliseconds of a time in nanoseconds.
+/// Converts nanoseconds to milliseconds.
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -26,7 +26,7 @@ struct Answers<'a> {
     arms: Vec<(&'a str, Sorted)>,
 }
 
-/// The answers of each arm that has some.
+/// Returns the answers of each arm that has any.
 fn answers<'a>(findings: &Findings<'a>) -> Option<Answers<'a>> {
     let probe = findings.experiment.probes.first()?;
     let phase = focus(findings)?;
@@ -44,7 +44,7 @@ fn answers<'a>(findings: &Findings<'a>) -> Option<Answers<'a>> {
     (!arms.is_empty()).then_some(Answers { probe, phase, arms })
 }
 
-/// The share of round trips up to each time, all arms in one panel.
+/// Draws the share of round trips up to each time, all arms in one panel.
 #[must_use]
 pub fn distribution(findings: &Findings) -> Option<Drawing> {
     let Answers { probe, phase, arms } = answers(findings)?;
@@ -67,7 +67,7 @@ pub fn distribution(findings: &Findings) -> Option<Drawing> {
             &format!("l {}", stroke(series)),
             &panel.line(&points, f64::INFINITY),
         );
-        // Names stand at even heights: every curve ends at 100 %.
+        // Distribute names evenly: every curve ends at 100 %.
         let height = 92.0 - series as f64 * 84.0 / arms.len() as f64;
         ends.push((series, *arm, height));
         let median = rtts.per_mille(500).map_or(0.0, ms);
@@ -83,7 +83,7 @@ pub fn distribution(findings: &Findings) -> Option<Drawing> {
     Some(canvas.finish("distribution", title, parts.join(" "), 12.0 + 200.0 + 42.0))
 }
 
-/// Histograms with bins of 0.2 ms, one panel per arm, each on its own scale.
+/// Draws histograms with bins of 0.2 ms, one panel per arm, each on its own scale.
 #[must_use]
 pub fn histogram(findings: &Findings) -> Option<Drawing> {
     const HEIGHT: f64 = 92.0;
@@ -101,7 +101,7 @@ pub fn histogram(findings: &Findings) -> Option<Drawing> {
             .fold(0.0, f64::max);
         let low = rtts.min().map_or(0.0, ms);
         let high = rtts.max().map_or(0.0, ms);
-        // A range below which single bins would be bars as wide as the plot.
+        // In a smaller range, single bins would be bars as wide as the plot.
         let span = (high - low).max(10.0);
         let x = Scale::linear(((low - span * 0.03).max(0.0), low + span * 1.03), none);
         let y = Scale::from_zero(highest, none, 3);
@@ -113,7 +113,7 @@ pub fn histogram(findings: &Findings) -> Option<Drawing> {
         for &(bin, count) in &histogram.bins {
             let at = panel.x.position(ms(bin * BIN_NS + BIN_NS / 2));
             let (column, height) = (at.floor() as i64, share(count));
-            // Several bins in one pixel: the highest is seen.
+            // Of several bins in one pixel, draw only the highest.
             if last.is_some_and(|(seen, tallest)| seen == column && tallest >= height) {
                 continue;
             }

@@ -19,17 +19,18 @@ const SPACE: f64 = 30.0;
 /// Pixels below the last panel.
 const BELOW: f64 = 42.0;
 
-/// Sampled queues or TCP senders in one panel; more could not be distinguished.
+/// The largest number of sampled queues or TCP senders in one panel; more could not be
+/// distinguished.
 const MOST_SAMPLED: usize = 4;
 
-/// How curves are drawn.
+/// How a curve is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// Through values of each second.
+    /// A line through the values of each second.
     Line,
-    /// A dot for each.
+    /// A dot for each value.
     Dots,
-    /// Holding until the next.
+    /// Steps: each value holds until the next.
     Steps,
 }
 
@@ -41,7 +42,7 @@ struct Kind {
     style: Style,
 }
 
-/// IP throughput of every flow, second by second.
+/// Draws the IP throughput of every flow, second by second.
 #[must_use]
 pub fn throughput(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -59,7 +60,7 @@ pub fn throughput(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// Round-trip time of every probe.
+/// Draws the round-trip time of every probe.
 #[must_use]
 pub fn latency(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -71,7 +72,7 @@ pub fn latency(findings: &Findings) -> Option<Drawing> {
     draw(findings, &kind, series::latency)
 }
 
-/// The bytes in flight of each TCP sender.
+/// Draws the bytes in flight of each TCP sender.
 #[must_use]
 pub fn outstanding(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -87,7 +88,7 @@ pub fn outstanding(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// The smoothed round trip of each TCP sender.
+/// Draws the smoothed round trip of each TCP sender.
 #[must_use]
 pub fn smoothed(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -103,7 +104,7 @@ pub fn smoothed(findings: &Findings) -> Option<Drawing> {
     })
 }
 
-/// Bytes waiting at the line and in the gateway.
+/// Draws the backlog in bytes at the line and in the gateway.
 #[must_use]
 pub fn queues(findings: &Findings) -> Option<Drawing> {
     let kind = Kind {
@@ -158,7 +159,7 @@ fn chosen(curves: Vec<Series>) -> Vec<Series> {
     kept
 }
 
-/// Leaves out the zeros of seconds in which a flow had no run.
+/// Removes the zeros of seconds in which a flow had no run.
 fn while_active(experiment: &Experiment, mut curve: Series) -> Series {
     let runs = experiment
         .traffic
@@ -201,7 +202,7 @@ fn draw(
         Style::Dots => Scale::fitting(min, max, none, 4),
         Style::Line | Style::Steps => Scale::from_zero(max, none, 4),
     };
-    // Colours by name, the same in every arm.
+    // Assign colours by name, so that they are the same in every arm.
     let mut names: Vec<&str> = Vec::new();
     for curve in arms.iter().flat_map(|arm| &arm.2) {
         if !names.contains(&curve.name.as_str()) {
@@ -244,7 +245,7 @@ fn draw(
     Some(canvas.finish(kind.name, kind.title.to_owned(), description, height))
 }
 
-/// The height at which a curve's name stands: the median of its last tenth.
+/// Returns the height of a curve's name: the median of its last tenth.
 fn ending(points: &[(f64, f64)]) -> f64 {
     let from = points.len() - (points.len() / 10).max(1);
     let mut last: Vec<f64> = points[from..].iter().map(|point| point.1).collect();

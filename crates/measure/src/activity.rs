@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a flow was active, and the direction of its data.
+//! The active times of flows, and the direction of their data.
 
 use weirgate_experiment::{Amount, Delivered, Direction, Node, Traffic, TrafficKind};
 
-/// Disjoint stretches of time in order, nanoseconds: from, to just before.
+/// Disjoint intervals in order, in nanoseconds; each excludes its end.
 pub(crate) type Stretches = Vec<(u64, u64)>;
 
 /// The direction of a sender's data on the line; `None` where it does not
@@ -17,8 +17,8 @@ pub(crate) fn data_direction(from: Node, to: Node) -> Option<Direction> {
     }
 }
 
-/// When one member of a traffic entry was active. `delivered` are its own
-/// records in order of time.
+/// Returns when one member of a traffic entry was active. `delivered` has this member's records in
+/// order of time.
 pub(crate) fn of_member(traffic: &Traffic, instance: u16, delivered: &[&Delivered]) -> Stretches {
     let shift = traffic
         .stagger
@@ -61,7 +61,7 @@ pub(crate) fn of_member(traffic: &Traffic, instance: u16, delivered: &[&Delivere
         .collect()
 }
 
-/// The union of stretches, disjoint and in order.
+/// Returns the union of intervals, disjoint and in order.
 pub(crate) fn union(mut stretches: Stretches) -> Stretches {
     stretches.sort_unstable();
     let mut merged: Stretches = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn union(mut stretches: Stretches) -> Stretches {
     merged
 }
 
-/// The parts of stretches that lie between two times.
+/// Returns the parts of intervals that lie between two times.
 pub(crate) fn clipped(stretches: &[(u64, u64)], start_ns: u64, end_ns: u64) -> Stretches {
     stretches
         .iter()

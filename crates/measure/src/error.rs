@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a recording.
+//! Errors in recordings.
 
 use thiserror::Error;
 
-/// Occurs when a recording does not fit the experiment or itself.
+/// The error of a recording that contradicts the experiment or itself.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MeasureError {
-    /// Occurs when a record names an entry of a list that is shorter.
+    /// A record names an index beyond the end of a list.
     #[error(
         "the recording of arm `{arm}` is inconsistent: a {record} record names {list} number \
          {index}, but there are {known}"
@@ -14,17 +14,17 @@ pub enum MeasureError {
     Index {
         /// The arm.
         arm: String,
-        /// Kind of the record.
+        /// The kind of the record.
         record: &'static str,
         /// The list that it points into.
         list: &'static str,
-        /// The number named.
+        /// The index.
         index: u16,
-        /// How many the list has.
+        /// The length of the list.
         known: usize,
     },
-    /// Occurs when a flow of the recording is no traffic and no probe of the
-    /// experiment: the recording belongs to another version of the file.
+    /// A flow of the recording is neither traffic nor a probe of the experiment. The recording
+    /// belongs to another version of the file.
     #[error(
         "the recording of arm `{arm}` has a flow `{flow}` that the experiment `{experiment}` \
          does not have; run the experiment again"
@@ -37,7 +37,7 @@ pub enum MeasureError {
         /// The experiment's name.
         experiment: String,
     },
-    /// Occurs when the recording is of an arm that the experiment does not have.
+    /// The recording is of an arm that the experiment does not have.
     #[error(
         "the recording is of arm `{arm}`, which the experiment `{experiment}` does not have; its \
          arms are {known}"
@@ -50,7 +50,7 @@ pub enum MeasureError {
         /// The arms it has.
         known: String,
     },
-    /// Occurs when the recording claims to be longer than any run.
+    /// The recording claims to be longer than any run.
     #[error("the recording of arm `{arm}` is damaged: it claims to last {seconds} s")]
     Duration {
         /// The arm.

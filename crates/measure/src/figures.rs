@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collects figures under their names, rounded.
+//! Collects figures by name, and rounds them.
 
 use crate::metric::processor::PROCESSOR;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use weirgate_experiment::{Experiment, Metric, NoValue, Quantity, Statistic};
 pub struct ArmFigures {
     /// The arm.
     pub arm: String,
-    /// Figures by metric name; one without data is absent.
+    /// Figures by metric name; a figure without data is absent.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Below this part of spare time, the laboratory's machine itself may delay traffic. Spare time
-/// is not evenly spread: it varies within a second.
+/// Below this share of idle processor time, the laboratory's machine itself may delay traffic. The
+/// idle time varies within a second.
 const SPARE: f64 = 0.05;
 
 impl ArmFigures {
-    /// The phases in which the laboratory's machine had next to no time to spare, so that
-    /// figures may be the machine's and not the line's.
+    /// Returns the phases in which the laboratory's machine had next to no idle time. Their figures
+    /// may be the machine's and not the line's.
     pub fn overloaded(&self) -> Vec<&str> {
         let spare = Metric::new(Quantity::Spare, PROCESSOR, Statistic::Only).to_string();
         let phases = self.metrics.iter().filter(|(_, value)| **value < SPARE);
@@ -30,8 +30,8 @@ impl ArmFigures {
     }
 }
 
-/// The figures of an experiment that is calculated, not run
-/// ([`Experiment::is_calculation`]); its arm is the only one that it has.
+/// Returns the figures of an experiment that is calculated and not run
+/// ([`Experiment::is_calculation`]). It has one arm.
 pub fn calculate(experiment: &Experiment) -> Result<ArmFigures, NoValue> {
     let metrics = experiment.calculate()?.into_iter();
     Ok(ArmFigures {
@@ -46,14 +46,14 @@ pub fn calculate(experiment: &Experiment) -> Result<ArmFigures, NoValue> {
     })
 }
 
-/// Takes the figures of one window.
+/// Stores the figures of one window.
 pub(crate) struct Figures<'a> {
     pub(crate) phase: Option<&'a str>,
     pub(crate) metrics: &'a mut BTreeMap<String, f64>,
 }
 
 impl Figures<'_> {
-    /// Stores a figure under its name, unless there is none or it is not a finite number.
+    /// Stores a figure under its name, if it exists and is finite.
     pub(crate) fn put(
         &mut self,
         quantity: Quantity,
@@ -73,7 +73,7 @@ impl Figures<'_> {
     }
 }
 
-/// Decimals kept of a figure in that unit.
+/// Returns how many decimals are kept of a figure with this unit.
 fn decimals(unit: &str) -> i32 {
     match unit {
         "ms" | "kbit" | "packets/s" => 3,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures from recordings: what a run observed becomes numbers with names.
+//! Computes named figures from recordings of runs.
 //!
-//! Pure: values in, values out. [`measure`] computes the metrics of one arm,
-//! [`judge`] compares them with what the experiment promises, [`outcome`]
-//! builds the document of `weirgate lab run --json`, [`predict`] calculates
-//! what line and traffic alone let expect, and [`series`] prepares curves for
-//! plots. Drawing and wording are the crate `report`'s. Names of metrics, and how
-//! each is computed, are `weirgate_experiment::Quantity`'s.
+//! The crate is pure. [`measure`] computes the metrics of one arm, and [`judge`] compares them with
+//! the experiment's promises. [`outcome`] builds the document of `weirgate lab run --json`.
+//! [`predict`] calculates figures from line and traffic alone, and [`series`] prepares curves for
+//! plots. Crate `report` draws them and writes the texts. `weirgate_experiment::Quantity` says what
+//! metrics are called and how each is computed.
 //!
 //! A *window* is a phase from `settle` after its start to its end, or, for a
 //! name without a phase, the whole run from its start. A flow is *active* in
@@ -54,8 +53,8 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-/// The SHA-256 of this crate's sources: other sources may compute other figures from the
-/// same recording.
+/// The SHA-256 of this crate's sources. Figures of the same recording may differ if the sources
+/// differ.
 pub const SOURCES: &str = env!("WEIRGATE_MEASURE_SOURCES");
 
 pub use error::MeasureError;

@@ -6,8 +6,8 @@ use crate::error::MeasureError;
 use crate::window::{SECOND, Window};
 use weirgate_experiment::{Delivered, Direction, Experiment, FlowName, LinePacket, Recording};
 
-/// A day: several times the longest run that an experiment may ask for. Tables
-/// by second are made for so long.
+/// A day: several times the longest run that an experiment may request. It bounds the tables by
+/// second.
 const LONGEST_NS: u64 = 86_400 * SECOND;
 
 /// A recording with the tables that every metric needs.
@@ -24,7 +24,7 @@ pub(crate) struct Run<'a> {
 
 /// A traffic entry as a whole, or one of its equal members.
 pub(crate) struct Subject {
-    /// The name in metrics: `up`, or `up#1` of a group.
+    /// The name in metrics: `up`, or `up#1` for a member of a group.
     pub(crate) name: String,
     /// Indices in [`Recording::flows`].
     pub(crate) members: Vec<usize>,
@@ -32,7 +32,7 @@ pub(crate) struct Subject {
     pub(crate) active: Stretches,
     /// The direction of its data.
     pub(crate) direction: Option<Direction>,
-    /// Whether it stands for the whole entry.
+    /// Whether it is the whole entry.
     pub(crate) whole: bool,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The line packets of a subject's members; of several not in order.
+    /// Returns the line packets of a subject's members; those of several members are not in order.
     pub(crate) fn packets_of(
         &self,
         members: &'a [usize],
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
             .copied()
     }
 
-    /// The receipts of a subject's members; of several not in order.
+    /// Returns the receipts of a subject's members; those of several members are not in order.
     pub(crate) fn delivered_of(
         &self,
         members: &'a [usize],
@@ -233,7 +233,7 @@ fn check(experiment: &Experiment, recording: &Recording) -> Result<(), MeasureEr
     )
 }
 
-/// The packets of the line's log that go one way.
+/// Returns the packets of the line's log in one direction.
 pub(crate) fn one_way(
     recording: &Recording,
     direction: Direction,
@@ -245,7 +245,7 @@ pub(crate) fn one_way(
 }
 
 impl Subject {
-    /// When it is active in a window.
+    /// Returns when the subject is active in a window.
     pub(crate) fn active_in(&self, window: &Window) -> Stretches {
         clipped(&self.active, window.start_ns, window.end_ns)
     }

@@ -184,8 +184,8 @@ pub(crate) fn recording(seconds: u64, flows: &[(&str, u16)]) -> Recording {
     }
 }
 
-/// A packet of flow 0: arrival, start and end of transmission in ms, what it
-/// found ahead in packets of its own size.
+/// Returns a packet of flow 0: arrival, start and end of transmission in ms, and the backlog on
+/// arrival in packets of its own size.
 pub(crate) fn sent(
     direction: Direction,
     times_ms: (u64, u64, u64),
@@ -209,7 +209,7 @@ pub(crate) fn sent(
     }
 }
 
-/// A segment's header facts.
+/// Returns a segment's header fields.
 pub(crate) fn segment(seq: u32, ack: u32, payload: u16) -> TcpSegment {
     TcpSegment {
         seq,

@@ -28,12 +28,12 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / SECOND as f64
 }
 
-/// IP rate of every flow in each full second, kbit/s, at the second's start.
-/// Flows whose data never crossed the line have none.
+/// Returns the IP rate of every flow in each full second in kbit/s, at the second's start. Flows
+/// whose data never crossed the line have no curve.
 ///
 /// # Errors
 ///
-/// As [`crate::measure`].
+/// Fails as [`crate::measure`] does.
 pub fn throughput(
     experiment: &Experiment,
     recording: &Recording,
@@ -62,7 +62,7 @@ pub fn throughput(
     Ok(curves)
 }
 
-/// Round-trip times of every probe by time of sending, milliseconds.
+/// Returns the round-trip times of every probe in milliseconds, by time of sending.
 pub fn latency(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
     let curve = |(index, name): (usize, &String)| {
         let own = recording
@@ -81,8 +81,8 @@ pub fn latency(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
     names.enumerate().filter_map(curve).collect()
 }
 
-/// A sampled value of each TCP sender over time, for flows that are one connection: the bytes in
-/// flight, or the smoothed round trip. Empty if there are more than `most` such flows.
+/// Returns a sampled value of each TCP sender over time, for flows of one connection: the bytes in
+/// flight, or the smoothed round trip. Returns nothing if there are more than `most` such flows.
 pub fn senders(
     experiment: &Experiment,
     recording: &Recording,
@@ -122,8 +122,8 @@ pub fn round_trips(recording: &Recording, probe: usize, start_ns: u64, end_ns: u
     Sorted::new(inside.filter_map(|reply| reply.rtt_ns).collect())
 }
 
-/// Bytes waiting over time: `modem` and `exchange` from the line's log, then
-/// sampled places that ever held something. Each value holds until the next.
+/// Returns the backlog in bytes over time: `modem` and `exchange` from the line's log, then sampled
+/// places that ever had a backlog. Each value holds until the next.
 pub fn queues(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
     let mut curves = Vec::new();
     for (direction, _, place) in SIDES {
@@ -159,18 +159,17 @@ pub fn queues(experiment: &Experiment, recording: &Recording) -> Vec<Series> {
 /// One TCP segment of a flow as seen at the line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mark {
-    /// Seconds: for data when it came to the line, for ACKs when they left it.
+    /// The time in seconds: for data when it arrived at the line, for ACKs when they left it.
     pub at_s: f64,
-    /// First byte, relative to the flow's first in bytes; of an ACK the
-    /// acknowledged byte.
+    /// The first byte, relative to the flow's first byte; of an ACK the acknowledged byte.
     pub from: i64,
-    /// Byte after the last; of an ACK the same as `from`.
+    /// The byte after the last; of an ACK the same as `from`.
     pub to: i64,
     /// The kind of segment.
     pub kind: MarkKind,
 }
 
-/// What a segment in a time-sequence plot is.
+/// The kind of a segment in a time-sequence plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MarkKind {
     /// Data sent for the first time.
@@ -185,8 +184,8 @@ pub enum MarkKind {
     Sack,
 }
 
-/// The time-sequence view of one flow (by index) between two times in
-/// nanoseconds. Sequence numbers wrap at 2^32; those here do not.
+/// Returns the time-sequence view of one flow (by index) between two times in nanoseconds. Sequence
+/// numbers are unwrapped.
 pub fn time_sequence(
     experiment: &Experiment,
     recording: &Recording,
@@ -216,7 +215,7 @@ pub fn time_sequence(
         };
         if packet.direction == direction {
             if segment.flags & SYN != 0 {
-                // A new connection counts from its own first byte.
+                // A new connection starts at its own first byte.
                 sequence = Sequence::default();
             }
             let mark = sequence.data(&segment, packet.fate == Fate::Dropped);
@@ -264,17 +263,18 @@ pub fn time_sequence(
     inside.map(|mark| mark.1).collect()
 }
 
-/// Follows the sequence numbers of one direction.
+/// Unwraps the sequence numbers of one direction.
 #[derive(Default)]
 struct Sequence {
-    /// The first number seen.
+    /// The first sequence number.
     origin: Option<u32>,
     /// The byte after the highest sent, relative to `origin`.
     highest: i64,
 }
 
 impl Sequence {
-    /// A number relative to the first, near the highest so far.
+    /// Returns a number relative to the first one, choosing the value nearest to the highest so
+    /// far.
     fn relative(&mut self, number: u32) -> i64 {
         let origin = *self.origin.get_or_insert(number);
         let expected = origin.wrapping_add(self.highest as u32);
@@ -297,7 +297,7 @@ impl Sequence {
     }
 }
 
-/// Whether a flow (by index) is a TCP transfer whose segments the log knows.
+/// Returns whether a flow (by index) is a TCP transfer whose segments are in the log.
 pub fn has_segments(recording: &Recording, flow: usize) -> bool {
     let own = |packet: &&weirgate_experiment::LinePacket| {
         packet.flow.is_some_and(|known| usize::from(known) == flow)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of plain numbers: percentiles, histograms, fairness.
+//! Statistics of numbers: percentiles, histograms, fairness.
 //!
-//! Percentiles are nearest rank: the smallest sample that at least the wanted
-//! part of all samples does not exceed. Every percentile thus is a value that
-//! was observed, and 1 of 1000 samples lies above the 99.9th.
+//! Percentiles are nearest rank: the smallest sample that at least the requested part of all
+//! samples does not exceed. Every percentile is therefore an observed value, and 1 of 1000 samples
+//! lies above the 99.9th.
 
 /// Samples in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,12 +16,12 @@ impl Sorted {
         Self(samples)
     }
 
-    /// How many there are.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -31,12 +31,12 @@ impl Sorted {
         &self.0
     }
 
-    /// The smallest.
+    /// Returns the smallest sample.
     pub fn min(&self) -> Option<u64> {
         self.0.first().copied()
     }
 
-    /// The largest.
+    /// Returns the largest sample.
     pub fn max(&self) -> Option<u64> {
         self.0.last().copied()
     }
@@ -50,8 +50,8 @@ impl Sorted {
         Some(sum as f64 / self.0.len() as f64)
     }
 
-    /// The percentile of so many thousandths (999 is p99.9), nearest rank;
-    /// the smallest sample for 0, the largest from 1000 on.
+    /// Returns a percentile in thousandths (999 is p99.9) by nearest rank: the smallest sample for
+    /// 0, the largest from 1000 on.
     pub fn per_mille(&self, per_mille: u32) -> Option<u64> {
         let count = self.0.len() as u128;
         let rank = (count * u128::from(per_mille)).div_ceil(1000);
@@ -65,15 +65,15 @@ impl Sorted {
     }
 }
 
-/// Counts in bins of equal width, from 0.
+/// Counts of samples in bins of equal width, from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// Width of a bin, in the unit of the samples.
+    /// The width of a bin, in the unit of the samples.
     pub width: u64,
-    /// Index and count of bins that are not empty, ascending; bin `i` holds
-    /// samples from `i * width` to below `(i + 1) * width`.
+    /// Index and count of non-empty bins, ascending; bin `i` holds samples from `i * width` to
+    /// below `(i + 1) * width`.
     pub bins: Vec<(u64, u64)>,
-    /// Samples counted.
+    /// The number of samples.
     pub total: u64,
 }
 
@@ -97,8 +97,8 @@ impl Histogram {
     }
 }
 
-/// Jain's fairness index, (sum x)^2 / (n sum x^2): 1 where all are equal, 1/n
-/// where one has everything. `None` without members or where all have 0.
+/// Returns Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has
+/// everything. Returns `None` without members or if all are 0.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The intervals of time that metrics are about.
+//! The time intervals of metrics.
 
 use weirgate_experiment::{Experiment, Recording};
 
 /// Nanoseconds in a second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// A measured stretch of time, in nanoseconds since the start of traffic: from
-/// `start_ns` to just before `end_ns`.
+/// A measured interval in nanoseconds since the start of traffic, from `start_ns` to just before
+/// `end_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<'a> {
     /// The phase's name; `None` for the whole run.
     pub phase: Option<&'a str>,
-    /// When the phase began, before it settled.
+    /// When the phase began, before the settling time.
     pub begin_ns: u64,
     /// When measuring begins.
     pub start_ns: u64,
-    /// When it ends.
+    /// When measuring ends.
     pub end_ns: u64,
 }
 
 impl Window<'_> {
-    /// Whether a time lies inside.
+    /// Returns whether a time lies within the window.
     pub fn contains(&self, at_ns: u64) -> bool {
         (self.start_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// Its length.
+    /// Returns the window's length.
     pub fn length_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// How much of a stretch lies inside.
+    /// Returns how much of an interval lies within the window.
     pub(crate) fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
         end_ns
             .min(self.end_ns)
@@ -39,8 +39,8 @@ impl Window<'_> {
     }
 }
 
-/// The whole run, then every phase that the recording covers to its end and
-/// that is longer than it settles.
+/// Returns the whole run, then every phase that the recording covers to its end and that is longer
+/// than the settling time.
 pub fn windows<'a>(experiment: &'a Experiment, recording: &Recording) -> Vec<Window<'a>> {
     let whole = Window {
         phase: None,

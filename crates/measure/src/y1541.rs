@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Evaluation by the service classes of ITU-T Y.1541, minute by minute.
 //!
-//! The recommendation bounds the mean one-way delay and its variation, p99.9
-//! minus minimum, over an interval of a minute. A probe sees the round trip:
-//! half its mean stands for the one-way mean, and its variation, which holds
-//! that of both ways, is compared as it is (Brouer 7.3.5 does the same).
-//! Below 1000 answers p99.9 is the maximum and says nothing: such a minute
-//! has too few.
+//! The recommendation bounds the mean one-way delay and its variation, p99.9 minus minimum, over an
+//! interval of a minute. A probe measures the round trip: half its mean is taken as the one-way
+//! mean. Its variation, which includes both directions, is compared directly (Brouer 7.3.5 does the
+//! same). Below 1000 answers p99.9 is the maximum, so a minute with fewer answers has no variation.
 
 use crate::MeasureError;
 use crate::metric::probe::{ENOUGH, answers, variation};
@@ -47,9 +45,9 @@ pub const CLASSES: [Class; 6] = [
 /// The variation of a minute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Variation {
-    /// Milliseconds, from 1000 answers on.
+    /// The variation in milliseconds, from at least 1000 answers.
     Ms(f64),
-    /// Fewer answers.
+    /// Too few answers, with their number.
     TooFew(usize),
 }
 
@@ -67,7 +65,7 @@ pub struct Minute {
 }
 
 impl Minute {
-    /// Whether it meets a class; `None` where too few answers leave it open.
+    /// Returns whether the minute meets a class; `None` if there are too few answers.
     pub fn meets(&self, class: &Class) -> Option<bool> {
         if class.mean_ms.is_some_and(|limit| self.mean_ms > limit) {
             return Some(false);
@@ -84,7 +82,7 @@ impl Minute {
 ///
 /// # Errors
 ///
-/// As [`crate::measure`].
+/// Fails as [`crate::measure`] does.
 pub fn evaluate(
     experiment: &Experiment,
     recording: &Recording,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Averages that disciplines of the kit decide by, as they were sampled.
+//! Sampled averages on which disciplines of the kit base their decisions.
 
 use crate::figures::Figures;
 use crate::metric::queue::place_name;
@@ -8,7 +8,7 @@ use crate::stats::Sorted;
 use crate::window::Window;
 use weirgate_experiment::{Quantity, Statistic};
 
-/// `average` of every place in the window.
+/// Stores `average` of every place in the window.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     for (place, name) in run.recording.places.iter().enumerate() {
         let own = run.recording.averages.iter();

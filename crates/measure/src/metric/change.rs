@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of changes of the policy while traffic ran.
+//! Figures of policy changes during traffic.
 
 use crate::figures::Figures;
 use crate::metric::gap;
@@ -7,7 +7,7 @@ use crate::run::Run;
 use crate::window::{SECOND, Window};
 use weirgate_experiment::{Changed, Quantity, Statistic};
 
-/// `change`: of the whole run only; its phases have the effects.
+/// Stores `change` for the whole run; the effects show in the phases.
 pub(crate) fn figures(run: &Run, figures: &mut Figures) {
     if figures.phase.is_some() {
         return;
@@ -29,7 +29,7 @@ pub(crate) fn figures(run: &Run, figures: &mut Figures) {
     }
 }
 
-/// The window from the time when everything had to pass a gate until a second after the change.
+/// Returns the window from the time when all packets pass a gate until a second after the change.
 fn around(change: &Changed, duration_ns: u64) -> Window<'static> {
     Window {
         phase: None,
@@ -49,8 +49,8 @@ mod tests {
         let experiment = experiment(&[("only", 0, 4)]);
         let mut recording = recording(4, &[("udp", 0)]);
         recording.flows.clear();
-        // A full packet takes 26.5 ms. Three come at once before the gate is
-        // there, and one too many after it.
+        // A full packet takes 26.5 ms. Three arrive at once before the gate exists, and one is too
+        // early after it.
         let times = [10, 10, 10, 1_100, 1_127, 1_128, 1_154];
         let line = times.map(|at| {
             let mut packet = sent(Direction::Up, (at, at, at + 26), 1500, 0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times of short connections and of requests, of an entry as a whole and of
-//! its flows by size.
+//! Times of short connections and of requests, for an entry as a whole and for its flows by size.
 
 use crate::activity;
 use crate::figures::Figures;
@@ -12,21 +11,21 @@ use weirgate_experiment::{
     Connection, Direction, Line, LineSide, Quantity, Statistic, Traffic, TrafficKind,
 };
 
-/// Thousandths, in which ratios are sorted.
+/// Ratios are sorted as whole thousandths.
 const PARTS: f64 = 1000.0;
 
-/// Payload of a full segment: 1500 bytes less the headers and the time stamps
-/// (12 bytes) that Linux sends in each.
+/// Returns the payload of a full segment: 1500 bytes less the headers and the timestamps (12 bytes)
+/// that Linux sends in each.
 const fn segment_bytes(ipv6: bool) -> u64 {
     1500 - header_bytes(ipv6)
 }
 
-/// IP and TCP headers with time stamps.
+/// Returns the length of IP and TCP headers with timestamps.
 const fn header_bytes(ipv6: bool) -> u64 {
     if ipv6 { 40 + 32 } else { 20 + 32 }
 }
 
-/// Figures of the connections that one subject started in the window.
+/// Stores the figures of the connections that one subject started in the window.
 pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     let own: Vec<&Connection> = run
         .recording
@@ -48,7 +47,7 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     }
 }
 
-/// The experiment's entry to which a subject belongs.
+/// Returns the experiment's entry to which a subject belongs.
 pub(crate) fn entry<'r>(run: &'r Run, subject: &Subject) -> Option<&'r Traffic> {
     let flow = run.recording.flows.get(*subject.members.first()?)?;
     let mut traffic = run.experiment.traffic.iter();

@@ -13,7 +13,7 @@ use weirgate_experiment::{Delivered, Fate, LinePacket, Quantity, Statistic};
 pub(crate) struct Passed {
     pub(crate) total: u64,
     pub(crate) active_ns: u64,
-    /// Of each full active second.
+    /// The amount of each full active second.
     pub(crate) seconds: Vec<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Passed {
     }
 }
 
-/// Departures of a subject's data from the line: time and packet.
+/// Returns the departures of a subject's data from the line: time and packet.
 pub(crate) fn departures<'a>(
     run: &'a Run,
     subject: &'a Subject,
@@ -65,7 +65,7 @@ pub(crate) fn departures<'a>(
         })
 }
 
-/// `iprate`, `goodput`, `pps`, and of datagrams `loss`, `reordered`, `jitter`.
+/// Stores `iprate`, `goodput` and `pps`, and for datagrams `loss`, `reordered` and `jitter`.
 pub(crate) fn figures(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
     let name = &subject.name;
     if subject.direction.is_some() && !run.recording.line.is_empty() {
@@ -113,7 +113,7 @@ struct Datagrams {
     received: u64,
     expected: u64,
     reordered: u64,
-    /// The jitter after each datagram but the first, nanoseconds.
+    /// The jitter after each datagram except the first, in nanoseconds.
     jitter_ns: Vec<f64>,
 }
 
@@ -173,8 +173,8 @@ fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut 
     figures.put(Quantity::Jitter, name, Statistic::Mean, jitter);
 }
 
-/// `jain` of every entry with several members: of their payload in the window;
-/// and of every group of entries: of what the members of each got together.
+/// Stores `jain` of every entry with several members, from their payload in the window. For a group
+/// of entries, it compares the sums of their members.
 pub(crate) fn fairness(run: &Run, window: &Window, figures: &mut Figures) {
     let received = |&member: &usize| -> f64 {
         let inside = run.delivered[member]
@@ -255,7 +255,7 @@ mod tests {
         let mut all = Datagrams::default();
         all.add(&records.iter().collect::<Vec<_>>());
         assert_eq!((all.received, all.expected, all.reordered), (4, 6, 1));
-        // Differences 16, 16, 0 ms: 1, 1 + 15/16, then 15/16 of that.
+        // The differences are 16, 16 and 0 ms: the jitter is 1, 1 + 15/16, then 15/16 of that.
         let expected = [1e6, 1.9375e6, 1.9375e6 * 15.0 / 16.0];
         for (jitter, expected) in all.jitter_ns.iter().zip(expected) {
             assert!((jitter - expected).abs() < 1e-3, "{jitter} {expected}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traces of a pause in forwarding or of a leak in a shaper: gaps between datagrams, an idle
-//! line, packets that came too early.
+//! Figures that show a pause in forwarding or a leak in a shaper: gaps between datagrams, an idle
+//! line, and packets that are too early.
 
 use crate::figures::Figures;
 use crate::metric::line::SIDES;
@@ -12,7 +12,7 @@ use weirgate_experiment::{Direction, Fate, Quantity, Statistic, TrafficKind};
 /// The largest IP packet.
 const FULL_BYTES: u64 = 1500;
 
-/// `gap` of datagrams sent at an interval.
+/// Stores `gap` of datagrams that are sent at an interval.
 pub(crate) fn of_flow(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
     let entry = subject.name.split('#').next().unwrap_or(&subject.name);
     let mut entries = run.experiment.traffic.iter();
@@ -39,7 +39,7 @@ pub(crate) fn of_flow(run: &Run, subject: &Subject, active: &[(u64, u64)], figur
     figures.put(Quantity::Gap, &subject.name, Statistic::Max, ms);
 }
 
-/// `silence` of both directions, `unshaped` of the upper.
+/// Stores `silence` of both directions and `unshaped` upstream.
 pub(crate) fn of_line(run: &Run, window: &Window, figures: &mut Figures) {
     if run.recording.line.is_empty() {
         return;
@@ -71,20 +71,20 @@ fn silence_ns(run: &Run, direction: Direction, window: &Window) -> u64 {
     longest.max(window.end_ns.saturating_sub(until))
 }
 
-/// Packets that came from the gateway in a window earlier than a gate at the line's rate would
-/// send them; `None` without a log of packets.
+/// Counts packets that came from the gateway in a window earlier than a gate at the line's rate
+/// would send them. Returns `None` without a log of packets.
 ///
-/// A gate sends one packet at a time, each after the wire time of the one before. So packets fit
-/// into a bucket that fills at the line's rate and holds one full packet. A quarter of a packet
-/// more allows for the timers of kernel and lab. A packet that does not fit is counted, and takes
-/// nothing from the bucket, so that later packets do not count because of it.
+/// A gate sends one packet at a time, each after the wire time of its predecessor. Its packets
+/// therefore conform to a token bucket at the line's rate with a depth of one full packet. The
+/// depth is a quarter larger, to allow for the timers of kernel and lab. A packet that does not
+/// conform is counted and takes no tokens, so that later packets do not count because of it.
 pub(crate) fn unshaped(run: &Run, window: &Window) -> Option<u64> {
     if run.recording.line.is_empty() {
         return None;
     }
     let line = &run.experiment.topology.line;
     let rate = line.up.rate.as_bits_per_second();
-    // In units of 1/8 of a byte and a nanosecond, so that nothing is rounded.
+    // The unit is 1/8 of a byte and a nanosecond, so that nothing is rounded.
     let unit = 8_000_000_000_u128;
     let depth = u128::from(wire_bytes(line, FULL_BYTES)) * unit * 5 / 4;
     let mut level = depth;
@@ -166,7 +166,7 @@ mod tests {
     fn what_a_gate_lets_out_is_shaped_and_one_more_is_not() {
         let experiment = experiment(&[("only", 0, 10)]);
         let mut recording = recording(10, &[]);
-        // 26.5 ms for each: 27 ms apart is slower than the line, 20 faster.
+        // A packet takes 26.5 ms: an interval of 27 ms is slower than the line, 20 ms is faster.
         let counted = |recording: &mut weirgate_experiment::Recording, every: u64, more: &[u64]| {
             let mut times: Vec<u64> = (0..50).map(|number| number * every).collect();
             times.extend(more);
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(counted(&mut recording, 27, &[]), Some(0));
         assert_eq!(counted(&mut recording, 27, &[500]), Some(1));
         assert_eq!(counted(&mut recording, 27, &[500, 900, 901]), Some(3));
-        // Each fills three quarters of what one takes: of three in a row the
-        // last does not fit.
+        // In an interval, the bucket fills by three quarters of a packet: of three in a row, the
+        // last does not conform.
         assert_eq!(counted(&mut recording, 20, &[]), Some(16));
         recording.line.clear();
         let run = Run::new(&experiment, &recording).unwrap();

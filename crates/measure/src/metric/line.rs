@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of the line itself: utilisation, its two queues, what its packets
-//! found there on arrival, its drops.
+//! Figures of the line: utilisation, its two queues, their length when packets arrive, and its
+//! drops.
 
 use crate::figures::Figures;
 use crate::run::{Run, one_way};
@@ -9,7 +9,7 @@ use weirgate_experiment::{
     Direction, DropEnd, Experiment, Fate, LinePacket, LineSide, Quantity, Recording, Statistic,
 };
 
-/// A direction: its name as a link, and the name of its queue as a place.
+/// Each direction with its name as a link and the name of its queue as a place.
 pub(crate) const SIDES: [(Direction, &str, &str); 2] = [
     (Direction::Up, "up", "modem"),
     (Direction::Down, "down", "exchange"),
@@ -23,7 +23,7 @@ pub(crate) fn side(experiment: &Experiment, direction: Direction) -> &LineSide {
     }
 }
 
-/// `util`, `queue`, `drops` of both directions, `ahead` of everything upstream.
+/// Stores `util`, `queue` and `drops` of both directions, and `ahead` upstream.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     if run.recording.line.is_empty() {
         return;
@@ -51,19 +51,18 @@ fn busy_ns(recording: &Recording, direction: Direction, window: &Window) -> u64 
         .fold(0, u64::saturating_add)
 }
 
-/// A queue's length from a time on.
+/// The length of a queue from a time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) from_ns: u64,
     pub(crate) bytes: u64,
 }
 
-/// The bytes in one direction of the line, waiting or in transmission, over
-/// time.
+/// Returns the bytes in one direction of the line, waiting or in transmission, over time.
 ///
-/// It is the bytes that each packet found on arrival, plus the packet itself, minus the bytes
-/// transmitted until the next packet came. The bytes that the next packet found correct it,
-/// because a packet dropped from the front has no time of its own in the log.
+/// The level is what each packet found on arrival, plus the packet itself, minus the bytes
+/// transmitted until the next arrival. The backlog that the next packet found corrects it, because
+/// the log has no time for a packet dropped from the front.
 pub(crate) fn levels(
     experiment: &Experiment,
     recording: &Recording,
@@ -108,7 +107,7 @@ pub(crate) fn levels(
     levels
 }
 
-/// The figures of a queue at a place.
+/// Stores the figures of a place's queue.
 pub(crate) fn put_levels(levels: &[Level], window: &Window, place: &str, figures: &mut Figures) {
     let mut put = |statistic, value| figures.put(Quantity::Queue, place, statistic, Some(value));
     put(Statistic::Mean, mean_level(levels, window));
@@ -116,8 +115,8 @@ pub(crate) fn put_levels(levels: &[Level], window: &Window, place: &str, figures
     put(Statistic::Max, max_level(levels, window) as f64);
 }
 
-/// The level that is not exceeded in 95 % of a window's time. Before the first level, the queue
-/// is empty.
+/// Returns the level that is not exceeded in 95 % of a window's time. Before the first level, the
+/// queue is empty.
 fn p95_level(levels: &[Level], window: &Window) -> u64 {
     let mut times: Vec<(u64, u64)> = levels
         .iter()
@@ -155,7 +154,7 @@ fn mean_level(levels: &[Level], window: &Window) -> f64 {
     area as f64 / window.length_ns() as f64
 }
 
-/// The largest level in a window, with the one that it begins with.
+/// Returns the largest level in a window, including the level at its start.
 fn max_level(levels: &[Level], window: &Window) -> u64 {
     let first = levels
         .partition_point(|level| level.from_ns <= window.start_ns)
@@ -169,7 +168,7 @@ fn max_level(levels: &[Level], window: &Window) -> u64 {
         .unwrap_or(0)
 }
 
-/// Packets found at the modem, by the name of the flow or probe that came.
+/// Stores the backlog that packets found at the modem, by the name of the arriving flow or probe.
 fn ahead(run: &Run, window: &Window, figures: &mut Figures) {
     let probes = run.experiment.probes.iter().map(|probe| {
         let flows = run.recording.flows.iter().enumerate();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The metrics, a file for each kind of thing that they measure, and the walk over
-//! all windows of a recording.
+//! The metrics, a file for each kind of subject, and the loop over all windows of a recording.
 
 mod average;
 mod change;
@@ -23,11 +22,11 @@ use crate::window::{Window, windows};
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
 
-/// The figures of one arm: the whole run and every phase.
+/// Computes the figures of one arm, for the whole run and for every phase.
 ///
 /// # Errors
 ///
-/// Where the recording does not fit the experiment, or is inconsistent.
+/// Fails if the recording contradicts the experiment or itself.
 pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigures, MeasureError> {
     let run = Run::new(experiment, recording)?;
     let mut metrics = BTreeMap::new();
@@ -44,7 +43,7 @@ pub fn measure(experiment: &Experiment, recording: &Recording) -> Result<ArmFigu
     })
 }
 
-/// All figures of one window.
+/// Stores all figures of one window.
 fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     probe::figures(run, window, figures);
     line::figures(run, window, figures);

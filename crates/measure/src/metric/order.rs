@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether segments of a TCP connection keep their order.
+//! Figures of reordering within TCP connections.
 
 use crate::figures::Figures;
 use crate::metric::tcp::{is_of_short_flows, pure_acks};
@@ -11,7 +11,7 @@ use weirgate_experiment::{Direction, LinePacket, Quantity, Statistic};
 /// The header's SYN flag (RFC 9293 section 3.1).
 const SYN: u8 = 0x02;
 
-/// `overtaken` of data that goes up, `gapped` of both directions.
+/// Stores `overtaken` of upstream data, and `gapped` of both directions.
 pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     let Some(direction) = subject
         .direction
@@ -45,8 +45,8 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     figures.put(Quantity::Gapped, name, Statistic::Only, Some(gapped as f64));
 }
 
-/// The upstream data segments of a connection that came to the line late: they lie below the
-/// highest byte so far, and carry bytes that had not come before.
+/// Counts the upstream data segments of a connection that reached the line late: they lie below the
+/// highest byte so far, and carry bytes that had not arrived before.
 fn overtaken(packets: &[&LinePacket], window: &Window) -> u64 {
     let mut passed = Passed::default();
     let mut count = 0;
@@ -63,19 +63,19 @@ fn overtaken(packets: &[&LinePacket], window: &Window) -> u64 {
     count
 }
 
-/// Which bytes of a connection have passed.
+/// The bytes of a connection that have passed.
 #[derive(Debug, Default)]
 struct Passed {
-    /// The sequence number after the last byte so far, without its wrapping.
+    /// The sequence number after the highest byte so far, extended beyond 32 bits.
     next: Option<u64>,
-    /// The holes before it: the first byte of each, and the byte after its last.
+    /// The holes below it: the first byte of each, and the byte after its last.
     holes: BTreeMap<u64, u64>,
 }
 
 impl Passed {
     /// Notes a segment, and returns whether it fills a hole.
     fn late(&mut self, seq: u32, payload: u16) -> bool {
-        // Far from 0, so that nothing is below it.
+        // The start is far from 0, so that no number is negative.
         let next = self.next.unwrap_or((1 << 32) | u64::from(seq));
         let distance = seq.wrapping_sub(next as u32) as i32;
         let start = next.saturating_add_signed(distance.into());
@@ -107,7 +107,7 @@ impl Passed {
 mod tests {
     use super::Passed;
 
-    /// Which of these segments of 100 bytes fill a hole.
+    /// Returns which of these segments of 100 bytes fill a hole.
     fn late(numbers: &[u32]) -> Vec<u32> {
         let mut passed = Passed::default();
         let first = u32::MAX - 150;

@@ -10,14 +10,13 @@ use weirgate_experiment::{ProbeReply, Quantity, Statistic};
 /// The number of answers that p99.9 needs (Brouer 10.2).
 pub(crate) const ENOUGH: usize = 1000;
 
-/// Probes of one kind sent in one window.
+/// Probes of one name that were sent in one window.
 pub(crate) struct Answers {
     /// Round-trip times in nanoseconds.
     pub(crate) rtts: Sorted,
-    /// Probes that had time enough for an answer, and none came.
+    /// Unanswered probes that count as lost.
     pub(crate) lost: usize,
-    /// Times that unanswered probes waited until the run ended, of those that
-    /// were not lost for certain.
+    /// The times that the other unanswered probes waited until the run ended.
     pub(crate) open_ns: Vec<u64>,
 }
 
@@ -29,9 +28,8 @@ pub(crate) fn answers(run: &Run, probe: usize, start_ns: u64, end_ns: u64) -> An
             .iter()
             .filter(move |reply| usize::from(reply.probe) == probe)
     };
-    // A probe that the end of the run cut off is not lost: it may still have
-    // been in a queue. It counts as lost once it waited longer than any
-    // answer of the run took, and a second.
+    // A probe that was open when the run ended may still have been in a queue. It counts as lost
+    // only if it waited longer than a second and longer than any answer of the run took.
     let patience = own()
         .filter_map(|reply| reply.rtt_ns)
         .max()
@@ -54,7 +52,7 @@ pub(crate) fn answers(run: &Run, probe: usize, start_ns: u64, end_ns: u64) -> An
     }
 }
 
-/// `rtt`, `loss` and `recovery` of every probe.
+/// Stores `rtt`, `loss` and `recovery` of every probe.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     for (index, probe) in run.experiment.probes.iter().enumerate() {
         let answers = answers(run, index, window.start_ns, window.end_ns);
@@ -73,7 +71,7 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         rtt(Statistic::Variation, exact(variation(rtts)));
         for &bound_ms in &probe.within_ms {
             let bound = u64::from(bound_ms) * 1_000_000;
-            // An open probe that waited longer than the bound has missed it.
+            // An open probe that waited longer than the bound has exceeded it.
             let missed = answers
                 .open_ns
                 .iter()
@@ -98,16 +96,16 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     }
 }
 
-/// p99.9 minus minimum, of at least 1000 samples.
+/// Returns p99.9 minus minimum, for at least 1000 samples.
 pub(crate) fn variation(rtts: &Sorted) -> Option<u64> {
     let enough = rtts.len() >= ENOUGH;
     let high = rtts.per_mille(999).filter(|_| enough)?;
     Some(high - rtts.min()?)
 }
 
-/// Time from the phase's start to the last answer above minimum + 10 % of the
-/// range; `None` unless the phase begins above that (its first answers within
-/// two seconds) and ends below (its last tenth).
+/// Returns the time from the phase's start to the last answer above minimum + 10 % of the range.
+/// Returns `None` unless the phase begins above that (its first answers within two seconds) and
+/// ends below (its last tenth).
 fn recovery(run: &Run, probe: usize, window: &Window) -> Option<u64> {
     let answered: Vec<(u64, u64)> = run
         .recording

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the laboratory's machine kept up.
+//! The idle processor time of the laboratory's machine.
 
 use crate::figures::Figures;
 use crate::window::Window;
@@ -8,7 +8,7 @@ use weirgate_experiment::{Quantity, Recording, Statistic};
 /// The subject of `spare`.
 pub(crate) const PROCESSOR: &str = "processor";
 
-/// `spare`, between the first and the last sample of the window.
+/// Stores `spare`, between the first and the last sample of the window.
 pub(crate) fn figures(recording: &Recording, window: &Window, figures: &mut Figures) {
     let mut own = recording
         .idle
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(ratio(0, 31), Some(0.2));
         assert_eq!(ratio(5, 25), Some(0.1));
         assert_eq!(ratio(20, 31), Some(0.0));
-        // One sample tells nothing.
+        // One sample is not enough.
         assert_eq!(ratio(5, 15), None);
     }
 }

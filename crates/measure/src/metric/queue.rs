@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of sampled queues and of waits in the gateway.
+//! Figures of sampled queues, and of sojourn times in the gateway.
 
 use crate::figures::Figures;
 use crate::metric::line::{Level, put_levels};
@@ -8,7 +8,7 @@ use crate::stats::Sorted;
 use crate::window::Window;
 use weirgate_experiment::{Direction, Quantity, QueueSample, Recording, Sojourn, Statistic};
 
-/// `queue`, `drops`, `sent`, `marks` of sampled places, `sojourn` of classes.
+/// Stores `queue`, `drops`, `sent` and `marks` of sampled places, and `sojourn` of classes.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     for place in 0..run.recording.places.len() {
         let samples = samples(run.recording, place);
@@ -42,7 +42,7 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     }
 }
 
-/// The samples of a place in order of time.
+/// Returns the samples of a place in order of time.
 pub(crate) fn samples(recording: &Recording, place: usize) -> Vec<&QueueSample> {
     recording
         .queues
@@ -51,7 +51,7 @@ pub(crate) fn samples(recording: &Recording, place: usize) -> Vec<&QueueSample> 
         .collect()
 }
 
-/// A place's name as a metric's subject: without spaces and dots.
+/// Converts a place's name to a metric's subject: without spaces and dots.
 pub(crate) fn place_name(place: &str) -> String {
     let parts: Vec<&str> = place
         .split([' ', '.'])
@@ -60,9 +60,9 @@ pub(crate) fn place_name(place: &str) -> String {
     parts.join("-")
 }
 
-/// How much a counter rose in a window: from the last sample at or before its
-/// start to the last before its end. A whole run counts from 0. `None` where
-/// the counter went back: the queue was replaced.
+/// Returns how much a counter rose in a window: from the last sample at or before its start to the
+/// last one before its end. A whole run counts from 0. Returns `None` if the counter went back,
+/// because the queue was replaced.
 fn counted(
     samples: &[&QueueSample],
     window: &Window,

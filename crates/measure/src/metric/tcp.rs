@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of TCP: senders' state, the spacing of ACKs, bursts, recovery.
+//! Figures of TCP: senders' state, ACK spacing, bursts and loss recovery.
 
 use crate::figures::Figures;
 use crate::metric::connection::entry;
@@ -12,7 +12,7 @@ use weirgate_experiment::{
     Direction, Fate, LinePacket, Quantity, Statistic, TcpSample, TcpSegment, TrafficKind,
 };
 
-/// The time in which a burst is counted.
+/// The interval over which a burst is measured.
 const BURST_NS: u64 = 100_000_000;
 
 /// The header's ACK flag (RFC 9293 section 3.1).
@@ -21,7 +21,7 @@ const ACK: u8 = 0x10;
 /// Flags of segments that open or close a connection: SYN, FIN, RST.
 const EDGE: u8 = 0x07;
 
-/// All TCP figures of one subject.
+/// Stores all TCP figures of one subject.
 pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     if !is_of_short_flows(run, subject) {
         state(run, subject, window, figures);
@@ -31,16 +31,16 @@ pub(crate) fn figures(run: &Run, subject: &Subject, window: &Window, figures: &m
     figures.put(Quantity::Burst, &subject.name, Statistic::Max, burst);
 }
 
-/// Whether its connections share a flow's number, as those of short flows do. Then a sample tells
-/// nothing about the sample before it.
+/// Returns whether the subject's connections share a flow number, as those of short flows do.
+/// Consecutive samples then belong to different connections.
 pub(crate) fn is_of_short_flows(run: &Run, subject: &Subject) -> bool {
     entry(run, subject).is_some_and(|entry| matches!(entry.kind, TrafficKind::ShortFlows { .. }))
 }
 
-/// `cwnd`, `outstanding`, `srtt`, `retransmitted` from samples of the senders.
+/// Stores `cwnd`, `outstanding`, `srtt` and `retransmitted` from samples of the senders.
 fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
-    // A member whose transfer ended is no longer sampled; it stops counting
-    // in the group's sum after two sampling intervals.
+    // A member whose transfer ended is no longer sampled. It is left out of the group's sum after
+    // two sampling intervals.
     let stale = run.experiment.sampling.tcp.as_nanos().saturating_mul(2);
     let mut latest: BTreeMap<u16, &TcpSample> = BTreeMap::new();
     let mut retransmitted = None;
@@ -66,7 +66,7 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
         };
         cwnd.push(sum(fresh().map(|s| s.cwnd_bytes)));
         outstanding.push(sum(fresh().map(|s| s.outstanding_bytes)));
-        // Before the first acknowledgement there is none.
+        // The value is 0 before the first acknowledgement.
         srtt.extend((sample.srtt_us > 0).then(|| u64::from(sample.srtt_us) * 1000));
     }
     let name = &subject.name;
@@ -98,18 +98,18 @@ fn state(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     );
 }
 
-/// A sum that a damaged recording cannot make overflow.
+/// Adds numbers without overflow, even for a damaged recording.
 fn sum(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, u64::saturating_add)
 }
 
-/// A pure ACK that left the line, and when.
+/// A pure ACK, and the time when it left the line.
 pub(crate) struct Ack<'a> {
     pub(crate) at_ns: u64,
     pub(crate) segment: &'a TcpSegment,
 }
 
-/// Pure ACKs of one member's data in order of leaving the line.
+/// Returns the pure ACKs of one member's data in order of leaving the line.
 pub(crate) fn pure_acks<'a>(run: &'a Run, subject: &Subject, member: usize) -> Vec<Ack<'a>> {
     let Some(direction) = subject.direction.map(Direction::reversed) else {
         return Vec::new();
@@ -130,7 +130,7 @@ pub(crate) fn pure_acks<'a>(run: &'a Run, subject: &Subject, member: usize) -> V
     acks
 }
 
-/// Data segments of one member in order of coming to the line.
+/// Returns the data segments of one member in order of arrival at the line.
 fn data<'a>(
     run: &'a Run,
     subject: &Subject,
@@ -144,7 +144,7 @@ fn data<'a>(
         .filter(|packet| packet.tcp.is_some_and(|segment| segment.payload > 0))
 }
 
-/// `ackspacing`, `ackcompressed`, `sackrelease`.
+/// Stores `ackspacing`, `ackcompressed` and `sackrelease`.
 fn acks(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     let (mut spacings, mut released) = (Vec::new(), Vec::new());
     let (mut pairs, mut compressed) = (0u64, 0u64);
@@ -187,7 +187,7 @@ fn acks(run: &Run, subject: &Subject, window: &Window, figures: &mut Figures) {
     );
 }
 
-/// Transmission time per byte of payload, nanoseconds.
+/// Returns the transmission time per byte of payload, in nanoseconds.
 fn line_time_per_byte<'a>(data: impl Iterator<Item = &'a LinePacket>) -> Option<f64> {
     let (mut time, mut bytes) = (0u64, 0u64);
     for packet in data {
@@ -199,11 +199,11 @@ fn line_time_per_byte<'a>(data: impl Iterator<Item = &'a LinePacket>) -> Option<
     (bytes > 0).then(|| time as f64 / bytes as f64)
 }
 
-/// For each ACK with a SACK block that reached the sender in the window: the
-/// data segments that came to the line before the next ACK reached it.
+/// Counts, for each ACK with a SACK block that reached the sender in the window, the data segments
+/// that arrived at the line before the next ACK reached the sender.
 ///
-/// An ACK reaches the sender a fixed delay after it left the line; the path
-/// between sender and line has no delay of its own.
+/// An ACK reaches the sender a fixed delay after it left the line; the path between sender and line
+/// has no delay.
 fn releases(
     run: &Run,
     subject: &Subject,
@@ -235,8 +235,8 @@ fn releases(
         .collect()
 }
 
-/// The most wire time of data that came to the line within 100 ms, over that
-/// time; `None` below two segments.
+/// Returns the largest wire time of data that arrived at the line within 100 ms, over that time.
+/// Returns `None` for fewer than two segments.
 fn burst(run: &Run, subject: &Subject, window: &Window) -> Option<f64> {
     let rate = side(run.experiment, subject.direction?)
         .rate

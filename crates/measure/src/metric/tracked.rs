@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that the gateway tracked when the run ended.
+//! The connections that the gateway tracked at the end of the run.
 
 use crate::figures::Figures;
 use weirgate_experiment::{Quantity, Recording, Statistic, Tracked};
 
-/// `tracked`: of the whole run only, since the connections of a phase's end
-/// are not known; nothing in an arm that tracks none.
+/// Stores `tracked` for the whole run; the recording has no values at the end of a phase. It is
+/// absent in an arm without connection tracking.
 pub(crate) fn figures(recording: &Recording, figures: &mut Figures) {
     let Some(tracked) = recording.tracked.as_ref() else {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line behind a shaper: one that counts wire bytes keeps the queue, one
-//! that counts packet lengths may lose it.
+//! The line behind a shaper. A shaper that counts wire bytes keeps the queue; one that counts
+//! packet lengths may lose it to the modem.
 
 use super::prediction::Prediction;
 use super::shaper::{Counting, Shaper, ShaperClass};
@@ -8,12 +8,12 @@ use super::situation::{Datagrams, Situation};
 use super::steady::Steady;
 use super::wire::MTU;
 
-/// The part of a queue that is gone when the metric `recovery` ends: it looks
-/// for a tenth of the range.
+/// The part of a queue that has drained when the metric `recovery` ends: it ends at a tenth of the
+/// range.
 const RECOVERED: f64 = 0.9;
 
-/// A gate that counts wire bytes: at most one full packet is ahead of the
-/// first class.
+/// Predicts for a shaper that counts wire bytes at one gate: at most one full packet is ahead of
+/// the first class.
 pub(super) fn one_packet(
     situation: &Situation,
     shaper: &Shaper,
@@ -45,8 +45,8 @@ pub(super) fn one_packet(
     }
 }
 
-/// A shaper that counts wire bytes: datagrams pass, a flooding class as much
-/// as it is assured, and the upload gets the rest.
+/// Predicts shares behind a shaper that counts wire bytes: datagrams pass, a flooding class gets
+/// its guarantee, and the upload gets the rest.
 pub(super) fn shares(situation: &Situation, shaper: &Shaper, predictions: &mut Vec<Prediction>) {
     let [upload] = situation.up.transfers.as_slice() else {
         return;
@@ -67,7 +67,7 @@ pub(super) fn shares(situation: &Situation, shaper: &Shaper, predictions: &mut V
                 flooding(situation, udp, class, predictions);
                 used += offered.min(class.rate_bits);
             }
-            // Whatever its class is, it is assured that much.
+            // Any class is assured that much.
             _ if little => used += offered,
             _ => return,
         }
@@ -88,8 +88,8 @@ pub(super) fn shares(situation: &Situation, shaper: &Shaper, predictions: &mut V
     }
 }
 
-/// Whether another class than the first one is served before this one, so
-/// that this one borrows nothing while that one has work.
+/// Returns whether a class other than the first is served before this one. This one then borrows
+/// nothing while the other has a backlog.
 fn outranked(shaper: &Shaper, class: &ShaperClass) -> bool {
     let first = shaper.classes.iter().map(|other| other.priority).min();
     shaper
@@ -127,9 +127,9 @@ fn flooding(
     });
 }
 
-/// A shaper that counts packet lengths: small packets make the load on the
-/// wire larger than it believes. Returns the wire bits that wait in the modem
-/// when the phase ends, given those when it began.
+/// Predicts for a shaper that counts packet lengths: small packets load the wire more than it
+/// counts. Takes the backlog in the modem at the phase's start, in wire bits, and returns the
+/// backlog at its end.
 pub(super) fn naive(
     situation: &Situation,
     shaper: &Shaper,
@@ -139,7 +139,7 @@ pub(super) fn naive(
     let Counting::Length { extra, leaf_bytes } = shaper.counting else {
         return 0.0;
     };
-    // With a download the ACKs depend on the queue; that is not known here.
+    // With a download, the ACKs depend on the queue, so nothing is predicted.
     if situation.up.transfers.is_empty() || !situation.down.transfers.is_empty() {
         return 0.0;
     }
@@ -170,14 +170,14 @@ pub(super) fn naive(
     if load > rate {
         overloaded(situation, load, backlog_bits, &text, predictions)
     } else {
-        // A leaf that is full drops the packet after the last that fits.
+        // A full leaf drops the packet after the last one that fits.
         let leaf = leaf_bytes.map(|bytes| (bytes / (MTU + u64::from(extra))) as f64 + 1.0);
         drained(situation, load, backlog_bits, leaf, &text, predictions);
         0.0
     }
 }
 
-/// The queue grows until all windows wait in the modem.
+/// Predicts a queue that grows until all windows wait in the modem.
 fn overloaded(
     situation: &Situation,
     load: f64,
@@ -190,11 +190,11 @@ fn overloaded(
     let Some(segments) = situation.up.segments().filter(|_| steady.room > 0.0) else {
         return 0.0;
     };
-    // All windows in the modem, and the other packets among them.
+    // The bound: all windows are in the modem, and the other packets among them.
     let at_most = segments * situation.full_bits / steady.room * rate;
     let buffer = (situation.up.buffer_packets() + 1.0) * situation.full_bits;
     if backlog_bits > at_most {
-        // A phase before left more; the largest wait is that one's.
+        // An earlier phase left more; it has the largest wait.
         return at_most;
     }
     let grown = backlog_bits + (load - rate) * situation.seconds;
@@ -214,13 +214,12 @@ fn overloaded(
     reached
 }
 
-/// The spare rate of the line moves the windows from the modem back to the shaper. This begins
-/// when the other packets have left.
+/// Predicts how the spare rate of the line moves the windows from the modem back to the shaper.
+/// This begins when the other packets have left.
 ///
-/// When the shaper's leaf is full a packet is lost; a transfer that its
-/// receiver's window limits then sends nothing until the loss is repaired, and
-/// the modem's queue is gone within a round trip. `leaf` is the number of
-/// packets at which that happens.
+/// When the shaper's leaf is full, a packet is lost. A transfer that is limited by its receiver's
+/// window then sends nothing until the loss is repaired, and the modem's queue drains within a
+/// round trip. `leaf` is the number of packets at which that happens.
 fn drained(
     situation: &Situation,
     load: f64,
@@ -233,7 +232,7 @@ fn drained(
     let Some(segments) = situation.up.segments() else {
         return;
     };
-    // Only if the phase before ended with all windows in the modem.
+    // This holds only if the earlier phase ended with all windows in the modem.
     if backlog_bits < segments * situation.full_bits {
         return;
     }

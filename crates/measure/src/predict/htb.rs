@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The token buckets of an HTB tree of two levels, as `sch_htb` keeps them.
+//! The token buckets of a two-level HTB tree, by the rules of `sch_htb`.
 //!
-//! The thesis's figures of section 7.3 are about these buckets. A leaf that has
-//! tokens of its own sends without regard to the root, and a class may overdraw by
-//! a packet. With `htb_hysteresis` it goes on until it is overdrawn by its whole
-//! burst, and then rests until its bucket is at zero (`htb_class_mode`,
-//! net/sched/sch_htb.c). This is the arithmetic of those rules and nothing of
-//! the kernel; it has no queues and no clock.
+//! The thesis's figures of section 7.3 are about these buckets. A leaf with its own tokens sends
+//! regardless of the root, and a class may overdraw by a packet. With `htb_hysteresis` it sends
+//! until it has overdrawn its whole burst, and then waits until its bucket is at zero
+//! (`htb_class_mode`, net/sched/sch_htb.c). This module is the arithmetic of those rules, without
+//! the kernel's code, queues or clock.
 
 /// Nanoseconds; tokens are time, as in the kernel.
 pub(super) type Nanos = i64;
 
-/// The longest time that tokens are counted for (`mbuffer`).
+/// The longest time for which a bucket accumulates tokens (`mbuffer`).
 const LONGEST: Nanos = 60_000_000_000;
 
-/// What a class may do.
+/// The mode of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Sends on tokens of its own.
+    /// Sends on its own tokens.
     Own,
-    /// Sends when the root lets it.
+    /// Sends on the root's tokens, if the root has any.
     Borrow,
     /// Has used up its ceiling.
     Wait,
@@ -40,23 +39,23 @@ impl Bucket {
     }
 }
 
-/// One class's accounts.
+/// The buckets of one class.
 #[derive(Debug, Clone)]
 pub(super) struct Account {
     assured: Bucket,
     ceiling: Bucket,
-    /// Lower is served first.
+    /// The priority; a lower number is served first.
     pub(super) priority: u32,
     tokens: Nanos,
     ceiling_tokens: Nanos,
     counted: Nanos,
     mode: Mode,
-    /// When its mode is looked at again.
+    /// When its mode is checked next.
     due: Option<Nanos>,
 }
 
 impl Account {
-    /// A class with full buckets at time 0.
+    /// Makes a class with full buckets at time 0.
     pub(super) fn new(assured: Bucket, ceiling: Bucket, priority: u32) -> Self {
         Self {
             assured,
@@ -70,7 +69,7 @@ impl Account {
         }
     }
 
-    /// Its mode after `passed`, and how long until that may change.
+    /// Returns the class's mode after `passed`, and the time until it may change.
     fn state(&self, passed: Nanos, hysteresis: bool) -> (Mode, Nanos) {
         let owing = |granted: bool, bucket: Bucket| {
             if hysteresis && granted {
@@ -134,8 +133,8 @@ pub(super) struct Htb {
 }
 
 impl Htb {
-    /// The leaf that sends next, if any may, and whether it borrows. `waiting` says which leaves
-    /// have packets.
+    /// Returns the leaf that sends next, if any is allowed to, and whether it borrows. `waiting`
+    /// says which leaves have packets.
     pub(super) fn next(&mut self, now: Nanos, waiting: &[bool]) -> Option<(usize, bool)> {
         let hysteresis = self.hysteresis;
         for leaf in &mut self.leaves {
@@ -158,13 +157,13 @@ impl Htb {
             .map(|(index, _)| index)
     }
 
-    /// Takes a packet that a leaf sends from the accounts.
+    /// Charges a packet of a leaf to the leaf and the root.
     pub(super) fn charge(&mut self, now: Nanos, leaf: usize, borrowed: bool, bytes: f64) {
         self.leaves[leaf].charge(now, bytes, borrowed, self.hysteresis);
         self.root.charge(now, bytes, false, self.hysteresis);
     }
 
-    /// When a class's mode may change next; until then, it need not be checked.
+    /// Returns when a class's mode may change next; no check is needed before.
     pub(super) fn due(&self) -> Option<Nanos> {
         let classes = self.leaves.iter().chain(std::iter::once(&self.root));
         classes.filter_map(|class| class.due).min()
@@ -190,8 +189,8 @@ mod tests {
         }
     }
 
-    /// Packets that a backlogged last leaf sends in a time, and their largest
-    /// number at one moment after the first 10 s.
+    /// Returns how many packets a backlogged last leaf sends in a time, and how many at most at one
+    /// moment after the first 10 s.
     fn sent(mut htb: Htb, bytes: f64, until: Nanos) -> (u32, u32) {
         let (mut now, mut count, mut longest) = (0, 0, 0);
         while now < until {

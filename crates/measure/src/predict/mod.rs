@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Predictions from line and traffic alone, calculated without any measurement.
+//! Predictions from line and traffic alone, without any measurement.
 //!
-//! Where a measured figure departs from the thesis, this says what the figure
-//! should be on the line that was built: window over round trip, queue as the
-//! sum of windows, serialisation, the load on the wire against its rate, and
-//! shares of wire bytes. It knows situations by structure (which transfers
-//! run, with which windows, behind which shaper), never experiments by name;
-//! a situation that it does not know has no prediction. It shares no code with
-//! the crate `linklayer`, the line emulator or the measurement.
+//! If a measured figure differs from the thesis, the prediction says what it should be on the line
+//! that was built. It uses window over round trip, queue as the sum of windows, serialisation, the
+//! load on the wire, and shares of wire bytes. It recognises situations by structure (transfers,
+//! windows and shaper), never experiments by name. Other situations have no prediction. It shares
+//! no code with the crate `linklayer`, the line emulator or the measurement.
 
 mod gate;
 mod htb;
@@ -29,14 +27,13 @@ pub(crate) use tree::tests::thesis as thesis_tree;
 use situation::Situation;
 use weirgate_experiment::{Arm, Experiment};
 
-/// Calculates what can be calculated for one arm, phase by phase.
+/// Calculates predictions for one arm, phase by phase.
 ///
-/// `shaper` says what shapes the upstream in this arm, `None` that nothing
-/// does. For an arm with `tc` commands, [`Shaper::from_commands`] reads them;
-/// for a policy the caller states gate and classes. An arm with commands or a
-/// policy and no `shaper` is not known, and has no predictions.
+/// `shaper` describes the upstream shaper of this arm; `None` means that there is none. For an arm
+/// with `tc` commands, [`Shaper::from_commands`] reads them; for a policy the caller states gate
+/// and classes. An arm with commands or a policy but without `shaper` has no predictions.
 pub fn predict(experiment: &Experiment, arm: &Arm, shaper: Option<&Shaper>) -> Vec<Prediction> {
-    // Either the shaper or the line changes during the run.
+    // Nothing is predicted if the shaper or the line changes during the run.
     let line = &experiment.topology.line;
     let changes = !arm.then.is_empty() || arm.autorate.is_some() || arm.oracle.is_some();
     if changes || line.varies.is_some() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A calculated figure, and how far a measured one lies from it.
+//! A calculated figure, and the deviation of a measured one from it.
 
 /// A calculated figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,12 +8,12 @@ pub struct Prediction {
     pub metric: String,
     /// Its value, in the metric's unit.
     pub value: f64,
-    /// How it follows from line and traffic, in words and numbers.
+    /// Its derivation from line and traffic, in words and numbers.
     pub derivation: String,
 }
 
 impl Prediction {
-    /// How far a measured figure lies from this one, as a part of this one.
+    /// Returns the deviation of a measured figure, relative to this one.
     pub fn deviation(&self, measured: f64) -> f64 {
         if self.value == 0.0 {
             return if measured == 0.0 { 0.0 } else { f64::INFINITY };

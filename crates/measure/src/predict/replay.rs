@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an HTB tree with tokens of its own does to probes, packet by packet.
+//! Simulates probes behind an HTB tree, packet by packet.
 //!
-//! No formula has the waits of such a tree: they are the queue that bursts
-//! leave in the modem, and bursts depend on which class has tokens when. So the
-//! packets that the experiment prescribes are put through the buckets ([`htb`])
-//! and onto the line in order of time. Datagrams and probes come at their
-//! intervals. A transfer without a window is a leaf that always has a full
-//! packet; what shares a leaf with one is left out. The other direction is
-//! taken as idle, the kernel as infinitely fast.
+//! No formula gives the waits behind such a tree: they are the queue that bursts leave in the
+//! modem, and bursts depend on when each class has tokens. So the experiment's packets pass the
+//! buckets ([`htb`]) and the line in order of time. Datagrams and probes arrive at their intervals.
+//! A transfer without a window is a leaf that always has a full packet; probes that share a leaf
+//! with one are left out. The other direction is assumed idle, and the kernel infinitely fast.
 //!
-//! A leaf is asked when a packet arrives and when a bucket has filled; with
-//! `highres=off` the latter only at the next tick.
+//! A leaf is checked when a packet arrives and when a bucket has filled. With `highres=off`, the
+//! latter happens only at the next tick.
 //!
 //! [`htb`]: super::htb
 
@@ -28,14 +26,14 @@ use weirgate_units::{Dscp, Span};
 /// Debian's kernels have 250 ticks a second (CONFIG_HZ).
 const TICK: Nanos = 4_000_000;
 
-/// Packets of one size at one interval.
+/// Packets of one size that are sent at one interval.
 struct Source {
     leaf: usize,
     bytes: u64,
     interval: Nanos,
     runs: Vec<(Nanos, Nanos)>,
     next: Option<Nanos>,
-    /// Index of the experiment's probe; `None` for datagrams.
+    /// The index of the experiment's probe; `None` for datagrams.
     probe: Option<usize>,
 }
 
@@ -64,7 +62,7 @@ impl Source {
     }
 }
 
-/// A packet in a leaf.
+/// A packet that waits in a leaf.
 struct Waiting {
     bytes: u64,
     since: Nanos,
@@ -83,11 +81,11 @@ struct Replay<'a> {
     tree: &'a Tree,
     htb: Htb,
     sources: Vec<Source>,
-    /// When transfers keep a leaf full.
+    /// The times when transfers keep each leaf full.
     flooded: Vec<Vec<(Nanos, Nanos)>>,
     queues: Vec<VecDeque<Waiting>>,
     held: Vec<u64>,
-    /// When the line has sent all that it was given.
+    /// When the line will have sent its backlog.
     free: Nanos,
     ticks: bool,
     answers: Vec<Answer>,
@@ -95,8 +93,8 @@ struct Replay<'a> {
     hidden: Vec<usize>,
 }
 
-/// Predicts the round trips of an arm that the tree shapes; none where
-/// something is of a kind that is not known here.
+/// Predicts the round trips of an arm that is shaped by the tree. Returns nothing if the arm has an
+/// unknown element.
 pub(super) fn round_trips(experiment: &Experiment, arm: &Arm) -> Vec<Prediction> {
     let commands = arm.commands.iter().map(|command| command.argv.as_slice());
     let Some(tree) = Tree::from_commands(commands) else {
@@ -167,7 +165,7 @@ impl<'a> Replay<'a> {
             .partition(|source| !flooded[source.leaf].is_empty());
         replay.hidden = out.iter().filter_map(|source| source.probe).collect();
         replay.sources = kept;
-        // Datagrams beside a transfer would change its share.
+        // Predict nothing: datagrams beside a transfer would change its share.
         let datagrams = out.iter().any(|source| source.probe.is_none());
         (!datagrams).then_some(replay)
     }
@@ -206,7 +204,7 @@ impl<'a> Replay<'a> {
         Some(())
     }
 
-    /// Plays it; `None` where the modem's queue overflows.
+    /// Runs the simulation; returns `None` if the modem's queue overflows.
     fn run(&mut self, until: Nanos) -> Option<()> {
         let starts = self.flooded.iter().flatten().map(|run| run.0);
         let mut starts: Vec<Nanos> = starts.collect();
@@ -357,7 +355,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Figures of sorted round trips, by the end of their metric's name.
+/// Returns the figures of sorted round trips, by the end of their metric's name.
 fn statistics(waits: &[Nanos], within: &[u32]) -> Vec<(String, f64)> {
     let (Some(shortest), Some(longest)) = (waits.first(), waits.last()) else {
         return Vec::new();
@@ -402,7 +400,7 @@ fn times(runs: &[(Span, Span)], late: Nanos) -> Vec<(Nanos, Nanos)> {
     runs.iter().map(moved).filter(|run| run.0 < run.1).collect()
 }
 
-/// How long bytes take on the wire.
+/// Returns the transmission time of bytes.
 fn on_wire(bytes: u64, rate: weirgate_units::Rate) -> Nanos {
     (bytes as f64 * 8e9 / rate.as_bits_per_second() as f64) as Nanos
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shaper of the upstream: its rate, how it counts, its classes.
+//! The upstream shaper: its rate, its way of counting, its classes.
 
-/// How a shaper counts a packet.
+/// What a shaper counts for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
-    /// Bytes on the wire, as the line does, at one gate that every packet
-    /// passes.
+    /// Bytes on the wire, as the line does, at one gate for all packets.
     Wire,
-    /// Bytes on the wire, in a tree whose classes have tokens of their own:
-    /// rates are exact, but bursts of several classes may meet.
+    /// Bytes on the wire, in a tree whose classes have their own tokens. Rates are exact, but
+    /// bursts of several classes may coincide.
     WireTree,
-    /// IP bytes and so many more: 14 where it counts the Ethernet header.
+    /// IP bytes and a constant: 14 where it counts the Ethernet header.
     Length {
         /// Bytes added to each packet.
         extra: u32,
-        /// The smallest queue of a class, bytes as the shaper counts them.
+        /// The smallest queue of a class, in bytes as the shaper counts them.
         leaf_bytes: Option<u64>,
     },
 }
@@ -22,20 +21,20 @@ pub enum Counting {
 /// A class below the shaper's rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShaperClass {
-    /// Its name, as `class` of traffic and probes says it.
+    /// Its name in the `class` field of traffic and probes.
     pub name: String,
-    /// Its guaranteed rate, bit/s as the shaper counts.
+    /// Its guaranteed rate in bit/s, as the shaper counts.
     pub rate_bits: f64,
-    /// Lower is served first where classes borrow.
+    /// The priority: classes with a lower number borrow first.
     pub priority: u32,
 }
 
 /// The shaper of the upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaper {
-    /// Its rate, bit/s as it counts.
+    /// Its rate in bit/s, as the shaper counts.
     pub rate_bits: f64,
-    /// How it counts.
+    /// What it counts for a packet.
     pub counting: Counting,
     /// Its classes.
     pub classes: Vec<ShaperClass>,
@@ -45,9 +44,9 @@ pub struct Shaper {
 pub(super) const ETHERNET: u32 = 14;
 
 impl Shaper {
-    /// Reads `tc` command lines that build an HTB tree on the device `wan`:
-    /// the class directly below the qdisc is the shaper, the others are its
-    /// classes, named by their handles. `None` where there is no such tree.
+    /// Reads `tc` command lines that build an HTB tree on the device `wan`. The class directly
+    /// below the qdisc is the shaper; the others are its classes, named by their handles. Returns
+    /// `None` if there is no such tree.
     pub fn from_commands(commands: &[Vec<String>]) -> Option<Self> {
         let mut shaper: Option<Self> = None;
         let mut wire = false;
@@ -106,14 +105,14 @@ impl Shaper {
         shaper.map(|shaper| Self { counting, ..shaper })
     }
 
-    /// The class of that name.
+    /// Returns the class with that name.
     pub(super) fn class(&self, name: &str) -> Option<&ShaperClass> {
         self.classes.iter().find(|class| class.name == name)
     }
 }
 
-/// A rate as tc(8) writes it, in bit/s. `weirgate_units::Rate` reads more
-/// forms, but refuses what tc accepts without a unit.
+/// Parses a rate in the syntax of tc(8), in bit/s. `weirgate_units::Rate` reads more forms, but
+/// refuses numbers without a unit, which tc accepts.
 pub(super) fn bits(text: &str) -> Option<f64> {
     match text.parse::<weirgate_units::Rate>() {
         Ok(rate) => Some(rate.as_bits_per_second() as f64),

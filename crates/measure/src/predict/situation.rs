@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic of one phase, in the terms of the calculation.
+//! The traffic of one phase, as input of the calculation.
 
 use super::wire::{MTU, wire_bytes};
 use crate::activity::data_direction;
@@ -11,25 +11,25 @@ use weirgate_units::Span;
 /// TCP/IP headers with timestamps, as Linux sends them: 20 + 20 + 12.
 const HEADERS: u64 = 52;
 
-/// The bytes that IPv6 adds.
+/// The additional header bytes of IPv6.
 const IPV6_EXTRA: u64 = 20;
 
 /// Segments per ACK of a Linux receiver (RFC 9293 section 3.8.6.3).
 pub(super) const DELAYED: f64 = 2.0;
 
-/// The same where ACKs wait in the other direction's queue and data comes in
-/// bursts: an odd segment's ACK goes out by its timer (Brouer 8.1 counts so).
+/// Segments per ACK if ACKs wait in the other direction's queue and data comes in bursts. The
+/// delayed-ACK timer then sends an odd segment's ACK (Brouer 8.1 uses this number).
 pub(super) const DELAYED_IN_BURSTS: f64 = 1.5;
 
-/// Transfers of equal kind.
+/// Equal transfers.
 pub(super) struct Transfers<'a> {
     pub(super) name: &'a str,
     pub(super) count: f64,
-    /// Segments that the window of one holds; `None` where nothing limits it.
+    /// The window of one transfer in segments; `None` if it has no limit.
     pub(super) segments: Option<f64>,
     /// Payload over IP bytes of a full segment.
     pub(super) payload: f64,
-    /// Whether its window comes back one segment per round trip after losses.
+    /// Whether its window grows by one segment per round trip after a loss.
     pub(super) reno: bool,
     /// Wire bits of an ACK without payload.
     pub(super) ack_bits: f64,
@@ -44,7 +44,7 @@ pub(super) struct Datagrams<'a> {
     pub(super) wire_bits: f64,
 }
 
-/// Probes, once per interval in both directions.
+/// Probes, one per interval in each direction.
 pub(super) struct Asked<'a> {
     pub(super) probe: &'a Probe,
     pub(super) per_second: f64,
@@ -72,8 +72,8 @@ pub(super) struct Situation<'a> {
 }
 
 impl<'a> Situation<'a> {
-    /// What runs from the phase's measured start to its end; `None` where
-    /// something starts or stops in between, or is of an unpredictable kind.
+    /// Returns what runs from the phase's measured start to its end; `None` if something starts or
+    /// stops in between, or is unpredictable.
     pub(super) fn new(experiment: &'a Experiment, arm: &Arm, phase: &'a Phase) -> Option<Self> {
         let line = &experiment.topology.line;
         let way = |side: &'a LineSide| DirectionLoad {
@@ -159,7 +159,7 @@ impl<'a> Situation<'a> {
         Some(())
     }
 
-    /// The fixed delay of both ways, seconds.
+    /// Returns the fixed delay of both directions, in seconds.
     pub(super) fn propagation(&self) -> f64 {
         self.up.side.delay.as_secs_f64() + self.down.side.delay.as_secs_f64()
     }
@@ -172,7 +172,7 @@ impl<'a> Situation<'a> {
             .sum()
     }
 
-    /// The round trip of a probe that waits nowhere, seconds.
+    /// Returns the round trip of a probe on an idle line, in seconds.
     pub(super) fn idle(&self, asked: &Asked) -> f64 {
         asked.wire_bits / self.up.rate + asked.wire_bits / self.down.rate + self.propagation()
     }
@@ -192,7 +192,7 @@ impl DirectionLoad<'_> {
             .sum()
     }
 
-    /// Full packets that the queue holds beside the one in transmission.
+    /// Returns how many full packets the queue holds besides the one in transmission.
     pub(super) fn buffer_packets(&self) -> f64 {
         match self.side.buffer {
             Buffer::Bytes(size) => (size.as_bytes() / MTU) as f64,
@@ -200,7 +200,7 @@ impl DirectionLoad<'_> {
         }
     }
 
-    /// Segments that all windows hold together; `None` where one has no limit.
+    /// Returns the segments of all windows together; `None` if a window has no limit.
     pub(super) fn segments(&self) -> Option<f64> {
         self.transfers
             .iter()
@@ -209,8 +209,8 @@ impl DirectionLoad<'_> {
     }
 }
 
-/// How many members of a traffic entry run through a stretch; `None` where one
-/// starts or stops in it.
+/// Returns how many members of a traffic entry run throughout an interval; `None` if one starts or
+/// stops in it.
 fn members(traffic: &Traffic, from: Span, until: Span) -> Option<u16> {
     let mut count = 0;
     for member in 0..traffic.count {
@@ -222,8 +222,7 @@ fn members(traffic: &Traffic, from: Span, until: Span) -> Option<u16> {
     Some(count)
 }
 
-/// Whether one of the runs covers a stretch (true), none touches it (false),
-/// or neither (`None`).
+/// Returns true if a run covers the interval, false if no run overlaps it, and `None` otherwise.
 fn runs(runs: &[(Span, Span)], from: Span, until: Span) -> Option<bool> {
     if runs.iter().any(|run| run.0 <= from && run.1 >= until) {
         return Some(true);

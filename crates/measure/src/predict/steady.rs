@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line with nothing before it: windows fill the queues.
+//! The line without a shaper: windows fill the queues.
 //!
-//! A transfer whose window is larger than its path keeps the rest of the
-//! window in the queue before the bottleneck, whatever the rate is. A mean
-//! queue is therefore the sum of the windows less what is on its way. A segment
-//! that waits for the second one that its ACK needs is in no queue; segments
-//! travel in the pairs that an ACK released, so at any time half a pair is
-//! missing, of all transfers together. A transfer that waits for its ACKs in the
-//! other direction's queue gets its window per round trip.
+//! A transfer whose window exceeds its path keeps the rest of the window in the queue at the
+//! bottleneck, at any rate. The mean queue is therefore the sum of the windows less the segments in
+//! flight. A segment that waits for the second one that its ACK needs is in no queue. Segments
+//! travel in the pairs that an ACK releases, so on average half a pair is missing, for all
+//! transfers together. A transfer whose ACKs wait in the other direction's queue gets its window
+//! per round trip.
 
 use super::prediction::Prediction;
 use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Situation};
 
-/// Rounds of the fixed point between downloads and the room that their ACKs
-/// leave to uploads. Each goes half the way, or a download whose ACKs alone
-/// fill the upstream would swing between all and nothing.
+/// Rounds of the fixed-point iteration between downloads and the capacity that their ACKs leave to
+/// uploads. Each round goes half the way: a download whose ACKs alone fill the upstream would
+/// otherwise oscillate between all and nothing.
 const ROUNDS: usize = 80;
 
-/// A wait in seconds that is too short to mention.
+/// A wait in seconds that is too short to matter.
 const NEGLIGIBLE: f64 = 1e-4;
 
-/// The state that a phase settles into.
+/// The steady state of a phase.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steady {
     pub(super) up: Queue,
@@ -30,15 +29,15 @@ pub(super) struct Steady {
 /// One direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
-    /// Wire bit/s that others leave to transfers.
+    /// The wire bit/s that other traffic leaves to transfers.
     pub(super) room: f64,
-    /// Mean wait before transmission, seconds.
+    /// The mean wait before transmission, in seconds.
     pub(super) wait: f64,
-    /// Full packets per second of all transfers.
+    /// The rate of all transfers, in full packets per second.
     pub(super) packets: f64,
-    /// Whether windows exceed the buffer, so that losses rule.
+    /// Whether the windows exceed the buffer, so that losses limit the rate.
     pub(super) full: bool,
-    /// Whether transfers use all room.
+    /// Whether transfers use the whole remaining rate.
     pub(super) saturated: bool,
 }
 
@@ -70,9 +69,9 @@ impl Queue {
     }
 }
 
-/// Wire bit/s of the ACKs of one direction's data, which wait `wait`.
+/// Returns the wire bit/s of the ACKs of one direction's data, whose queueing delay is `wait`.
 fn ack_bits(data: &DirectionLoad, queue: &Queue, wait: f64) -> f64 {
-    // A wait of many data packets makes bursts of what follows.
+    // Data becomes bursty if its ACKs wait for many data packets.
     let bursts = wait > 0.0 && !queue.saturated;
     let per_ack = if bursts { DELAYED_IN_BURSTS } else { DELAYED };
     data.transfers.first().map_or(0.0, |transfers| {
@@ -80,7 +79,7 @@ fn ack_bits(data: &DirectionLoad, queue: &Queue, wait: f64) -> f64 {
     })
 }
 
-/// One direction's queue, given the delay of its ACKs in the other direction.
+/// Returns one direction's queue, given the delay of its ACKs in the other direction.
 fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: f64) -> Queue {
     let room = way.rate - situation.probe_bits() - way.datagram_bits() - ack_bits;
     if way.transfers.is_empty() || room <= 0.0 {
@@ -92,7 +91,7 @@ fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: 
     let time = situation.full_bits / room;
     let away = situation.propagation() + other_wait;
     let capacity = room / situation.full_bits;
-    // A full queue's mean length is not known; at most it holds this.
+    // The mean length of a full queue is unknown; this is its maximum.
     let longest = way.buffer_packets() * time;
     let Some(segments) = way.segments() else {
         return Queue {
@@ -119,7 +118,7 @@ fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: 
 /// Predicts round trips and rates of a phase without a shaper.
 pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>) {
     let steady = Steady::new(situation);
-    // A line that datagrams alone overload is not predicted.
+    // A line that datagrams alone overload has no prediction.
     if steady.up.room <= 0.0 || steady.down.room <= 0.0 {
         return;
     }
@@ -133,16 +132,16 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
         (&situation.up, &steady.up, &steady.down),
         (&situation.down, &steady.down, &steady.up),
     ] {
-        // Where the other direction's queue overflows, its wait is not known.
+        // The wait in the other direction's queue is unknown if that overflows.
         if !other.full {
             rates(situation, way, queue, other, predictions);
         }
     }
 }
 
-/// Whether transfers get to send their windows although their ACKs wait in the
-/// other direction: ACKs that come together release up to a window at once, and
-/// one of more than two buffers is cut by losses again and again (Brouer 3.13).
+/// Returns whether transfers can send their windows although their ACKs wait in the other
+/// direction. ACKs that arrive together release up to a window at once, and losses keep cutting a
+/// window of more than two buffers (Brouer 3.13).
 fn reachable(way: &DirectionLoad, other: &Queue) -> bool {
     let most = 2.0 * (way.buffer_packets() + 1.0);
     let fits = |segments: Option<f64>| segments.is_some_and(|segments| segments <= most);
@@ -241,10 +240,9 @@ fn rates(
         return;
     };
     let segments = way.segments().unwrap_or(f64::INFINITY);
-    // Windows that the own queue cannot hold lost packets before, and grow
-    // back when the other direction slows them: CUBIC within seconds, which a
-    // median leaves out, NewReno by a segment per round trip, which is too slow
-    // unless the phase lasts twice as long.
+    // Windows that exceed their own queue lost packets before, and grow back when the other
+    // direction slows them. CUBIC takes seconds, which a median excludes. NewReno grows by a
+    // segment per round trip, which is too slow unless the phase lasts twice as long.
     let lossy = segments > way.buffer_packets() + 1.0;
     let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
     let regrown = transfers.segments.unwrap_or(f64::INFINITY) * path * 2.0 < situation.seconds;

@@ -13,7 +13,7 @@ pub(super) struct Packet {
     pub(super) ipv6: bool,
     /// IP protocol: 1, 6, 17.
     pub(super) protocol: u32,
-    /// The byte with the code point.
+    /// The byte that contains the code point.
     pub(super) dsfield: u32,
     pub(super) port: Option<u32>,
 }
@@ -37,7 +37,7 @@ struct Filter {
 pub(super) struct Leaf {
     name: String,
     pub(super) account: Account,
-    /// Largest queue in bytes as the kernel counts them.
+    /// The longest queue, in bytes as the kernel counts them.
     pub(super) limit: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Leaf {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) root: Account,
-    /// The root's bucket in bytes, for words.
+    /// The root's bucket in bytes, for texts.
     pub(super) burst: f64,
     pub(super) leaves: Vec<Leaf>,
     filters: Vec<Filter>,
@@ -55,7 +55,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads the commands for the device `wan`; `None` for anything unknown.
+    /// Reads the commands for the device `wan`; returns `None` if one is unknown.
     pub(super) fn from_commands<'a>(commands: impl Iterator<Item = &'a [String]>) -> Option<Self> {
         let mut reading = Reading::default();
         for argv in commands {
@@ -64,7 +64,7 @@ impl Tree {
         reading.tree()
     }
 
-    /// The bytes that the tree counts for a packet.
+    /// Returns the bytes that the tree counts for a packet.
     pub(super) fn counted(&self, ip_bytes: u64) -> f64 {
         let bytes = ip_bytes + u64::from(ETHERNET) + self.overhead;
         let counted = if self.atm {
@@ -75,7 +75,7 @@ impl Tree {
         counted as f64
     }
 
-    /// The leaf that a packet goes to.
+    /// Returns the leaf of a packet.
     pub(super) fn classify(&self, packet: Packet) -> Option<usize> {
         let hit = |filter: &&Filter| {
             // The filters are `protocol ip`.
@@ -105,7 +105,7 @@ struct Reading {
     root: Option<(String, Account, f64)>,
     leaves: Vec<Leaf>,
     filters: Vec<Filter>,
-    /// Overhead and ATM of every class; they have to agree.
+    /// Overhead and ATM, which must be equal for all classes.
     layer: Option<(u64, bool)>,
 }
 
@@ -164,7 +164,7 @@ impl Reading {
             return Some(());
         }
         let below_root = self.root.as_ref().is_some_and(|root| root.0 == parent);
-        // Among equals the quantum decides, which is not known here.
+        // Among equal priorities the quantum decides, which is unknown here.
         let equal = self.leaves.iter().any(|l| l.account.priority == priority);
         if !below_root || equal {
             return None;
@@ -281,7 +281,7 @@ pub(crate) mod tests {
     #[test]
     fn the_thesis_tree_is_read() {
         let tree = read(&thesis(2000)).unwrap();
-        // Linux counts 14 bytes more than the thesis meant: 33 cells, not 32.
+        // Linux counts 14 bytes more than the thesis assumed: 33 cells, not 32.
         assert_eq!(
             [40, 84, 1500].map(|ip| tree.counted(ip)),
             [106.0, 159.0, 1749.0]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an IP packet costs on the line, from the line's description.
+//! The cost of an IP packet on the line, from the line's description.
 
 use weirgate_experiment::{Framing, Line};
 use weirgate_units::Rate;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares figures with what the experiment promises, and builds the result
-//! document.
+//! Compares figures with the experiment's promises, and builds the result document.
 
 use crate::ArmFigures;
 use crate::predict::Prediction;
@@ -10,12 +9,11 @@ use weirgate_experiment::{
     ArmOutcome, Expectation, Expected, Experiment, Metric, Outcome, Promise, Recording,
 };
 
-/// Room for binary fractions when a figure stands exactly on a bound, as a
-/// part of the bound; far below the rounding of figures.
+/// The tolerance for binary fractions of a figure exactly on a bound, relative to the bound; far
+/// below the rounding of figures.
 const FRACTION: f64 = 1e-9;
 
-/// How far a measured figure may lie from the calculated one (the issue's
-/// 5 %).
+/// The largest relative deviation of a measured figure that the calculation explains.
 const CALCULATED_WITHIN: f64 = 0.05;
 
 /// Version of the result document.
@@ -28,7 +26,7 @@ pub enum Judgement {
     Kept,
     /// The figure is not as promised.
     Broken,
-    /// There is no such figure; why.
+    /// The figure is missing, with the reason.
     NoData(String),
 }
 
@@ -37,14 +35,13 @@ pub enum Judgement {
 pub struct JudgedExpectation {
     /// The expectation.
     pub expectation: Expectation,
-    /// The promise with its number; `None` where that is a formula without a
-    /// value.
+    /// The promise with its number; `None` if a formula has no value.
     pub promise: Option<Promise>,
-    /// The figure.
+    /// The measured figure.
     pub measured: Option<f64>,
     /// Whether the promise was kept.
     pub judgement: Judgement,
-    /// Of several runs, half the width of the 95 % confidence interval of
+    /// For several runs: half the width of the 95 % confidence interval of
     /// [`JudgedExpectation::deviation`], run by run ([`crate::result::repeat::margin`]).
     pub margin: Option<f64>,
     /// The value that follows from line and traffic alone, if it can be calculated.
@@ -57,7 +54,7 @@ impl JudgedExpectation {
         self.judgement == Judgement::Kept
     }
 
-    /// The value that the promise names.
+    /// Returns the promised value.
     pub fn promised(&self) -> Option<f64> {
         self.promise.map(promised)
     }
@@ -67,8 +64,7 @@ impl JudgedExpectation {
         Some(self.measured? - self.promised()?)
     }
 
-    /// Whether the figure departs from the promise and the calculation
-    /// predicts it within 5 %.
+    /// Returns whether the promise is broken but the calculation predicts the figure within 5 %.
     pub fn explained(&self) -> bool {
         let predicted = |calculated: &Prediction| {
             self.measured
@@ -77,8 +73,8 @@ impl JudgedExpectation {
         self.judgement == Judgement::Broken && self.calculated.as_ref().is_some_and(predicted)
     }
 
-    /// Whether the promise was not kept by a mechanism that the experiment names
-    /// (`explained-by`), and `all` that is expected of the mechanism's figure is kept.
+    /// Returns whether the broken promise is explained by a mechanism that the experiment names
+    /// (`explained-by`). All expectations on the mechanism's figure in `all` must be kept.
     pub fn has_mechanism(&self, all: &[Self]) -> bool {
         let Some(mechanism) = self.expectation.mechanism.as_ref().filter(|_| !self.kept()) else {
             return false;
@@ -133,8 +129,8 @@ pub fn judge(
     experiment.expectations.iter().filter_map(verdict).collect()
 }
 
-/// The values for an expectation's formula: the figures of its arm, and those of other arms that
-/// it names.
+/// Returns the values for an expectation's formula: the figures of its arm, and those of the other
+/// arms in the formula.
 pub(crate) fn figures_for<'a>(
     expectation: &Expectation,
     figures: &'a ArmFigures,
@@ -161,7 +157,7 @@ fn keeps(promise: Promise, measured: f64) -> bool {
     }
 }
 
-/// Why a figure is missing, as far as its name tells.
+/// Returns why a figure is missing, as far as its name shows.
 fn why_absent(experiment: &Experiment, figures: &ArmFigures, name: &str) -> String {
     let metric: Metric = match name.parse() {
         Ok(metric) => metric,
@@ -202,9 +198,8 @@ fn why_absent(experiment: &Experiment, figures: &ArmFigures, name: &str) -> Stri
     }
 }
 
-/// A promise as the result document states it: value, and tolerance as `2%`,
-/// as an absolute number, or `at least` and `at most`. `None` where the value
-/// is a formula that needs a figure which is not there.
+/// Converts a promise for the result document: the value, and the tolerance as `2%`, as an absolute
+/// number, or as `at least` and `at most`. Returns `None` if a formula lacks a figure.
 pub fn expected(expectation: &Expectation, metrics: &BTreeMap<String, f64>) -> Option<Expected> {
     let promise = expectation.promise_for(metrics).ok()?;
     let tolerance = match promise {
@@ -225,8 +220,8 @@ pub fn expected(expectation: &Expectation, metrics: &BTreeMap<String, f64>) -> O
     })
 }
 
-/// What is expected of an arm by metric name; a second expectation on one
-/// metric is named `NAME#2`, and so on.
+/// Returns the expectations on an arm by metric name. A second expectation on one metric is named
+/// `NAME#2`, and so on.
 fn expected_of(
     experiment: &Experiment,
     figures: &ArmFigures,
@@ -252,8 +247,8 @@ fn expected_of(
     all
 }
 
-/// The result document of the arms that ran. The kernel is that of the
-/// recordings, the virtual time that of the longest.
+/// Builds the result document of the arms that ran. The kernel is that of the recordings, the
+/// virtual time that of the longest one.
 pub fn outcome(
     experiment: &Experiment,
     seed: u64,

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Several runs with seeds of their own become one result: means with their
-//! confidence intervals.
+//! Combines runs with different seeds into one result: means with their confidence intervals.
 //!
-//! A figure of the result is the mean over the runs that have it, the largest
-//! of a `max` and the smallest of a `min`. The interval is that of Student's t
-//! at 95 %: half its width is `t s / sqrt(n)`, with `s` the standard deviation
-//! of the n runs. Where an expectation compares two arms, both have seen the
-//! same arrivals in each run, so that its interval is that of the differences,
-//! run by run.
+//! A figure of the result is the mean over the runs that have it, but the largest of a `max` and
+//! the smallest of a `min`. The interval is that of Student's t at 95 %: half its width is `t s /
+//! sqrt(n)`, with `s` the standard deviation of the n runs. If an expectation compares two arms,
+//! both have the same arrivals in each run. Its interval is therefore that of the differences, run
+//! by run.
 
 use crate::result::judge::{figures_for, promised};
 use crate::stats::mean;
@@ -21,7 +19,7 @@ pub type Intervals = BTreeMap<String, BTreeMap<String, f64>>;
 /// Figures of all arms of one run.
 type Arms = BTreeMap<String, ArmFigures>;
 
-/// Means and their intervals. Arms that a run lacks are taken from the others.
+/// Returns means and their intervals. Runs without an arm are left out of its means.
 #[must_use]
 pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
     let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
@@ -52,8 +50,8 @@ pub fn combine(runs: &[Arms]) -> (Arms, Intervals) {
     (arms, intervals)
 }
 
-/// The figure of several runs: the largest of a `max`, the smallest of a `min`, else
-/// the mean; `None` where no run has it.
+/// Combines a figure of several runs: the largest of a `max`, the smallest of a `min`, otherwise
+/// the mean. Returns `None` if no run has it.
 #[must_use]
 pub fn figure(metric: &str, values: &[f64]) -> Option<f64> {
     match extreme_of(metric) {
@@ -62,7 +60,7 @@ pub fn figure(metric: &str, values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Which of several values a metric takes, if it is no mean.
+/// Returns how a metric's values are combined, if not by their mean.
 fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
     match metric.parse::<Metric>().ok()?.statistic {
         Statistic::Max => Some(f64::max),
@@ -71,8 +69,8 @@ fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
     }
 }
 
-/// Half the width of the 95 % interval of the difference between figure and promised number, run
-/// by run; `None` for fewer than two runs that have both.
+/// Returns half the width of the 95 % interval of the difference between figure and promised
+/// number, run by run; `None` for fewer than two runs that have both.
 #[must_use]
 pub fn margin(verdict: &JudgedExpectation, runs: &[Arms]) -> Option<f64> {
     let expectation = &verdict.expectation;
@@ -97,9 +95,9 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
     Some(student(count - 1) * deviation / (count as f64).sqrt())
 }
 
-/// The 97.5 % point of Student's t for so many degrees of freedom, to three
-/// places from the table; beyond it by the Cornish-Fisher expansion of its
-/// quantile (Abramowitz and Stegun 26.7.5), whose error is below 0.001 there.
+/// Returns the 97.5 % point of Student's t for `freedom` degrees of freedom, to three decimals. It
+/// uses a table, and beyond it the Cornish-Fisher expansion of the quantile (Abramowitz and Stegun
+/// 26.7.5), whose error is below 0.001 there.
 fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 10] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -116,7 +114,7 @@ fn student(freedom: usize) -> f64 {
     z + first / n + second / n.powi(2) + third / n.powi(3)
 }
 
-/// A mean or an interval as it is stated: to 6 decimals.
+/// Rounds a mean or an interval to 6 decimals.
 #[must_use]
 pub fn rounded(value: f64) -> f64 {
     let rounded = (value * 1e6).round() / 1e6;
@@ -174,7 +172,7 @@ mod tests {
             formula: Some(format!("1.5 * {name}@b").parse().unwrap()),
             ..Expectation::new("a", name, Promise::AtMost(0.0), "")
         }];
-        // Far apart run by run, always 1.4 times as much.
+        // The values differ much from run to run, but their ratio is always 1.4.
         let runs: Vec<Arms> = [1.0, 5.0, 30.0]
             .iter()
             .map(|base| arms(&[("a", name, 1.4 * base), ("b", name, *base)]))

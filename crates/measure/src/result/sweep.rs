@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The best of several values tried for one parameter.
+//! The best of several values for one parameter.
 
 use crate::ArmFigures;
 use weirgate_experiment::Sweep;
 
-/// The index of the run whose figure named by the sweep is lowest; the first
-/// of equal ones. Runs without that figure cannot win; `None` where none has
-/// it.
+/// Returns the index of the run with the lowest value of the sweep's figure, the first of equal
+/// ones. Runs without that figure are left out; returns `None` if no run has it.
 pub fn best(sweep: &Sweep, runs: &[ArmFigures]) -> Option<usize> {
     let figures = runs.iter().enumerate();
     figures

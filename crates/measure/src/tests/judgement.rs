@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Promises, and the result document.
+//! Tests of promises and of the result document.
 
 use crate::predict::Prediction;
 use crate::sample;

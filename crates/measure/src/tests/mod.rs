@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures of small recordings, computed by hand.
+//! Figures of small recordings, compared with values computed by hand.
 //!
 //! Over 500 lines: each figure has its recording beside it.
 
@@ -91,7 +91,7 @@ fn variation_needs_a_thousand_answers() {
     assert_eq!(figure(&without, "a.rtt.p.variation_ms"), None);
     let minutes = crate::y1541::evaluate(&experiment, &recording).unwrap();
     assert_eq!(minutes[0].variation, crate::y1541::Variation::TooFew(999));
-    // Half the round trip stands for one way.
+    // Half the round trip is used as the one-way delay.
     assert_eq!(minutes[0].mean_ms, 5.0);
 
     // The 1000th is an outlier: the 999th of 1000 is p99.9.
@@ -103,7 +103,7 @@ fn variation_needs_a_thousand_answers() {
     assert_eq!(minutes[0].variation, crate::y1541::Variation::Ms(4.0));
 }
 
-/// A flow of three packets of 1000 bytes up, a second one without room.
+/// Returns a flow of three packets of 1000 bytes upstream, and a second flow that is dropped.
 fn three_packets() -> (Experiment, Recording) {
     let mut experiment = sample::experiment(&[("a", 0, 2)]);
     experiment.traffic = vec![sample::tcp("up", Node::Host(1), Node::Server(1), &[(0, 2)])];
@@ -179,7 +179,7 @@ fn a_phase_that_was_not_recorded_has_no_figures() {
     let figures = measure(&experiment, &recording).unwrap();
     assert!(figures.metrics.keys().all(|name| !name.starts_with("a.")));
     assert!(figure(&figures, "util.up.ratio").is_some());
-    // Without the line's log, utilisation is not 0 but unknown.
+    // Without the line's log, utilisation is absent, not 0.
     recording.line.clear();
     let figures = measure(&experiment, &recording).unwrap();
     assert_eq!(figures.metrics, BTreeMap::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The calculation, against arithmetic by hand.
+//! Compares predictions with arithmetic by hand.
 
 use crate::predict::{Counting, Prediction, Shaper, ShaperClass, predict, thesis_tree};
 use crate::sample;
@@ -44,11 +44,11 @@ fn predictions_of_an_upload_are_its_window() {
     // 43 segments of 13568 bits at what probes (8.5) and 36 / 1.5 ACKs/s of two
     // cells (20) leave of 512 kbit/s; Brouer measured 1150 with fewer ACKs.
     predicts(&predictions, "upload.rtt.p.mean_ms", 1211.0, 5.0);
-    // The exchange does not hold that window: it lost packets before, and the
-    // mean has the time in which it came back.
+    // The exchange's queue is smaller than that window. The transfer lost packets before, and the
+    // mean includes the time in which the window grew back.
     predicts(&predictions, "upload.iprate.down.p50_kbit", 440.0, 22.0);
     predicts(&predictions, "upload.goodput.down.p50_kbit", 440.0, 22.0);
-    // NewReno needs 44 round trips of 1.2 s for it, and twice that for a median.
+    // NewReno needs 44 round trips of 1.2 s for that, and a phase twice as long for a median.
     let mut reno = experiment.clone();
     if let TrafficKind::Tcp(tcp) = &mut reno.traffic[0].kind {
         tcp.congestion = Some("reno".into());
@@ -75,7 +75,7 @@ fn predictions_of_an_upload_are_its_window() {
     }
     let predictions = predict(&fast, &fast.arms[0], None);
     predicts(&predictions, "upload.iprate.up.mean_kbit", 430.0, 20.0);
-    // A window that no buffer holds: the round trip's end is the buffer's.
+    // A window that exceeds every buffer: the buffer determines the longest round trip.
     experiment.traffic = vec![sample::windowed("up", Direction::Up, 700_000, &[(0, 120)])];
     let predictions = predict(&experiment, &experiment.arms[0], None);
     predicts(&predictions, "upload.rtt.p.max_ms", 134.0 * 26.5 + 7.1, 1.0);
@@ -162,7 +162,7 @@ fn a_naive_shaper_is_predicted_to_lose_the_queue_and_to_regain_it() {
         1425.7 + 7.1,
         1.0,
     );
-    // After: (450 - 4.48) / 12 * 13.568 + 8.48 = 512.2 kbit/s: it never drains.
+    // Afterwards: (450 - 4.48) / 12 * 13.568 + 8.48 = 512.2 kbit/s, so it never drains.
     assert!(
         predictions
             .iter()
@@ -175,8 +175,8 @@ fn a_naive_shaper_is_predicted_to_lose_the_queue_and_to_regain_it() {
         },
         ..shaper.clone()
     };
-    // (450 - 5.227) / 12.112 * 13.568 + 8.48 = 506.72 kbit/s leave 5.28. What else
-    // waited leaves in 1.4 s; 0.9 * 44 full packets at 5.28 kbit/s take 101.7 s.
+    // (450 - 5.227) / 12.112 * 13.568 + 8.48 = 506.72 kbit/s leave 5.28. The other packets leave in
+    // 1.4 s; 0.9 * 44 full packets at 5.28 kbit/s take 101.7 s.
     let predictions = predict(&experiment, &experiment.arms[0], Some(&with_leaf(None)));
     predicts(
         &predictions,
@@ -263,13 +263,13 @@ fn behind_tree(settle_s: u64, hysteresis: bool, upload: bool) -> Vec<Prediction>
 #[test]
 fn a_stream_that_wakes_htb_adds_a_packet_and_an_interval_evenly() {
     let predictions = behind_tree(25, false, false);
-    // A packet of 106 bytes takes 1.652 ms. The probe finds one on the line that
-    // HTB let go up to an interval late: 0 to 2.652 ms more than alone.
+    // A packet of 106 bytes takes 1.652 ms. The probe finds one on the line that HTB sent up to an
+    // interval late: it takes 0 to 2.652 ms longer than alone.
     let alone = 159.0 * 8.0 / 513.4 + 159.0 * 8.0 / 2000.0 + 4.0;
     predicts(&predictions, "a.rtt.p.min_ms", alone, 0.1);
     predicts(&predictions, "a.rtt.p.mean_ms", alone + 2.652 / 2.0, 0.15);
     predicts(&predictions, "a.rtt.p.p95_ms", alone + 0.95 * 2.652, 0.15);
-    // The burst of the start: Brouer 7.6 has 34.78 ms for it.
+    // The initial burst, for which Brouer 7.6 has 34.78 ms.
     predicts(&predictions, "rtt.p.max_ms", alone + 33.0, 3.0);
 }
 

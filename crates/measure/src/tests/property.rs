@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds of every recording.
+//! Properties of every recording.
 
 use super::{figure, reply};
 use crate::sample;
@@ -14,7 +14,7 @@ fn arbitrary_packets() -> impl Strategy<Value = Vec<(u64, u64, u16, bool)>> {
     prop::collection::vec((0u64..400, 1u64..40, 40u16..1500, any::<bool>()), 1..60)
 }
 
-/// A log as a first-in-first-out line with room for five packets writes it.
+/// Returns the log of a first-in, first-out line with room for five packets.
 fn fifo(packets: &[(u64, u64, u16, bool)]) -> Recording {
     let mut recording = sample::recording(60, &[("up", 0), ("other", 0)]);
     let (mut now, mut free) = (0, 0);
@@ -39,7 +39,7 @@ fn fifo(packets: &[(u64, u64, u16, bool)]) -> Recording {
     recording
 }
 
-/// Times as they should be, and as damage makes them.
+/// Generates plausible times, and times as in damaged recordings.
 fn any_time() -> impl Strategy<Value = u64> {
     prop_oneof![0..4_000_000_000u64, any::<u64>()]
 }
@@ -81,7 +81,7 @@ fn any_packet() -> impl Strategy<Value = LinePacket> {
         })
 }
 
-/// A recording whose every record may be nonsense.
+/// Generates a recording in which any record may be invalid.
 fn damaged() -> impl Strategy<Value = Recording> {
     let packets = prop::collection::vec(any_packet(), 0..20);
     let times = prop::collection::vec((any_time(), any_time(), any::<u32>()), 0..20);

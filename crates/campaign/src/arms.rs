@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arms of an experiment, each in its own machine, several at once.
+//! Runs the arms of an experiment, each in its own machine, several at once.
 
 use crate::disciplines::Kits;
 use crate::here;
@@ -16,31 +16,30 @@ use weirgate_experiment::{Arm, Experiment, Job, Recording};
 use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options, Request};
 use weirgate_ledger::{Digest, setup_text};
 
-/// How experiments are run.
+/// The settings of a campaign.
 #[derive(Clone)]
 pub(crate) struct Setting {
-    /// A kernel to use, whatever an experiment asks for.
+    /// A kernel that overrides the experiments' choice.
     pub(crate) kernel: Option<KernelChoice>,
-    /// Whether in namespaces of the running kernel.
+    /// Whether to use namespaces of the running kernel.
     pub(crate) here: bool,
-    /// Machines at once.
+    /// How many machines run at once.
     pub(crate) jobs: usize,
-    /// Wall-clock limit of one arm.
+    /// The wall-clock limit of one arm.
     pub(crate) limit: Duration,
-    /// The arms to run; all where empty.
+    /// The arms to run; empty means all.
     pub(crate) arms: Vec<String>,
 }
 
 impl Setting {
-    /// The kernel that an experiment runs on.
+    /// Returns the kernel for an experiment.
     pub(crate) fn kernel_of(&self, experiment: &Experiment) -> Option<KernelChoice> {
         let asked = experiment.machine.kernel.map(KernelChoice::Named);
         self.kernel.clone().or(asked)
     }
 }
 
-/// One experiment, read and checked, with the policies and the disciplines that
-/// its arms name.
+/// An experiment, read and checked, with the policies and disciplines of its arms.
 pub(crate) struct Loaded {
     pub(crate) text: String,
     pub(crate) experiment: Experiment,
@@ -55,8 +54,8 @@ struct Planned {
 }
 
 impl Loaded {
-    /// Reads an experiment file and all that it names, with other values for some of
-    /// its parameters.
+    /// Reads an experiment file and the files that it names, with `set` as values of its
+    /// parameters.
     pub(crate) fn read(file: &Path, set: &[(String, String)]) -> Result<Self, Failure> {
         let (text, experiment) = load(file, set)?;
         Ok(Self {
@@ -67,7 +66,7 @@ impl Loaded {
         })
     }
 
-    /// The programs that its arms need in the guest.
+    /// Returns the programs that its arms need in the guest.
     pub(crate) fn programs(&self) -> BTreeSet<String> {
         let arms = self.experiment.arms.iter();
         let programs = arms.flat_map(|arm| arm.programs.iter().cloned());
@@ -75,7 +74,7 @@ impl Loaded {
     }
 }
 
-/// The processors of this machine.
+/// Returns the number of processors of this machine.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -83,8 +82,8 @@ pub(crate) fn processors() -> usize {
 /// A lab for each kernel.
 pub(crate) type Labs = BTreeMap<Option<KernelChoice>, Lab>;
 
-/// The labs of experiments, each with every program that an arm needs; one that needs no
-/// machine has none.
+/// Opens the labs of the experiments, each with the programs of all its arms. Calculations need no
+/// lab.
 pub(crate) fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Labs, Failure> {
     let mut programs: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     for one in loaded {
@@ -107,8 +106,7 @@ pub(crate) fn open(setting: &Setting, loaded: &[Loaded]) -> Result<Labs, Failure
     Ok(labs)
 }
 
-/// Why the lab cannot start. A kernel that was named and cannot be used is a
-/// mistake in the arguments.
+/// Converts an error of the lab. If a named kernel cannot be used, the arguments are wrong.
 pub fn unusable(error: LabError, named: Option<&KernelChoice>) -> Failure {
     let named = named.and_then(KernelChoice::path);
     let of_kernel = match &error {
@@ -125,8 +123,8 @@ pub fn unusable(error: LabError, named: Option<&KernelChoice>) -> Failure {
     }
 }
 
-/// Reads the policies that an experiment's arms name, relative to its file,
-/// and checks them, so that a mistake shows before a machine boots.
+/// Reads the policies of an experiment's arms, relative to its file, and checks them, so that a
+/// mistake shows before a machine boots.
 fn policies(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, String>, Failure> {
     let folder = file.parent().unwrap_or_else(|| Path::new("."));
     let mut files = BTreeMap::new();
@@ -141,9 +139,8 @@ fn policies(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Str
     Ok(files)
 }
 
-/// Runs every arm with every seed, as many seeds at once as keep the processors busy.
-/// Each seed's result is handed on in order; its recordings are large, so that only
-/// what is kept of it stays.
+/// Runs every arm with every seed, as many seeds at once as the processors allow. Passes each
+/// seed's result to `done` in order, so that its large recordings can be freed.
 pub(crate) fn each_seed(
     setting: &Setting,
     lab: Option<&Lab>,
@@ -176,7 +173,7 @@ pub(crate) fn each_seed(
     Ok(())
 }
 
-/// Every arm that is asked for, a sweep once for each value.
+/// Plans every requested arm; an arm with a sweep once for each value.
 fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
     let limits = Limits {
         wall: setting.limit,
@@ -210,7 +207,7 @@ fn plan(setting: &Setting, loaded: &Loaded, seed: u64) -> Vec<Planned> {
     planned
 }
 
-/// The values that a sweep tries; one empty choice without a sweep.
+/// Returns the values of a sweep; one empty choice without a sweep.
 fn choices(arm: &Arm) -> Vec<BTreeMap<String, String>> {
     match &arm.sweep {
         None => vec![BTreeMap::new()],
@@ -271,8 +268,7 @@ fn label(experiment: &str, planned: &Planned) -> String {
     }
 }
 
-/// Reads and checks an experiment file, with other values for some of its
-/// parameters.
+/// Reads and checks an experiment file, with `set` as values of its parameters.
 pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment), Failure> {
     let mut text = source::read(path)?;
     if !set.is_empty() {
@@ -288,7 +284,8 @@ pub fn load(path: &Path, set: &[(String, String)]) -> Result<(String, Experiment
 mod tests {
     use super::*;
 
-    /// What the guest reads is each shipped experiment, but for words and expectations.
+    /// The guest's text of each shipped experiment differs only in texts for readers and
+    /// expectations.
     #[test]
     fn guests_read_the_experiment() {
         let folder = weirgate_testing::root().join("experiments");

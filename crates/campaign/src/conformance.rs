@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether an experiment's traffic keeps to what a class is guaranteed, which
-//! the bounds of `weirgate check` for such traffic ask for.
+//! Checks whether an experiment's traffic conforms to its class's guarantee, which is the condition
+//! of some bounds of `weirgate check`.
 //!
-//! Decided from the experiment and the policy alone, before anything is
-//! measured, and only where everything is known: every sender says its class,
-//! and those of the class send at fixed intervals.
+//! The check uses only the experiment and the policy, before any measurement. It succeeds only if
+//! everything is known: every sender states its class, and the senders of the class send at fixed
+//! intervals.
 
 use weirgate_compile::{ClassReport, Cost, DirectionReport};
 use weirgate_experiment::{Arm, Buffer, Experiment, Node, TrafficKind};
 use weirgate_policy::Direction;
 use weirgate_units::Span;
 
-/// How the traffic of a class keeps to its guarantee.
+/// How the traffic of a class conforms to its guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// It does not, or that cannot be decided.
+    /// It does not conform, or this cannot be decided.
     Unknown,
-    /// It keeps to the rate and the burst.
+    /// It conforms to the rate and the burst.
     Within,
-    /// And every packet is gone before the next arrives.
+    /// It conforms, and every packet leaves before the next one arrives.
     Alone,
 }
 
-/// Packets of one size that come at an interval, or later by up to `late`.
+/// Packets of one size that arrive at an interval, with a delay of up to `late`.
 struct Stream {
     wire_bytes: f64,
     interval: f64,
     late: f64,
 }
 
-/// How the traffic of a class keeps to its guarantee from the start until
-/// `end`.
+/// Returns how the traffic of a class conforms to its guarantee from the start until `end`.
 ///
-/// In any time t a stream brings at most `(t + late) / interval + 1` packets.
-/// They keep to rate r and burst b, and one packet more as HTB lets, where
-/// `sum of L / interval <= r` and `sum of L (1 + late / interval) <= b + L`.
+/// In any time t, a stream has at most `(t + late) / interval + 1` packets. The streams conform to
+/// rate r and burst b, plus the packet by which HTB may overdraw, if `sum of L / interval <= r` and
+/// `sum of L (1 + late / interval) <= b + L`.
 pub fn keeping(
     experiment: &Experiment,
     arm: &Arm,
@@ -87,7 +86,7 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// What the class gets; `None` where that is not known.
+    /// Returns the streams of the class; `None` if they are unknown.
     fn streams(&self, class: &ClassReport, direction: &DirectionReport) -> Option<Vec<Stream>> {
         let mut streams = Vec::new();
         let stream = |packet: u16, interval: Span, late: f64| Stream {
@@ -146,7 +145,7 @@ impl Known<'_> {
         Some(streams)
     }
 
-    /// How late a packet may come to the gateway that was sent on time.
+    /// Returns the largest delay before the gateway of a packet that was sent on time.
     fn late_first(&self, direction: Direction) -> f64 {
         match direction {
             Direction::Up => 0.0,
@@ -154,8 +153,8 @@ impl Known<'_> {
         }
     }
 
-    /// The same of an answer: its question waited upstream, behind the gate at
-    /// most for one packet in the modem.
+    /// Returns the largest delay of an answer. Its request waited upstream in the gateway, and for
+    /// at most one packet in the modem.
     fn late_answers(&self, class: &str) -> Option<f64> {
         let up = self
             .directions
@@ -178,7 +177,7 @@ impl Known<'_> {
         Some(wait.as_secs_f64() + packet.as_secs_f64() + self.exchange())
     }
 
-    /// The longest wait in the exchange.
+    /// Returns the longest wait in the exchange.
     fn exchange(&self) -> f64 {
         let down = self
             .directions
@@ -190,7 +189,7 @@ impl Known<'_> {
         let full = down.costs.iter().map(|cost| cost.time).max();
         let full = full.unwrap_or_default().as_secs_f64();
         let waiting = match self.experiment.topology.line.down.buffer {
-            // Small packets hold the line longest for their bytes.
+            // Small packets occupy the line longest for their bytes.
             Buffer::Bytes(size) => {
                 let each = |cost: &Cost| cost.time.as_secs_f64() / f64::from(cost.ip);
                 size.as_bytes() as f64 * down.costs.iter().map(each).fold(0.0, f64::max)
@@ -208,8 +207,8 @@ fn way(from: Node) -> Direction {
     }
 }
 
-/// Runs that follow each other sooner than the interval would bring two
-/// packets at once.
+/// Requires that consecutive runs are at least an interval apart; otherwise two packets could be
+/// sent at once.
 fn separate(runs: &[(Span, Span)], interval: Span) -> Option<()> {
     let apart = |pair: &[(Span, Span)]| pair[1].0.saturating_sub(pair[0].1) >= interval;
     runs.windows(2).all(apart).then_some(())
@@ -229,7 +228,8 @@ mod tests {
         [[phase]]\nname = \"a\"\nend = \"20s\"\n[[phase]]\nname = \"b\"\nend = \"40s\"\n\
         [[arm]]\nname = \"weirgate\"\npolicy = \"p.toml\"\n";
 
-    /// A probe of the class `interactive`, and what a test adds.
+    /// Returns the conformance with a probe of the class `interactive`, and with the additional
+    /// tables in `more`.
     fn of(class: &str, way: Direction, interval: &str, more: &str, end: u64) -> Keeping {
         let text = format!(
             "{LINE}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
@@ -257,11 +257,11 @@ mod tests {
     fn a_probe_slower_than_its_bound_is_alone() {
         let of = |way, interval| of("interactive", way, interval, "", 40);
         assert_eq!(of(Direction::Up, "61ms"), Keeping::Alone);
-        // 159 bytes every 20 ms are 63.6 of 102 kbit/s, but the next one may
-        // come before the gate is free.
+        // 159 bytes every 20 ms are 63.6 of 102 kbit/s, but a packet may arrive before the gate is
+        // free.
         assert_eq!(of(Direction::Up, "20ms"), Keeping::Within);
         assert_eq!(of(Direction::Up, "10ms"), Keeping::Unknown);
-        // Answers may come together from a full exchange.
+        // Answers may leave a full exchange together.
         assert_eq!(of(Direction::Down, "100ms"), Keeping::Within);
         assert_eq!(of(Direction::Down, "30ms"), Keeping::Unknown);
     }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_was_beyond_stays_so() {
-        // 848 kbit/s in the first phase leave a queue for the second.
+        // 848 kbit/s in the first phase leave a backlog for the second.
         let class = "class = \"stream\"\n";
         let more = stream(class, "1ms", "a") + &stream(class, "10ms", "b");
         let ends = |more: &str, end| of("stream", Direction::Up, "61ms", more, end);

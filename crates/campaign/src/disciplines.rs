@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an experiment's arms say of disciplines: checked before a machine boots,
-//! and those that are one's own built, for the guest to load.
+//! The disciplines of an experiment's arms. They are checked before a machine boots, and the user's
+//! own disciplines are built for the guest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use weirgate_experiment::{Experiment, Kit};
 /// Where the lab puts programs in the guest.
 const IN_THE_GUEST: &str = "/usr/sbin";
 
-/// The disciplines of one's own that an experiment's arms name.
+/// The user's own disciplines that an experiment's arms name.
 #[derive(Default)]
 pub struct Kits {
-    /// By what is written in the experiment.
+    /// The built disciplines by their text in the experiment.
     own: BTreeMap<String, Built>,
 }
 
@@ -41,7 +41,7 @@ impl Kits {
         }
     }
 
-    /// Takes what an arm names; what is wrong with it.
+    /// Adds the discipline of an arm, and returns its mistakes.
     fn add(&mut self, file: &Path, kit: &Kit) -> Vec<String> {
         let discipline = match Discipline::named(&kit.discipline) {
             Some(discipline) => discipline,
@@ -95,13 +95,13 @@ impl Kits {
         Ok(discipline)
     }
 
-    /// The files, for the guest's image.
+    /// Returns the files for the guest's image.
     pub fn programs(&self) -> impl Iterator<Item = String> {
         let files = self.own.values();
         files.map(|built| built.path.to_string_lossy().into_owned())
     }
 
-    /// Where the guest finds each, or this machine where there is no guest.
+    /// Returns each discipline's path in the guest, or on this machine if there is no guest.
     pub fn places(&self, here: bool) -> BTreeMap<String, String> {
         let place = |(word, built): (&String, &Built)| {
             let path = if here {

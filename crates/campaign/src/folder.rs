@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Experiment files in folders, and the name that each has by its place.
+//! Experiment files in folders, and the names that follow from their paths.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// The folder for the policies of the experiments beside it.
 const POLICIES: &str = "policies";
 
-/// The name of an experiment by the place of its file in the folder of all: `adsl/3.2.toml`
-/// has `adsl-3.2`. A file that is called as its folder has the folder's name:
-/// `l4s/l4s.toml` has `l4s`.
+/// Returns the name of an experiment by the path of its file in the folder of all: `adsl/3.2.toml`
+/// has the name `adsl-3.2`. If file and folder have the same name, the experiment has it too:
+/// `l4s/l4s.toml` has the name `l4s`.
 #[must_use]
 pub fn name(place: &Path) -> String {
     let place = place.with_extension("");
@@ -24,13 +24,13 @@ pub fn name(place: &Path) -> String {
     parts.join("-")
 }
 
-/// The experiment files (`*.toml`) of a folder and of the folders in it, by their names.
+/// Returns the experiment files (`*.toml`) below a folder, by name.
 ///
 /// Folders named `policies` are left out. Links to folders are not followed.
 ///
 /// # Errors
 ///
-/// Where a folder cannot be read, or two files have one name.
+/// Fails if a folder cannot be read, or two files have the same name.
 pub fn files(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

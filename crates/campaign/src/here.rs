@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `lab run --here`: the guest's agent in namespaces of the running kernel.
 //!
-//! The agent is a process of its own, so that its namespaces end with it.
+//! The agent is a separate process, so that its namespaces end with it.
 
 use crate::result::ArmResult;
 use anyhow::{Context, bail};
@@ -17,7 +17,7 @@ pub fn run<'j>(jobs: impl Iterator<Item = &'j Job>) -> anyhow::Result<Vec<ArmRes
     let guest = std::env::current_exe()?.with_file_name("weirgate-guest");
     let mut results = Vec::new();
     for job in jobs {
-        // Files without names, so that nothing is left however this ends.
+        // Use files without names, which never remain after a failure.
         let (mut input, mut output) = (unnamed()?, unnamed()?);
         input.write_all(&serde_json::to_vec(job)?)?;
         let started = Instant::now();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A campaign of experiments: every arm run in the laboratory, its recordings
-//! measured and judged, compared with what `weirgate check` promises, and saved.
+//! A campaign of experiments. Every arm runs in the laboratory; its recordings are measured,
+//! judged, compared with the promises of `weirgate check`, and saved.
 //!
-//! [`run()`] needs qemu and the lab's kernel. Reading an experiment, with another value for
-//! one of its parameters, needs neither:
+//! [`run()`] needs qemu and the lab's kernel. [`load`] only reads an experiment, with other values
+//! for some parameters:
 //!
 //! ```
 //! use std::path::Path;
@@ -14,7 +14,7 @@
 //! };
 //! let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
 //! assert_eq!(arms, ["modem-only", "weirgate"]);
-//! // A parameter that the file does not have is refused.
+//! A parameter that the file does not have is an error.
 //! let set = [("rate".to_owned(), "2mbit".to_owned())];
 //! assert!(weirgate_campaign::load(file, &set).is_err());
 //! ```

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate check` states about an arm's policy, beside what was measured.
+//! Compares the bounds that `weirgate check` states for an arm's policy with measurements.
 //!
-//! Every run under a policy thereby tests the bounds that are printed for it:
-//! that of a full queue always, and the shorter ones of a class wherever the
-//! experiment's traffic keeps to what they ask for ([`Keeping`]).
+//! Every run under a policy thereby tests the bounds that are printed for it. The bound of a full
+//! queue is always tested. The shorter bounds of a class are tested if the experiment's traffic
+//! meets their conditions ([`Keeping`]).
 
 use crate::conformance::{Keeping, keeping};
 use std::collections::BTreeMap;
@@ -12,18 +12,16 @@ use weirgate_experiment::{Arm, Expectation, Experiment, Metric, Promise, Quantit
 use weirgate_measure::ArmFigures;
 use weirgate_units::Span;
 
-/// Adds the figures of bounds for every class and direction:
-/// `bound.CLASS-up.max_ms` (a full queue), `promise.CLASS-up.max_ms` (traffic
-/// within its guarantee and burst) and `lone.CLASS-up.max_ms` (a packet with none
-/// of its class before it). Returns the expectations that no packet waited longer
-/// than its bound, wherever waits were measured.
+/// Adds the bounds of every class and direction as figures: `bound.CLASS-up.max_ms` (a full queue),
+/// `promise.CLASS-up.max_ms` (traffic within its guarantee and burst) and `lone.CLASS-up.max_ms` (a
+/// packet with no other of its class before it). Returns the expectations that no measured wait
+/// exceeds its bound.
 ///
-/// An expectation of the file that demands the same stands in its place, because it
-/// may say why it is missed.
+/// An equal expectation of the file replaces the returned one, because it may give a reason for a
+/// miss.
 ///
-/// Of an arm that changes its policy while it runs, a class has the bounds that
-/// all of its `policies` state for it, the longest of each: its packets may
-/// have waited under any.
+/// If an arm changes its policy during the run, a class has only the bounds that all `policies`
+/// state for it, the longest of each. Its packets may have waited under any of them.
 pub fn of(
     experiment: &Experiment,
     arm: &Arm,
@@ -53,13 +51,13 @@ pub fn of(
     expectations
 }
 
-/// Whether what a file expects is that bound.
+/// Returns whether an expectation of the file is that bound.
 fn demands(written: &Expectation, own: &Expectation, metrics: &BTreeMap<String, f64>) -> bool {
     (&written.arm, &written.metric) == (&own.arm, &own.metric)
         && written.promise_for(metrics).ok() == Some(own.promise)
 }
 
-/// The bounds that both have, the longer of each.
+/// Returns the bounds that both have, the longer of each.
 fn longest(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let both = one.iter().filter_map(|(name, bound)| {
         let longer = bound.max(*other.get(name)?);
@@ -68,7 +66,7 @@ fn longest(one: &BTreeMap<String, f64>, other: &BTreeMap<String, f64>) -> BTreeM
     both.collect()
 }
 
-/// The promises that both make, with the longer bound.
+/// Returns the promises that both make, with the longer bound.
 fn common(one: &[Expectation], other: &[Expectation]) -> Vec<Expectation> {
     let both = one.iter().filter_map(|expectation| {
         let alike = |twin: &&Expectation| {
@@ -122,7 +120,7 @@ struct One<'a> {
     class: &'a ClassReport,
 }
 
-/// Milliseconds, rounded up to a microsecond.
+/// Converts to milliseconds, rounded up to a microsecond.
 fn milliseconds(span: Span) -> f64 {
     (span.as_millis_f64() * 1e3).ceil() / 1e3
 }
@@ -133,7 +131,7 @@ impl One<'_> {
         Metric::new(quantity, &subject, Statistic::Max).to_string()
     }
 
-    /// The stated bounds as figures.
+    /// Adds the stated bounds as figures.
     fn state(&self, metrics: &mut BTreeMap<String, f64>) {
         let mut put = |quantity, wait| {
             metrics.insert(self.name(quantity), milliseconds(wait));

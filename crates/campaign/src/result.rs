@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One experiment's recordings with everything that follows from them.
+//! The recordings of one experiment, and their figures and verdicts.
 
 use crate::promises;
 use anyhow::Context as _;
@@ -14,30 +14,30 @@ use weirgate_measure::{ArmFigures, JudgedExpectation, best, calculate, judge, me
 use weirgate_policy::Direction;
 use weirgate_report::{Findings, Tried};
 
-/// What one run of one arm gave.
+/// The result of one run of one arm.
 #[derive(Clone)]
 pub struct ArmResult {
     /// The arm.
     pub arm: String,
-    /// The sweep's choice, empty without one.
+    /// The sweep's choice; empty without a sweep.
     pub parameters: BTreeMap<String, String>,
-    /// What was observed.
+    /// The recording.
     pub recording: Recording,
-    /// The digest of its bytes.
+    /// The digest of the recording's bytes.
     pub digest: Digest,
-    /// Wall time of the run.
+    /// The wall-clock time of the run.
     pub wall_seconds: f64,
-    /// Wall time until the agent started.
+    /// The wall-clock time until the agent started.
     pub boot_seconds: f64,
-    /// Wall time until traffic began, in a virtual machine.
+    /// The wall-clock time until traffic began, in a virtual machine.
     pub traffic_seconds: Option<f64>,
-    /// The most memory that the virtual machine held, in bytes.
+    /// The peak memory of the virtual machine, in bytes.
     pub memory_bytes: Option<u64>,
     /// The virtual machine's command line.
     pub command: String,
 }
 
-/// A whole experiment, measured and judged.
+/// The result of a whole experiment, measured and judged.
 pub struct ExperimentResult {
     /// The experiment file's text.
     pub text: String,
@@ -47,27 +47,26 @@ pub struct ExperimentResult {
     pub seed: u64,
     /// The policies, by the path written in the experiment.
     pub files: BTreeMap<String, String>,
-    /// The run of each arm; of a sweep, the best.
+    /// The run of each arm; for a sweep, the best run.
     pub arms: Vec<ArmResult>,
-    /// What each value of a sweep gave.
+    /// The figures for each value of a sweep.
     pub tried: Vec<Tried>,
     /// Figures by arm.
     pub figures: BTreeMap<String, ArmFigures>,
     /// Calculated figures by arm.
     pub predictions: BTreeMap<String, Vec<Prediction>>,
-    /// Figures of every run by arm, where there were several with seeds of
-    /// their own; else none.
+    /// The figures of every run by arm, if there were several seeds; otherwise empty.
     pub runs: Vec<BTreeMap<String, ArmFigures>>,
-    /// Half the width of confidence intervals over those.
+    /// Half the width of the confidence intervals over these runs.
     pub intervals: Intervals,
-    /// Expectations, judged.
+    /// The judged expectations.
     pub verdicts: Vec<JudgedExpectation>,
     /// The document of `--json`.
     pub outcome: Outcome,
 }
 
 impl ExperimentResult {
-    /// Measures and judges what was recorded.
+    /// Measures and judges recordings.
     pub fn new(
         text: String,
         experiment: Experiment,
@@ -112,11 +111,11 @@ impl ExperimentResult {
         Ok(result)
     }
 
-    /// The result of runs whose figures are all that is left of them.
+    /// Makes the result from the figures of runs, without recordings.
     ///
     /// # Errors
     ///
-    /// Where there is no run.
+    /// Fails if there is no run.
     pub fn of_runs(
         text: String,
         experiment: Experiment,
@@ -175,8 +174,8 @@ impl ExperimentResult {
         }
     }
 
-    /// Makes it the result of several runs, of which it is the first: figures
-    /// become means, and are judged anew.
+    /// Extends the result of the first run to several runs: figures become means, which are judged
+    /// again.
     pub fn repeat(&mut self, runs: Vec<BTreeMap<String, ArmFigures>>) {
         let (figures, intervals) = combine(&runs);
         self.verdicts = judge(&self.experiment, &figures, &self.predictions);
@@ -194,7 +193,7 @@ impl ExperimentResult {
         self.runs = runs;
     }
 
-    /// An experiment that is calculated, not run.
+    /// Makes the result of an experiment that is calculated, not run.
     pub fn calculated(text: String, experiment: Experiment, seed: u64) -> anyhow::Result<Self> {
         let arm = calculate(&experiment)?;
         let figures = BTreeMap::from([(arm.arm.clone(), arm)]);
@@ -202,13 +201,13 @@ impl ExperimentResult {
         Ok(Self::of_figures(text, experiment, seed, files, figures))
     }
 
-    /// Whether every expectation was kept.
+    /// Returns whether every expectation was kept.
     pub fn kept(&self) -> bool {
         self.verdicts.iter().all(JudgedExpectation::kept)
     }
 }
 
-/// What shapes the upstream in an arm, for predictions.
+/// Returns the upstream shaper of an arm, for predictions.
 fn shaper(arm: &Arm, files: &BTreeMap<String, String>) -> Option<Shaper> {
     if let Some(path) = &arm.policy {
         return policy_shaper(files.get(path)?);
@@ -218,7 +217,7 @@ fn shaper(arm: &Arm, files: &BTreeMap<String, String>) -> Option<Shaper> {
 }
 
 impl ExperimentResult {
-    /// Hands the result to `show` in the form that reports take.
+    /// Passes the result to `show` in the form for reports.
     pub fn findings<T>(&self, show: impl FnOnce(&Findings<'_>) -> T) -> T {
         let none = BTreeMap::new();
         let runs: Vec<weirgate_report::Run<'_>> = self
@@ -248,7 +247,7 @@ impl ExperimentResult {
         })
     }
 
-    /// Whether what was promised was measured.
+    /// Returns the exit status: whether all expectations were kept.
     pub fn status(&self) -> Status {
         if self.kept() {
             Status::Done
@@ -258,7 +257,7 @@ impl ExperimentResult {
     }
 }
 
-/// The policy's upstream gate and classes, for predictions.
+/// Returns the policy's upstream gate and classes, for predictions.
 fn policy_shaper(text: &str) -> Option<Shaper> {
     let policy = weirgate_policy::parse(text).0?;
     let report = check_report(&policy);

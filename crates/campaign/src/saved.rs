@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results in a folder: everything needed to draw them again or to repeat the
-//! run, and apart from that, what differs from machine to machine.
+//! Results in a folder: everything needed to draw them again or to repeat the run, and, separately,
+//! what differs between machines.
 //!
 //! ```text
 //! FOLDER/experiment.toml   the file that was run
@@ -30,7 +30,7 @@ use weirgate_measure::ArmFigures;
 use weirgate_report::html::{Section, page_with_failures};
 use weirgate_report::pcapng;
 
-/// `run.json`.
+/// The contents of `run.json`.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     weirgate: String,
@@ -51,14 +51,14 @@ struct SavedArm {
     capture: Option<SavedCapture>,
 }
 
-/// How much of an arm's packets its capture has.
+/// The size of an arm's capture.
 #[derive(Serialize, Deserialize)]
 struct SavedCapture {
     packets: usize,
     without_room: usize,
 }
 
-/// Writes a result into a folder of its own.
+/// Writes a result into its own folder.
 pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
     let place = |name: &str| folder.join(name);
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -106,7 +106,7 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
         })
         .collect();
     if runs.is_empty() {
-        // None of another result that was written here.
+        // Remove the file of an earlier result.
         match fs::remove_file(place("seeds.json")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error)?,
             _ => {}
@@ -117,7 +117,7 @@ pub fn write(folder: &Path, result: &ExperimentResult) -> anyhow::Result<()> {
     put("run.json", serde_json::to_string_pretty(&saved)?.as_bytes())
 }
 
-/// How much a capture has, and a note of what it does not have.
+/// Returns the size of a capture, and prints a note about packets that it lacks.
 fn captured(arm: &str, file: &Path, recording: &Recording) -> SavedCapture {
     let without_room = recording.not_captured();
     let packets = recording.line.len() - without_room;
@@ -135,7 +135,7 @@ fn captured(arm: &str, file: &Path, recording: &Recording) -> SavedCapture {
     }
 }
 
-/// Reads a folder that [`write`] wrote, and measures and judges it anew.
+/// Reads a folder that [`write`] wrote, and measures and judges it again.
 pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
     let file = folder.join("experiment.toml");
     let text = source::read(&file)?;
@@ -188,7 +188,7 @@ pub fn read(folder: &Path) -> Result<ExperimentResult, Failure> {
     Ok(result)
 }
 
-/// Writes one HTML file of sections, and of experiments that failed, with why.
+/// Writes an HTML file of sections, and of failed experiments with the reasons.
 pub fn write_report(
     title: &str,
     sections: &[Section],
@@ -201,7 +201,7 @@ pub fn write_report(
     Ok(())
 }
 
-/// Refuses what could not be written after a long run: tries it before.
+/// Checks that the report can be written, before a long run.
 pub fn can_write_report(file: &Path) -> Result<(), Failure> {
     let tried = Target::of(file).and_then(|target| match target {
         Target::Special(file) => File::options().write(true).open(file).map(drop),
@@ -210,13 +210,12 @@ pub fn can_write_report(file: &Path) -> Result<(), Failure> {
     refused(file, tried)
 }
 
-/// The same for a folder of results.
+/// Checks that a folder of results can be written.
 pub fn can_write_folder(folder: &Path) -> Result<(), Failure> {
     refused(folder, room(folder))
 }
 
-/// Tries to make a file in a folder, or in the nearest one above it that is
-/// there. Leaves nothing.
+/// Creates and removes a file in a folder, or in its nearest existing ancestor.
 fn room(folder: &Path) -> io::Result<()> {
     let there = folder.ancestors().find_map(|above| {
         let above = if above.as_os_str().is_empty() {
@@ -241,11 +240,11 @@ fn refused(path: &Path, tried: io::Result<()>) -> Result<(), Failure> {
     })
 }
 
-/// Where a file's new content goes.
+/// The destination of a file's new content.
 enum Target {
-    /// Something that is no ordinary file, such as a terminal: written to.
+    /// Not a regular file, for example a terminal: it is written directly.
     Special(PathBuf),
-    /// A file, there or not: written aside, then renamed.
+    /// A regular or new file: the content is written to another file, which is renamed.
     Named { folder: PathBuf, file: PathBuf },
 }
 
@@ -256,7 +255,7 @@ impl Target {
             Ok(found) if !found.is_file() => return Ok(Self::Special(file.to_owned())),
             _ => {}
         }
-        // Behind a link, the file itself is replaced and the link kept.
+        // For a link, replace the file that it refers to, and keep the link.
         let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let folder = match file.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -266,14 +265,14 @@ impl Target {
     }
 }
 
-/// A new file beside the one that it will replace.
+/// Creates a new file in the folder of the file that it will replace.
 fn aside(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder)
 }
 
-/// Writes a file whole: where that fails, the old one is still there.
+/// Writes a file atomically: if that fails, the old one remains.
 pub(crate) fn replace(file: &Path, content: &[u8]) -> anyhow::Result<()> {
     let written = Target::of(file).and_then(|target| match target {
         Target::Special(file) => fs::write(file, content),
@@ -281,7 +280,7 @@ pub(crate) fn replace(file: &Path, content: &[u8]) -> anyhow::Result<()> {
             fs::create_dir_all(&folder)?;
             let mut new = aside(&folder)?;
             new.write_all(content)?;
-            // Or a machine that loses its power leaves a name without content.
+            // Without this, a power failure could leave an empty file.
             new.as_file().sync_all()?;
             new.persist(file)?;
             Ok(())
@@ -301,7 +300,7 @@ mod tests {
         let at = |name: &str| place.path().join(name);
         replace(&at("new/folder/file"), b"one").unwrap();
         assert_eq!(fs::read(at("new/folder/file")).unwrap(), b"one");
-        // A link stays one, and so does a device.
+        // A link remains a link, and a device remains a device.
         symlink("new/folder/file", at("link")).unwrap();
         replace(&at("link"), b"two").unwrap();
         assert_eq!(fs::read(at("new/folder/file")).unwrap(), b"two");

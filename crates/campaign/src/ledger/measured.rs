@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures experiments for the ledger: what a measurement is made with, and its runs.
+//! Measures experiments for the ledger: the inputs of a measurement, and its runs.
 
 use super::Subject;
 use crate::arms::{Loaded, Setting, each_seed, open, processors};
@@ -31,21 +31,21 @@ pub struct How {
     pub kernel: Option<KernelChoice>,
 }
 
-/// What labs differ by: the kernel, and the programs in the guest.
+/// The differences between labs: the kernel, and the programs in the guest.
 type Kind = (Option<KernelChoice>, BTreeSet<String>);
 
-/// Measures experiments, one after the other; each has all processors.
+/// Measures experiments one after the other; each uses all processors.
 pub struct Bench {
     setting: Setting,
-    /// A lab for each kernel and set of programs in the guest: what one experiment needs is not in
-    /// the image of another, whose digest it would change.
+    /// A lab for each kernel and set of programs. A guest's image has only the programs of its
+    /// experiment, because any other would change its digest.
     labs: BTreeMap<Kind, (Lab, Machine)>,
-    /// Where measurements are kept.
+    /// The cache of measurements.
     folder: PathBuf,
 }
 
 impl Bench {
-    /// A bench that measures like this.
+    /// Makes a bench with these options.
     #[must_use]
     pub fn new(how: &How) -> Self {
         Self {
@@ -61,11 +61,11 @@ impl Bench {
         }
     }
 
-    /// What a measurement of an experiment would be made with.
+    /// Returns the inputs of a measurement of an experiment.
     ///
     /// # Errors
     ///
-    /// Where the lab cannot be made ready.
+    /// Fails if the lab cannot be prepared.
     pub fn made_with(&mut self, subject: &Subject) -> Result<MadeWith, Failure> {
         let loaded = &subject.loaded;
         let machine = self.lab(loaded)?.map(|(_, machine)| machine.clone());
@@ -84,12 +84,12 @@ impl Bench {
         })
     }
 
-    /// The measurement of these seeds that is kept from an earlier run, or else a new
-    /// one. `fresh` asks for a new one in any case.
+    /// Returns the cached measurement of these seeds, or makes a new one. `fresh` always makes a
+    /// new one.
     ///
     /// # Errors
     ///
-    /// Where a run fails.
+    /// Fails if a run fails.
     pub fn measured(
         &mut self,
         subject: &Subject,
@@ -111,11 +111,11 @@ impl Bench {
         Ok(measurement)
     }
 
-    /// Keeps a measurement, so that [`measured`](Self::measured) finds it.
+    /// Caches a measurement, so that [`measured`](Self::measured) finds it.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// Fails if the file cannot be written.
     pub fn keep(&self, experiment: &str, measurement: &Measurement) -> anyhow::Result<()> {
         let file = self.file(experiment, &measurement.made_with, &measurement.seeds);
         replace(&file, &serde_json::to_vec(measurement)?)
@@ -148,8 +148,7 @@ impl Bench {
         Ok(Measurement::of_single_runs(made_with, seeds, &runs))
     }
 
-    /// Runs these arms with these seeds, all arms where none is named, and hands on
-    /// what each gave.
+    /// Runs these arms, or all if none is named, with these seeds, and passes on each result.
     pub(super) fn single_runs(
         &mut self,
         subject: &Subject,
@@ -182,7 +181,7 @@ impl Bench {
         })
     }
 
-    /// How many machines run at once.
+    /// Returns how many machines run at once.
     pub(super) fn jobs(&self) -> usize {
         self.setting.jobs
     }
@@ -192,7 +191,7 @@ impl Bench {
         (kernel, loaded.programs())
     }
 
-    /// The lab for an experiment, with its digests; `None` for a calculation.
+    /// Returns the lab for an experiment, with its digests; `None` for a calculation.
     fn lab(&mut self, loaded: &Loaded) -> Result<Option<&(Lab, Machine)>, Failure> {
         let kind = self.kind(loaded);
         if !self.labs.contains_key(&kind) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ledger on disk: experiments, their stored results, and measurements that were
-//! not accepted yet, which the lab's cache has by digest.
+//! The ledger on disk: experiments and their stored results. Measurements that are not accepted yet
+//! are in the lab's cache, by digest.
 
 mod measured;
 mod pages;
@@ -25,10 +25,10 @@ use weirgate_experiment::Experiment;
 use weirgate_ledger::{Entry, Measurement, RunFigures, content};
 use weirgate_measure::ArmFigures;
 
-/// The fewest seeds of a stored result: fewer give no interval worth its name.
+/// The smallest number of seeds of a stored result, so that confidence intervals are meaningful.
 const LEAST_SEEDS: u16 = 3;
 
-/// Where experiments and their stored results are.
+/// The folders of experiments and of their stored results.
 pub struct Ledger {
     /// The folder of the experiment files.
     pub experiments: PathBuf,
@@ -36,26 +36,26 @@ pub struct Ledger {
     pub results: PathBuf,
 }
 
-/// An experiment file with all that it names, ready to be measured.
+/// An experiment file with the files that it names, ready to be measured.
 pub struct Subject {
     pub(crate) loaded: Loaded,
 }
 
 impl Ledger {
-    /// The names of all experiments, in order.
+    /// Returns the names of all experiments, in order.
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be read.
+    /// Fails if the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>, Failure> {
         Ok(self.files()?.into_keys().collect())
     }
 
-    /// The experiments of these names.
+    /// Checks that experiments with these names exist, and returns the names.
     ///
     /// # Errors
     ///
-    /// Where there is none of a name.
+    /// Fails if a name is unknown.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<String>, Failure> {
         for name in names {
             self.place(name)?;
@@ -63,22 +63,22 @@ impl Ledger {
         Ok(names.to_vec())
     }
 
-    /// Reads an experiment and all that it names.
+    /// Reads an experiment and the files that it names.
     ///
     /// # Errors
     ///
-    /// Where a file is absent or wrong.
+    /// Fails if a file is missing or invalid.
     pub fn subject(&self, name: &str) -> Result<Subject, Failure> {
         let file = self.experiments.join(self.place(name)?);
         let loaded = Loaded::read(&file, &[])?;
         Ok(Subject { loaded })
     }
 
-    /// The stored result of an experiment; `None` where there is none.
+    /// Returns the stored result of an experiment; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or is not what was written.
+    /// Fails if it cannot be read or parsed.
     pub fn stored(&self, name: &str) -> Result<Option<Entry>, Failure> {
         let file = self.results.join(self.place(name)?);
         if !file.exists() {
@@ -92,7 +92,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// Fails if it cannot be written.
     pub fn store(&self, entry: &Entry) -> Result<PathBuf, Failure> {
         let file = self.results.join(self.place(&entry.experiment)?);
         if let Some(folder) = file.parent() {
@@ -102,13 +102,14 @@ impl Ledger {
         Ok(file)
     }
 
-    /// The experiment files by name.
+    /// Returns the experiment files by name.
     fn files(&self) -> Result<BTreeMap<String, PathBuf>, Failure> {
         let folder = &self.experiments;
         folder::files(folder).map_err(|error| wrong(format!("{}: {error}", folder.display())))
     }
 
-    /// The place of an experiment in the folder of all, which is that of its result, too.
+    /// Returns the path of an experiment in the folder of all; its result has the same path in the
+    /// results' folder.
     fn place(&self, name: &str) -> Result<PathBuf, Failure> {
         let folder = &self.experiments;
         let files = self.files()?;
@@ -128,13 +129,13 @@ impl Ledger {
 }
 
 impl Subject {
-    /// The experiment.
+    /// Returns the experiment.
     #[must_use]
     pub fn experiment(&self) -> &Experiment {
         &self.loaded.experiment
     }
 
-    /// The seeds of a stored result: those of the file, but at least three; none for a
+    /// Returns the seeds of a stored result: those of the file, but at least three; none for a
     /// calculation.
     #[must_use]
     pub fn seeds(&self) -> Vec<u64> {
@@ -147,11 +148,11 @@ impl Subject {
         (0..count).map(seed).collect()
     }
 
-    /// Judges a measurement by what the file expects now.
+    /// Judges a measurement by the file's current expectations.
     ///
     /// # Errors
     ///
-    /// Where it has no run.
+    /// Fails if it has no run.
     pub fn judge(&self, measurement: &Measurement) -> anyhow::Result<Entry> {
         let figures = |run: &RunFigures| -> BTreeMap<String, ArmFigures> {
             let arm = |(arm, metrics): (&String, &BTreeMap<String, f64>)| {
@@ -175,8 +176,7 @@ impl Subject {
         Ok(Entry::new(experiment, expectations, measurement, verdicts))
     }
 
-    /// Why a stored result does not speak of this experiment as it is made now; nothing
-    /// where it does.
+    /// Returns why a stored result is not of the current experiment; nothing if it is current.
     #[must_use]
     pub fn stale(&self, stored: &Entry, made_with: &weirgate_ledger::MadeWith) -> Vec<String> {
         let mut reasons = stored.made_with.differences(made_with);

@@ -10,14 +10,12 @@ use weirgate_console::source;
 use weirgate_ledger::{GROUPS, Row, group, index};
 
 impl Ledger {
-    /// The pages in Markdown, by their file names: one that lists all experiments,
-    /// and one for each group of them. `promises` is a page with a table: what is
-    /// promised, and by which experiments it is held.
+    /// Returns the pages in Markdown by file name: one that lists all experiments, and one for each
+    /// group. `promises` is a page with a table of promises and the experiments that verify each.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read or has mistakes, or the table names an experiment
-    /// that does not exist.
+    /// Fails if a file cannot be read or has mistakes, or if the table names an unknown experiment.
     pub fn pages(&self, promises: &Path) -> Result<BTreeMap<String, String>, Failure> {
         let rows = self.rows(promises)?;
         let mut pages = BTreeMap::from([("index.md".to_owned(), index(&rows))]);
@@ -48,7 +46,7 @@ impl Ledger {
     }
 }
 
-/// The promises of the table by the experiments that its second column names, as
+/// Returns the promises of the table by the experiments in its second column, which has
 /// `experiments/PLACE.toml` in backticks.
 fn promised(page: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();

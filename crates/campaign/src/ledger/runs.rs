@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Folders of single runs: what a machine carries of its part of a sweep.
+//! Folders of single runs: one machine's part of a sweep.
 //!
 //! ```text
 //! FOLDER/EXPERIMENT/ARM-SEED.json
 //! ```
 //!
-//! A file is there whole or not at all, so that several machines may write into one folder, and
-//! one that was killed goes on where it stopped.
+//! Files are written atomically, so that several machines can write into one folder, and a killed
+//! one can continue.
 
 use crate::saved::replace;
 use anyhow::ensure;
@@ -16,11 +16,11 @@ use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::source;
 use weirgate_ledger::SingleRun;
 
-/// The largest file that is read as a run, in bytes; those of the longest experiments have a
-/// hundredth of it.
+/// The largest file that is read as a run, in bytes; the longest experiments need a hundredth of
+/// it.
 const LARGEST: u64 = 16 << 20;
 
-/// Where the run of an arm with a seed is kept.
+/// Returns the file of an arm's run with a seed.
 pub fn file(folder: &Path, experiment: &str, arm: &str, seed: u64) -> PathBuf {
     folder.join(experiment).join(format!("{arm}-{seed}.json"))
 }
@@ -29,7 +29,7 @@ pub fn file(folder: &Path, experiment: &str, arm: &str, seed: u64) -> PathBuf {
 pub fn write(folder: &Path, run: &SingleRun) -> anyhow::Result<()> {
     let file = file(folder, &run.experiment, &run.arm, run.seed);
     let bytes = serde_json::to_vec(run)?;
-    // `serde_json` may read a number of more than 15 digits as the one beside it.
+    // `serde_json` may read a number of more than 15 digits as its neighbour.
     let again: SingleRun = serde_json::from_slice(&bytes)?;
     ensure!(
         &again == run,
@@ -50,7 +50,7 @@ pub fn read(file: &Path) -> Result<SingleRun, Failure> {
     })
 }
 
-/// The files of all runs in a folder, in order of name.
+/// Returns the files of all runs in a folder, in order of name.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for experiment in entries(folder)? {

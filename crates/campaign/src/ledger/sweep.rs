@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Experiments whose runs several machines share.
+//! Sweeps: experiments whose runs are shared by several machines.
 //!
-//! Each machine forms the same list of runs from the same files and takes its shard. What they
-//! measured is put together only where all of it was made with the same things, and whole.
+//! Each machine makes the same list of runs from the same files, and takes its shard. The results
+//! are merged only if all have the same inputs and none is missing.
 
 use super::{Bench, Subject, runs};
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use weirgate_console::output;
 use weirgate_experiment::Arm;
 use weirgate_ledger::{MadeWith, Measurement, Shard, SingleRun};
 
-/// So many mistakes of runs are reported.
+/// How many mistakes of runs are reported.
 const MOST_TOLD: usize = 20;
 
-/// An experiment, and what a measurement of it is made with here.
+/// An experiment, and the inputs of its measurement on this machine.
 pub struct Swept {
     /// The experiment.
     pub subject: Subject,
-    /// What it is made with.
+    /// The inputs of its measurement.
     pub made_with: MadeWith,
 }
 
@@ -29,7 +29,7 @@ pub struct Sweep<'s> {
     experiments: &'s [Swept],
 }
 
-/// One line of the list.
+/// One run of the list.
 #[derive(Clone, Copy)]
 struct Planned<'s> {
     swept: &'s Swept,
@@ -37,12 +37,12 @@ struct Planned<'s> {
     seed: u64,
 }
 
-/// What became of a shard.
+/// The outcome of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// How many runs it has.
+    /// The number of runs.
     pub runs: usize,
-    /// How many were there before.
+    /// How many were already stored.
     pub there: usize,
     /// How many failed.
     pub failed: usize,
@@ -57,14 +57,14 @@ impl Planned<'_> {
         (experiment.name.clone(), self.arm.name.clone(), self.seed)
     }
 
-    /// Virtual nanoseconds.
+    /// Returns the length of the run in virtual nanoseconds.
     fn length(&self) -> u64 {
         let values = self.arm.sweep.as_ref().map_or(1, |it| it.values.len());
         let one = self.swept.subject.experiment().duration().as_nanos();
         one.saturating_mul(values as u64)
     }
 
-    /// Why a run is not this one as it is made here; nothing where it is.
+    /// Returns why a stored run does not match this one; nothing if it matches.
     fn foreign(&self, run: &SingleRun) -> Option<String> {
         let key = (run.experiment.clone(), run.arm.clone(), run.seed);
         if key != self.key() {
@@ -82,13 +82,13 @@ impl Planned<'_> {
 }
 
 impl<'s> Sweep<'s> {
-    /// The sweep of these experiments; those that are calculated have no run.
+    /// Makes the sweep of these experiments; calculations have no runs.
     #[must_use]
     pub fn new(experiments: &'s [Swept]) -> Self {
         Self { experiments }
     }
 
-    /// Experiment by experiment, arm by arm, seed by seed.
+    /// Lists the runs by experiment, arm and seed.
     fn list(&self) -> Vec<Planned<'s>> {
         let mut list = Vec::new();
         for swept in self.experiments {
@@ -100,7 +100,7 @@ impl<'s> Sweep<'s> {
         list
     }
 
-    /// The runs of a shard.
+    /// Returns the runs of a shard.
     fn share(&self, shard: Shard) -> Vec<Planned<'s>> {
         let list = self.list();
         let lengths: Vec<u64> = list.iter().map(Planned::length).collect();
@@ -108,12 +108,12 @@ impl<'s> Sweep<'s> {
         own.map(|place| list[place]).collect()
     }
 
-    /// Runs what the folder lacks of a shard. A run that fails is reported, and the others go on.
+    /// Runs what the folder lacks of a shard. A failed run is reported, and the others continue.
     ///
     /// # Errors
     ///
-    /// Where the folder has runs of this shard that cannot be read or were made with other
-    /// things, before anything is run; or cannot be written.
+    /// Fails before any run if a stored run of this shard cannot be read or has other inputs. Also
+    /// fails if the folder cannot be written.
     pub fn run(&self, bench: &mut Bench, shard: Shard, folder: &Path) -> Result<Done, Failure> {
         let own = self.share(shard);
         let mut lacking = Vec::new();
@@ -159,13 +159,13 @@ impl<'s> Sweep<'s> {
         Ok(done)
     }
 
-    /// Puts together what shards wrote into these folders: a measurement for each experiment
-    /// that is run, as one process would have made it.
+    /// Merges the runs in these folders into a measurement for each experiment, the same as one
+    /// process would have made.
     ///
     /// # Errors
     ///
-    /// Where a file is no run, or of something else than these experiments as they are made
-    /// here; where two files of one run differ; or where a run is missing. All of it is named.
+    /// Fails with all mistakes: a file that is not a run, a run of another experiment or with other
+    /// inputs, two files of one run that differ, or a missing run.
     pub fn merge(&self, folders: &[PathBuf]) -> Result<Vec<(String, Measurement)>, Failure> {
         let list = self.list();
         let wanted: BTreeMap<Key, &Planned<'_>> = list.iter().map(|it| (it.key(), it)).collect();
@@ -195,7 +195,7 @@ impl<'s> Sweep<'s> {
         Ok(measured.collect())
     }
 
-    /// Takes one file, or says why not.
+    /// Takes one file, or returns why it is refused.
     fn take(
         &self,
         wanted: &BTreeMap<Key, &Planned<'_>>,
@@ -227,7 +227,7 @@ impl<'s> Sweep<'s> {
         Ok(())
     }
 
-    /// Why a run is none of the list.
+    /// Returns why a run is not in the list.
     fn unknown(&self, run: &SingleRun) -> String {
         let mut experiments = self.experiments.iter().map(|it| it.subject.experiment());
         let name = &run.experiment;
@@ -241,12 +241,12 @@ impl<'s> Sweep<'s> {
     }
 }
 
-/// A run, in words.
+/// Returns the name of a run, in words.
 fn run_name((experiment, arm, seed): &Key) -> String {
     format!("{experiment}, arm `{arm}`, seed {seed}")
 }
 
-/// The lines of the list that were not found, with an arm's seeds in one.
+/// Lists the missing runs, with the seeds of an arm on one line.
 fn missing(list: &[Planned<'_>], found: &BTreeMap<Key, (PathBuf, SingleRun)>) -> Vec<String> {
     let mut lines: Vec<(String, Vec<u64>)> = Vec::new();
     for planned in list {
@@ -264,7 +264,7 @@ fn missing(list: &[Planned<'_>], found: &BTreeMap<Key, (PathBuf, SingleRun)>) ->
     lines.into_iter().map(line).collect()
 }
 
-/// Numbers in order, `1-3, 7`.
+/// Formats sorted numbers as `1-3, 7`.
 fn ranges(numbers: &[u64]) -> String {
     let next = |one: &u64, other: &u64| one.wrapping_add(1) == *other;
     let runs = numbers.chunk_by(next).map(|run| match run {
@@ -274,7 +274,7 @@ fn ranges(numbers: &[u64]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// Fails with what is wrong, if anything is.
+/// Fails if there are mistakes.
 fn refuse(what: &str, lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Ok(());

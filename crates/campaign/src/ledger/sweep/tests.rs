@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shards without machines: what a run gives is made up of its name.
+//! Tests of shards without machines: the figures of a run are derived from its name.
 
 use super::*;
 use crate::ledger::{How, Ledger};
@@ -33,7 +33,7 @@ name = "plain"
 name = "other"
 "#;
 
-/// A folder with experiments of so many seeds, named `a`, `b` and so on.
+/// A folder with experiments of `seeds` seeds, named `a`, `b` and so on.
 struct Fixture {
     folder: TempDir,
     experiments: Vec<Swept>,
@@ -86,7 +86,7 @@ impl Fixture {
         folder
     }
 
-    /// What merging folders is refused for.
+    /// Returns the message with which merging folders is refused.
     fn refused(&self, folders: &[PathBuf]) -> String {
         match self.sweep().merge(folders) {
             Err(Failure::Input(text)) => text,
@@ -112,7 +112,7 @@ fn made_with(guest: &str) -> MadeWith {
 fn run(planned: &Planned<'_>) -> SingleRun {
     let (experiment, arm, seed) = planned.key();
     let recording = Digest::of(run_name(&planned.key()).as_bytes());
-    // As figures are: six decimals at most.
+    // Figures have at most six decimals.
     let figure = f64::from(recording.to_string().as_bytes()[0]) * (seed as f64) / 64.0;
     SingleRun {
         figures: BTreeMap::from([("rtt.p.mean_ms".to_owned(), figure)]),
@@ -142,7 +142,7 @@ proptest! {
         }).collect();
         let shards: Vec<PathBuf> = (1..=of)
             .map(|number| fixture.shard(&format!("{number}/{of}"), &format!("shard{number}")))
-            // One that has nothing to do writes nothing.
+            // A shard without runs writes nothing.
             .filter(|folder| folder.exists())
             .collect();
         let files = shards.iter().map(|folder| runs::files(folder).unwrap().len());
@@ -151,7 +151,7 @@ proptest! {
         prop_assert_eq!(&merged, &whole);
         let bytes = |all: &[(String, Measurement)]| serde_json::to_vec(all).unwrap();
         prop_assert_eq!(bytes(&merged), bytes(&whole));
-        // The last shard did not come back.
+        // The last shard is missing.
         if of > 1 {
             let lost = sweep.share(format!("{of}/{of}").parse().unwrap());
             match sweep.merge(&shards[..shards.len().min(of - 1)]) {
@@ -195,7 +195,7 @@ fn what_was_made_with_something_else_is_refused() {
                 here: the guest's image";
     assert!(refusal.contains("runs cannot be put together"), "{refusal}");
     assert!(refusal.contains(line), "{refusal}");
-    // The same shard refuses to go on in that folder, before it runs anything.
+    // The same shard refuses to continue in that folder, before it runs anything.
     let mut bench = Bench::new(&how());
     let on = fixture
         .sweep()
@@ -244,7 +244,7 @@ fn what_is_no_run_of_these_is_refused() {
         let refused = fixture.refused(std::slice::from_ref(&folder));
         assert!(refused.contains(refusal), "{refusal}: {refused}");
     }
-    // A file twice is no mistake.
+    // A duplicate file is accepted.
     fs::write(&file, &good).unwrap();
     let twice = [folder.clone(), folder.clone()];
     assert_eq!(fixture.sweep().merge(&twice).unwrap().len(), 1);

@@ -14,14 +14,14 @@ use weirgate_console::source;
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
 
-/// What is asked.
+/// The question.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
     goal: Wanted,
 }
 
-/// What is wanted of a link.
+/// The goal for a link.
 #[derive(Subcommand)]
 enum Wanted {
     /// Limit a stream of datagrams to a rate, with the shortest delay.
@@ -80,7 +80,7 @@ enum Wanted {
     },
 }
 
-/// The link, and how the answer is given.
+/// The link, and the form of the answer.
 #[derive(Args)]
 struct Common {
     /// The link's rate in the direction of the question, on the wire.
@@ -120,7 +120,7 @@ fn layer(name: &str) -> Result<LinkLayer, String> {
     LinkLayer::named(name).map_err(|error| error.to_string())
 }
 
-/// Measures and answers. Exit status 1 where no setting does what was asked for.
+/// Measures the settings and prints the answer. The exit status is 1 if no setting meets the goal.
 pub fn run(arguments: Arguments) -> Outcome {
     let (goal, chosen, of) = match arguments.goal {
         Wanted::Cap {

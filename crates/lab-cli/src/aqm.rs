@@ -138,7 +138,7 @@ pub enum Command {
     },
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::New { name, folder } => work::new(name, folder.as_deref()),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab domain try`: the whole domain in the lab's machine, before any
-//! router is touched. This program packs itself, `weirgate` and the domain file
-//! into the machine. There, as `domain inside`, it makes a namespace of every
-//! router and customer, has `weirgate` apply the domain to them and measures what
-//! was promised. Lists of circuits are read here, and go there as the routers get
-//! them.
+//! `weirgate-lab domain try`: tries the whole domain in the lab's machine, before any router is
+//! changed. This program packs itself, `weirgate` and the domain file into the machine. In the
+//! machine it runs as `domain inside`: it makes a namespace of every router and customer, has
+//! `weirgate` apply the domain, and measures the promises. Lists of circuits are read here and
+//! packed in the form that routers get.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -25,17 +24,17 @@ use weirgate_rollout::verify::{self, Settings};
 use weirgate_rollout::{Sound, namespaces, sound, whole};
 use weirgate_units::Rate;
 
-/// Where the machine has the domain file.
+/// The path of the domain file in the machine.
 const FILE: &str = "/domain.toml";
 
-/// Where it remembers what is kept; nobody reads it.
+/// The path of the verification record in the machine; nothing reads it.
 const RECORD: &str = "/run/verified.json";
 
-/// A router that is not confirmed would return after this; everything there
-/// takes longer than on a router.
+/// The confirmation time, after which a router would restore its old state. It is long, because
+/// everything takes longer in the machine than on a router.
 const CONFIRM: Duration = Duration::from_mins(10);
 
-/// What can be done with a domain here.
+/// Subcommands that deal with a domain.
 #[derive(Subcommand)]
 pub enum Command {
     /// Try the domain in a virtual machine: apply it there and measure its promises.
@@ -64,7 +63,7 @@ pub enum Command {
     },
 }
 
-/// Runs one of them.
+/// Runs a subcommand.
 pub fn run(command: &Command) -> Outcome {
     match command {
         Command::Try {
@@ -85,7 +84,7 @@ pub fn run(command: &Command) -> Outcome {
     }
 }
 
-/// What is measured, and for how long.
+/// What is measured.
 #[derive(Args)]
 pub struct Measure {
     /// How long the traffic is sent.
@@ -110,9 +109,9 @@ pub struct Arguments {
     limit: u64,
 }
 
-/// Boots the machine with the domain file, and prints what it says.
+/// Boots the machine with the domain file, and prints its output.
 fn boot(domain: &Domain, text: &str, parts: &Parts, arguments: &Arguments) -> Outcome {
-    // What does not go there is reported here.
+    // Report here what is left out in the machine.
     namespaces::settle(&mut domain.clone())?;
     let own = std::env::current_exe()?;
     let name = own.file_name().unwrap_or_default().to_string_lossy();
@@ -122,7 +121,7 @@ fn boot(domain: &Domain, text: &str, parts: &Parts, arguments: &Arguments) -> Ou
     if let Some(rate) = &beside {
         words.extend(["--beside", rate]);
     }
-    // What the routers and customers run; beside this program or in PATH.
+    // The program of routers and customers, from this program's folder or from PATH.
     let beside = own.with_file_name("weirgate");
     let router = if beside.is_file() {
         beside.to_string_lossy().into_owned()
@@ -165,14 +164,14 @@ fn boot(domain: &Domain, text: &str, parts: &Parts, arguments: &Arguments) -> Ou
     Ok(status)
 }
 
-/// Where the machine has the list of a router, as that reads it. No name has a dot.
+/// Returns the path of a router's list in the machine. Names of routers have no dots.
 fn list(router: &str) -> String {
     format!("/{router}.circuits")
 }
 
-/// Memory of the machine in MiB: the programs that it starts at once are one
-/// for each customer and router, each of 8 MiB beside what they share. A device with
-/// circuits takes 64, and 32 times what their list does as text.
+/// Returns the machine's memory in MiB. It starts a program for each customer and router at once,
+/// each of 8 MiB besides shared memory. A device with circuits takes 64 MiB, and 32 times the size
+/// of its list as text.
 fn memory(domain: &Domain, parts: &Parts) -> u32 {
     let processes = domain.routers.len() + domain.customers.len();
     let lists = parts.iter().filter(|(part, _)| part.is_circuits);
@@ -188,15 +187,15 @@ fn memory(domain: &Domain, parts: &Parts) -> u32 {
     u32::try_from(all).unwrap_or(u32::MAX)
 }
 
-/// Tells the program outside of the machine what is done.
+/// Reports progress to the program outside the machine.
 fn tell(what: &str) {
     let console = fs::File::options().write(true).open("/dev/console");
-    // Without a console nobody waits for it.
+    // Ignore a missing console: then nothing shows progress.
     let _ = console.and_then(|mut console| writeln!(console, "@progress 0 0 {what}"));
 }
 
-/// The part in the machine: builds the domain, and applies and measures it
-/// where something is to be measured.
+/// Runs inside the machine: builds the domain, and unless `measure` is absent, applies and measures
+/// it.
 fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outcome {
     namespaces::settle(&mut domain)?;
     let Some(measure) = measure else {

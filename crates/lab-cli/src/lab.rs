@@ -12,7 +12,7 @@ use weirgate_document::did_you_mean;
 use weirgate_lab::KernelChoice;
 use weirgate_report::html::Section;
 
-/// What is asked of the laboratory.
+/// Subcommands of the laboratory.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run experiments on a stock kernel in a virtual machine under virtual time.
@@ -93,8 +93,8 @@ fn list(paths: &[PathBuf]) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The folder of the experiments that come with weirgate: of this folder, of
-/// the place where the program is installed, or of the tree where it was built.
+/// Returns the folder of weirgate's own experiments: in the current folder, in the installation of
+/// the program, or in the source tree of its build.
 pub fn own_experiments() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
     let beside = program.parent().unwrap_or_else(|| Path::new("/"));
@@ -116,12 +116,12 @@ pub fn own_experiments() -> Result<PathBuf, Failure> {
     )))
 }
 
-/// So many folders up.
+/// Returns the folder that many levels up.
 fn above(folder: &Path, levels: usize) -> &Path {
     folder.ancestors().nth(levels).unwrap_or(folder)
 }
 
-/// The named files, and those of named folders in order of name.
+/// Returns the named files, and the files in named folders in order of name.
 fn experiment_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -145,8 +145,7 @@ fn in_folder(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
         .map_err(|error| wrong(format!("{}: {error}", folder.display())))
 }
 
-/// A file or folder as it is given, or the file of an experiment that comes with weirgate and
-/// has this name.
+/// Returns a path as it is given, or the file of weirgate's own experiment with that name.
 fn by_name(given: &Path) -> Result<PathBuf, Failure> {
     let is_there = given.symlink_metadata().is_ok();
     let is_file = given.extension().is_some_and(|ending| ending == "toml");

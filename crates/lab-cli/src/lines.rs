@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lines of `weirgate try`: what each is, its experiment and its policy. All files
-//! come with the program.
+//! The lines of `weirgate try`, each with its experiment and policy. The files are part of the
+//! program.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// A line to try.
 #[derive(Debug)]
 pub struct TrialLine {
-    /// Its word in `--line`.
+    /// Its name in `--line`.
     pub key: &'static str,
-    /// It in words.
+    /// A description.
     pub about: &'static str,
-    /// How long both runs take on an idle machine, in words.
+    /// The duration of both runs on an idle machine, in words.
     pub takes: &'static str,
-    /// The experiment's name, and its text.
+    /// The experiment's name and text.
     pub experiment: (&'static str, &'static str),
-    /// The policy, as the experiment names it, and its text.
+    /// The policy's path in the experiment, and its text.
     pub policy: (&'static str, &'static str),
 }
 
-/// A file that is named beside the experiments of a folder, and its text.
+/// Embeds a file of the experiments' folder with its name.
 macro_rules! experiment {
     ($name:literal) => {
         experiment!($name, "")
@@ -32,7 +32,7 @@ macro_rules! experiment {
     };
 }
 
-/// All of them; the first is tried where none is named.
+/// All lines; the first is the default.
 pub static LINES: [TrialLine; 4] = [
     TrialLine {
         key: "dsl",
@@ -64,7 +64,7 @@ pub static LINES: [TrialLine; 4] = [
     },
 ];
 
-/// Reads the word of one.
+/// Returns a parser of a line's name.
 pub fn parser() -> impl TypedValueParser<Value = &'static TrialLine> {
     let words = LINES
         .iter()

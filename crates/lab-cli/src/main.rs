@@ -2,7 +2,7 @@
 //! The `weirgate-lab` command: the laboratory, its reports and advice, and the
 //! workshop for disciplines.
 //!
-//! `weirgate` hands its commands of the same names over to this program.
+//! `weirgate` runs this program for its commands of the same names.
 
 mod advise;
 mod aqm;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab prague`: the congestion control of the laboratory on this machine.
+//! `weirgate-lab prague`: the laboratory's congestion control on this machine.
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
@@ -9,10 +9,10 @@ use weirgate_bpf::Prague;
 use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::output;
 
-/// Where its pins are: it is there as long as they are.
+/// The folder of its pins, which keep it loaded.
 const FOLDER: &str = "/sys/fs/bpf/weirgate-prague";
 
-/// What can be done with it.
+/// Subcommands for the congestion control.
 #[derive(Subcommand)]
 pub enum Command {
     /// Load the congestion control `prague` for connections of this machine.
@@ -31,7 +31,7 @@ pub enum Command {
     Unload,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub fn run(command: &Command) -> Outcome {
     let folder = Path::new(FOLDER);
     match command {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate try`: an experiment of those that come with the program.
+//! `weirgate try`: runs an experiment that is part of the program.
 
 use crate::lines::{self, TrialLine};
 use clap::Args;
@@ -29,7 +29,7 @@ pub struct Arguments {
     kernel: Option<weirgate_lab::KernelChoice>,
 }
 
-/// Runs it, prints the comparison, writes the report.
+/// Runs the experiment, prints the comparison and writes the report.
 pub fn run(arguments: &Arguments) -> Outcome {
     let line = arguments.line;
     let (name, text) = line.experiment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm try`: a discipline as the queue of a bottleneck in the laboratory, under a
-//! real kernel's TCP, beside others. The experiment is written here; what it measures is
-//! printed flow by flow.
+//! `weirgate aqm try`: compares a discipline with others as the queue of a bottleneck in the
+//! laboratory, under a real kernel's TCP. This module writes the experiment, and prints its figures
+//! flow by flow.
 
 use clap::Args;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use weirgate_lab::KernelChoice;
 use weirgate_measure::ArmFigures;
 use weirgate_units::{Rate, Span};
 
-/// IP bytes of a datagram of the flood.
+/// The length of the flood's IP packets, in bytes.
 const DATAGRAM: u64 = 1_200;
 
-/// What an arm has for TCP to ask for ECN; the server grants it to who asks.
+/// The fields of an arm whose TCP requests ECN; the server accepts every request.
 const ASK_FOR_ECN: &str = "commands = [\"host1: sysctl -q -w net.ipv4.tcp_ecn=1\"]\n\
                            programs = [\"sysctl\"]\n";
 
@@ -65,10 +65,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(arguments: &Arguments) -> Outcome {
     let text = arguments.experiment()?;
-    // Paths of disciplines are as they were typed.
+    // Paths of disciplines are relative to the current folder.
     let here = Path::new("aqm-try.toml");
     let experiment = source::parse(here, &text, weirgate_experiment::parse)?;
     let files = BTreeMap::new();
@@ -83,15 +83,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 impl Arguments {
-    /// The disciplines, in the order of the table, and what is set of each.
+    /// Returns the disciplines in the order of the table, with their settings.
     fn disciplines(&self) -> Vec<(&str, &[String])> {
         let own = std::iter::once((self.discipline.as_str(), self.settings.as_slice()));
         let beside = self.beside.iter().map(|name| (name.as_str(), &[][..]));
         own.chain(beside).collect()
     }
 
-    /// The experiment's file. The line takes twice the rate, so that the queue is the
-    /// discipline's.
+    /// Returns the experiment file. The line has twice the rate, so that packets wait in the
+    /// discipline.
     fn experiment(&self) -> Result<String, Failure> {
         let bits = self.rate.as_bits_per_second();
         let delay = Span::from_nanos(self.rtt.as_nanos() / 2);
@@ -150,7 +150,7 @@ impl Arguments {
         (1..=self.flows).map(|number| format!("tcp{number}"))
     }
 
-    /// What is printed: a heading, and rows of a label and a metric.
+    /// Returns the printed blocks: a heading, and rows of a label and a metric.
     fn rows(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
         let of = |quantity: &str, ending: &str| -> Vec<(String, String)> {
             let row = |flow: String| {
@@ -240,12 +240,12 @@ impl Arguments {
     }
 }
 
-/// The arm of a discipline, by its place.
+/// Returns the name of a discipline's arm, by its index.
 fn arm(number: usize) -> String {
     format!("queue{number}")
 }
 
-/// The name of a discipline, or the last part of its path.
+/// Returns the name of a discipline, or the last part of its path.
 fn last(name: &str) -> &str {
     let name = name.trim_end_matches('/');
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(kits, ["../own/mean", "droptail"]);
         let names: Vec<&str> = experiment.traffic.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["tcp1", "tcp2", "flood"]);
-        // 20 Mbit/s of the gate, and a line that is no bottleneck.
+        // The gate has 20 Mbit/s, and the line is no bottleneck.
         assert_eq!(
             experiment.topology.line.up.rate.as_bits_per_second(),
             40_000_000

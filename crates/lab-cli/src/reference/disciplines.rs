@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of each discipline, `disciplines/NAME.md` below the reference, and the
-//! same as a manual page. The words of a page are written by hand, up to [`MARK`].
-//! What follows it is written here, from the discipline's own tables.
+//! The page of each discipline, `disciplines/NAME.md` below the reference, also as a manual page.
+//! The prose of a page, up to [`MARK`], is written by hand. The rest is generated from the
+//! discipline's own tables.
 
 use anyhow::Context as _;
 use std::fmt::Write as _;
@@ -10,22 +10,21 @@ use std::path::Path;
 use weirgate_aqm::{Discipline, Row, SLOT_BYTES};
 use weirgate_console::exit::Failure;
 
-/// Qdiscs of a kind that its maps have room for (`INSTANCES`, bpf/qdisc/qdisc.bpf.h).
+/// How many qdiscs of one kind its maps can hold (`INSTANCES`, bpf/qdisc/qdisc.bpf.h).
 const INSTANCES: usize = 16;
 
-/// What the kernel's host keeps of a packet: a slot and a pointer (`struct
-/// aqm_kept` there).
+/// What the kernel's host stores for a packet: a slot and a pointer (`struct aqm_kept` there).
 const KEPT_BYTES: usize = SLOT_BYTES + 8;
 
-/// Where the words of a page end.
+/// The end of a page's prose.
 const MARK: &str = "<!-- Below: written by `weirgate reference docs/reference`, from the \
                     discipline's tables. -->";
 
-/// Every page: its place below the reference, and its text.
+/// Returns every page: its path below the reference, and its text.
 ///
 /// # Errors
 ///
-/// Where the reference in `folder` has no page for a discipline.
+/// Fails if the reference in `folder` has no page for a discipline.
 pub fn pages(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
     let mut pages = Vec::new();
     for discipline in Discipline::every() {
@@ -40,14 +39,13 @@ pub fn pages(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
     Ok(pages)
 }
 
-/// The words of a page: what stands between its title, where it has one, and what
-/// is written here.
+/// Returns the prose of a page: the text between its title, if it has one, and the generated part.
 fn words(page: &str) -> &str {
     let above = page.split(MARK).next().unwrap_or(page);
     above.find("## ").map_or("", |start| &above[start..])
 }
 
-/// A table of a discipline for either form: its heading and its rows.
+/// Returns the tables of a discipline: their headings and rows.
 fn tables(discipline: Discipline) -> [(&'static str, Vec<Row>); 3] {
     let mut counted = Discipline::counters();
     counted.extend(discipline.stats());
@@ -108,7 +106,7 @@ fn markdown(discipline: Discipline, text: &str) -> String {
     page
 }
 
-/// The form of man(7).
+/// Returns the page in the format of man(7).
 fn roff(discipline: Discipline, text: &str) -> String {
     let name = discipline.name();
     let mut page = format!(
@@ -150,7 +148,7 @@ fn roff(discipline: Discipline, text: &str) -> String {
     page
 }
 
-/// Headings, paragraphs and an example for man(7).
+/// Converts headings, paragraphs and an example to man(7).
 pub fn body(text: &str) -> String {
     let mut page = String::new();
     for block in text.split("\n\n") {
@@ -168,7 +166,7 @@ pub fn body(text: &str) -> String {
     page
 }
 
-/// What an instance takes, in words.
+/// Describes the memory of an instance.
 fn memory(discipline: Discipline) -> String {
     let own = discipline.layout().size;
     let packets = discipline.packets() as usize;
@@ -186,7 +184,7 @@ fn memory(discipline: Discipline) -> String {
     )
 }
 
-/// Text for troff: its own characters escaped, words in grave accents bold.
+/// Converts text for troff: escapes its special characters, and makes words in backticks bold.
 pub fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut bold = false;
@@ -198,7 +196,7 @@ pub fn escaped(text: &str) -> String {
                 bold = !bold;
                 out.push_str(if bold { "\\fB" } else { "\\fR" });
             }
-            // A line must not begin with a point or an accent.
+            // A line must not begin with a period or an apostrophe.
             '.' | '\'' if out.is_empty() => {
                 out.push_str("\\&");
                 out.push(character);
@@ -216,12 +214,12 @@ mod tests {
     use std::path::PathBuf;
     use weirgate_aqm::{Link, Packet, Queue, Settings, reasons};
 
-    /// The reference of this project.
+    /// Returns the folder of this project's reference.
     fn reference() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference")
     }
 
-    /// The words of every page, with its discipline.
+    /// Returns the prose of every page, with its discipline.
     fn texts() -> Vec<(Discipline, String)> {
         let text = |one: Discipline| {
             let place = format!("disciplines/{}.md", one.name());
@@ -258,8 +256,7 @@ mod tests {
         }
     }
 
-    /// What a page names as a parameter is one, so that no page outlives a
-    /// change of the tables.
+    /// Every parameter that a page names exists, so that pages follow changes of the tables.
     #[test]
     fn pages_name_parameters_that_there_are() {
         for (discipline, text) in texts() {
@@ -291,8 +288,8 @@ mod tests {
         }
     }
 
-    /// The reasons that a page names are those that packets are dropped or marked
-    /// for, under all kinds of settings and loads.
+    /// The reasons on a page are exactly those for which packets are dropped or marked, under all
+    /// kinds of settings and loads.
     #[test]
     fn pages_name_every_reason_and_no_other() {
         for (discipline, text) in texts() {
@@ -308,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Why packets went or were marked, the host's own reason left out.
+    /// Returns the reasons for drops and marks, without the host's own reason.
     fn seen(discipline: Discipline) -> BTreeSet<&'static str> {
         let mut seen = BTreeSet::new();
         let mut word = 1_u64;
@@ -321,7 +318,7 @@ mod tests {
         for round in 0..300 {
             let mut settings = Settings::new(discipline);
             for row in discipline.params() {
-                // A third of the rounds as it is where nothing is set.
+                // A third of the rounds use the defaults.
                 if round % 3 > 0 && below(2) == 0 {
                     let span = (row.most - row.least).max(1);
                     let bits = u64::from(64 - span.leading_zeros());
@@ -340,8 +337,7 @@ mod tests {
             for _ in 0..3_000 {
                 now += below(gap);
                 if below(5) < 3 {
-                    // Few flows: code points of assured and expedited forwarding, or
-                    // hashes.
+                    // Use few flows: code points of assured and expedited forwarding, or hashes.
                     let assured = (1 + below(4) as u32) * 8 + 2 * (1 + below(3) as u32);
                     let code = if below(8) == 0 { 46 } else { assured };
                     let hash = code.wrapping_mul(0x9e37_79b1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields of a policy, as a page and as the manual page weirgate-policy(5), and those
-//! of experiments and domains, from the registries that they are read by.
+//! Pages of the fields of policies, experiments and domains, and the manual page
+//! weirgate-policy(5). They are generated from the registries that the parsers use.
 
 use crate::reference::disciplines::escaped;
 use std::fmt::Write as _;
 use weirgate_document::registry;
 use weirgate_policy::{Field, TABLES};
 
-/// The page below the reference.
+/// Returns the page about policies.
 pub fn page() -> String {
     let mut text = String::from(
         "# Fields\n\nEvery table and field of a policy. [The policy file](../policy.md) explains \
@@ -24,14 +24,14 @@ pub fn page() -> String {
     text
 }
 
-/// The page about experiment files.
+/// Returns the page about experiment files.
 pub fn of_experiments() -> String {
     let head = "# Fields of an experiment\n\nEvery table and field of an experiment file. [The \
                 experiment file](../experiments.md) explains them, and says how values are written.\n";
     declared(head, weirgate_experiment::TABLES)
 }
 
-/// The page about domain files.
+/// Returns the page about domain files.
 pub fn of_domains() -> String {
     let head = "# Fields of a domain\n\nEvery table and field of a domain file. [A DiffServ \
                 domain](../domain.md) explains them.\n";
@@ -50,7 +50,7 @@ fn declared(head: &str, tables: &[registry::Table]) -> String {
     text
 }
 
-/// A table: name, what may be written, default and meaning of each field.
+/// Appends a table: name, permitted values, default and meaning of each field.
 fn section(text: &mut String, name: &str, about: &str, rows: impl Iterator<Item = [String; 4]>) {
     // Writing to a String cannot fail.
     let _ = write!(
@@ -64,7 +64,7 @@ fn section(text: &mut String, name: &str, about: &str, rows: impl Iterator<Item 
     }
 }
 
-/// The manual page.
+/// Returns the manual page.
 pub fn manual() -> String {
     let mut text = String::from(
         ".TH \"weirgate-policy\" 5 \"\" \"weirgate\" \"Policy file\"\n.SH NAME\n\
@@ -90,7 +90,7 @@ pub fn manual() -> String {
     text + ".SH SEE ALSO\n\\fBweirgate\\-check\\fR(1), \\fBweirgate\\-explain\\fR(1)\n"
 }
 
-/// What a field means, with the names that it had before.
+/// Returns the meaning of a field, with its former names.
 fn about_of(field: &Field) -> String {
     match field.former {
         [] => field.about.to_owned(),
@@ -98,7 +98,7 @@ fn about_of(field: &Field) -> String {
     }
 }
 
-/// What holds where the field is absent.
+/// Returns what applies if the field is absent.
 fn absent(field: &Field) -> String {
     match (field.required, field.default) {
         (Some(_), _) => "required".to_owned(),
@@ -107,7 +107,7 @@ fn absent(field: &Field) -> String {
     }
 }
 
-/// Names of fields.
+/// Formats names of fields as a list.
 fn listed(names: &[&str]) -> String {
     let listed: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     listed.join(", ")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reference, written from the tables that the programs themselves work
-//! with.
+//! The reference, generated from the tables that the programs use.
 
 mod disciplines;
 mod fields;
@@ -13,8 +12,7 @@ use weirgate_console::exit::Failure;
 use weirgate_console::reference::Pages;
 use weirgate_linklayer::LinkLayer;
 
-/// The pages of the reference beside manual pages; `folder` has what people
-/// wrote of them.
+/// Returns the pages of the reference besides manual pages; `folder` has their handwritten parts.
 pub fn pages(folder: &Path) -> Result<Pages, Failure> {
     let mut pages = Pages::new();
     pages.insert("messages.md".to_owned(), messages().into_bytes());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The manual page of the seam between disciplines and their hosts: the words are
-//! in `seam.md` beside this file, every field, answer, reason and need is read from the
-//! header itself (`aqm/include/aqm.h`).
+//! The manual page of the interface between disciplines and their hosts. The prose is in `seam.md`
+//! beside this file. Fields, answers, reasons and needs are read from the header
+//! (`aqm/include/aqm.h`).
 
 use crate::reference::disciplines::{body, escaped};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use weirgate_aqm::reasons;
 
 const TEXT: &str = include_str!("seam.md");
 
-/// Structures and lists of the header that have a section, with its heading.
+/// Structures and enumerations of the header, with the headings of their sections.
 const PARTS: [(&str, &str); 7] = [
     ("struct aqm_packet {", "A PACKET"),
     ("struct aqm_context {", "THE CONTEXT"),
@@ -20,7 +20,7 @@ const PARTS: [(&str, &str); 7] = [
     ("enum aqm_part {", "PARTS OF A FLOW"),
 ];
 
-/// Its place below the reference, and its text.
+/// Returns the path below the reference, and the text.
 pub fn page() -> (String, String) {
     let mut page = String::from(
         ".TH \"weirgate-seam\" 7 \"\" \"weirgate\" \"Queueing disciplines\"\n.SH NAME\n\
@@ -43,7 +43,7 @@ pub fn page() -> (String, String) {
     ("man/weirgate-seam.7".to_owned(), page)
 }
 
-/// The kit's header.
+/// Returns the kit's header.
 fn header() -> &'static str {
     let sources = weirgate_bpf::sources();
     let found = sources
@@ -52,8 +52,8 @@ fn header() -> &'static str {
     found.map_or("", |(_, text)| text)
 }
 
-/// The lines of a structure or list: `u32 len; /* comment */`, `NAME = 1, /* comment */`. A
-/// comment may stand above the line, and go over several.
+/// Returns the lines of a structure or enumeration: `u32 len; /* comment */`, `NAME = 1, /* comment
+/// */`. A comment may also be above the line, and may span several lines.
 fn entries(begin: &str) -> Vec<(&'static str, String)> {
     let Some((_, rest)) = header().split_once(begin) else {
         return Vec::new();

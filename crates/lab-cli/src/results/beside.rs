@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which experiments are meant, and each beside its stored result.
+//! Selects experiments, and reads each with its stored result.
 
 use weirgate_campaign::ledger::{Bench, Ledger, Subject};
 use weirgate_console::exit::Failure;
 use weirgate_ledger::{Entry, MadeWith};
 
-/// Which experiments are run.
+/// Which of the experiments are run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
-    /// Those that changed.
+    /// Those that have changed.
     Changed,
     /// All, changed or not.
     All,
@@ -20,12 +20,12 @@ impl Which {
     }
 }
 
-/// One experiment beside its stored result.
+/// An experiment with its stored result.
 pub(super) struct Beside {
     pub(super) subject: Subject,
     pub(super) stored: Option<Entry>,
     pub(super) made_with: MadeWith,
-    /// Why the stored result does not speak of it.
+    /// Why the stored result is stale.
     pub(super) stale: Vec<String>,
 }
 
@@ -45,12 +45,12 @@ impl Beside {
         })
     }
 
-    /// Whether its stored result speaks of it.
+    /// Returns whether its stored result is current.
     pub(super) fn unchanged(&self) -> bool {
         self.stored.is_some() && self.stale.is_empty()
     }
 
-    /// Its entry as it is measured and expected now.
+    /// Returns its new entry: measured, and judged by the current expectations.
     pub(super) fn entry(&self, bench: &mut Bench, fresh: bool) -> Result<Entry, Failure> {
         let seeds = self.subject.seeds();
         let measured = bench.measured(&self.subject, &self.made_with, &seeds, fresh)?;
@@ -58,7 +58,7 @@ impl Beside {
     }
 }
 
-/// The named experiments, or all.
+/// Returns the named experiments, or all if none is named.
 pub(super) fn chosen(ledger: &Ledger, names: &[String]) -> Result<Vec<String>, Failure> {
     if names.is_empty() {
         ledger.names()

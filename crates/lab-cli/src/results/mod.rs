@@ -14,7 +14,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::{output, reference};
 use weirgate_ledger::{Change, Entry, compare};
 
-/// What is asked of the ledger.
+/// Subcommands of the ledger.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run the experiments that have changed since their results were stored, and compare.
@@ -102,7 +102,7 @@ pub enum Command {
     },
 }
 
-/// Where the ledger is.
+/// The folders of the ledger.
 #[derive(Args)]
 pub struct Folders {
     /// The folder of experiment files; without it, those that come with weirgate.
@@ -127,7 +127,7 @@ impl Folders {
     }
 }
 
-/// Runs the subcommand.
+/// Runs a subcommand.
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Run {
@@ -178,7 +178,7 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-/// What became of the experiments of a run.
+/// How many experiments of a run have which outcome.
 #[derive(Default)]
 struct Tally {
     unchanged: usize,
@@ -188,7 +188,7 @@ struct Tally {
     failed: Vec<String>,
 }
 
-/// Compares with the ledger; `fresh` runs anew what an earlier run has measured.
+/// Compares with the ledger; `fresh` ignores cached measurements.
 fn check(
     ledger: &Ledger,
     names: &[String],

@@ -9,7 +9,7 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_ledger::Shard;
 
-/// A part of the runs.
+/// Selects a part of the runs.
 #[derive(Args)]
 pub struct Part {
     /// Run only part K of N of the single runs (experiment, arm, seed), and compare nothing.
@@ -25,7 +25,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// The shard and its folder, where they are given.
+    /// Returns the shard and its folder, if they are given.
     pub(super) fn named(&self) -> Option<(Shard, &Path)> {
         self.shard.zip(self.to.as_deref())
     }
@@ -53,7 +53,7 @@ pub(super) fn run(
     Ok(Status::Done)
 }
 
-/// Puts shards together, for `accept` and for what compares.
+/// Merges shards, for `accept` and for comparisons.
 pub(super) fn merge(
     ledger: &Ledger,
     names: &[String],
@@ -68,7 +68,7 @@ pub(super) fn merge(
     Ok(())
 }
 
-/// The experiments that `results run` would run.
+/// Returns the experiments that `results run` would run.
 fn swept(
     ledger: &Ledger,
     names: &[String],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab results verify`: the stored seeds run again.
+//! `weirgate-lab results verify`: repeats runs with the stored seeds.
 
 use super::beside::chosen;
 use std::fmt::Write as _;

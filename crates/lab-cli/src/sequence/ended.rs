@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came of a sequence: its phases for people, as JSON, and every flow,
-//! transfer and echo as CSV.
+//! The results of a sequence: its phases as text or JSON, and every flow, transfer and echo as CSV.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -10,7 +9,7 @@ use weirgate_experiment::{Experiment, Phase};
 use weirgate_measure::stats::Sorted;
 use weirgate_probe::{Counted, Direction, Doing, Played, Sequence, Transferred};
 
-/// What came of it.
+/// A sequence with its results.
 pub struct Ended<'a> {
     pub experiment: &'a Experiment,
     pub sequence: &'a Sequence,
@@ -18,14 +17,14 @@ pub struct Ended<'a> {
     pub server: SocketAddr,
 }
 
-/// A stretch of time that is summed up, in seconds.
+/// A time interval with its name, in seconds.
 struct Stretch {
     name: String,
     from: f64,
     to: f64,
 }
 
-/// Round trips of a stretch, in microseconds.
+/// Round trips of an interval, in microseconds.
 struct Trips {
     sent: usize,
     lost: usize,
@@ -48,12 +47,12 @@ impl Trips {
     }
 }
 
-/// Datagrams that did not arrive; nothing where that is not known.
+/// Returns how many datagrams were lost; `None` if that is unknown.
 fn lost(one: &Counted) -> Option<u64> {
     Some(one.sent.saturating_sub(one.received?.count))
 }
 
-/// What became of datagrams or SYNs, for people.
+/// Describes the fate of datagrams or SYNs.
 fn arrived(one: &Counted) -> String {
     let (direction, sent) = (one.direction.name(), one.sent);
     let Some(received) = one.received else {
@@ -74,7 +73,7 @@ fn arrived(one: &Counted) -> String {
     text
 }
 
-/// The same for programs.
+/// Returns the same as JSON.
 fn counted(one: &Counted) -> Value {
     let delays = one.received.and_then(|received| received.delays);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -93,7 +92,7 @@ fn counted(one: &Counted) -> Value {
 }
 
 impl Ended<'_> {
-    /// The phases, each without the time in which it settles.
+    /// Returns the phases, each without its settling time.
     fn stretches(&self) -> Vec<Stretch> {
         let seconds = |span: weirgate_units::Span| span.as_nanos() as f64 / 1e9;
         let settle = seconds(self.experiment.settle);
@@ -106,7 +105,7 @@ impl Ended<'_> {
         phases.map(stretch).collect()
     }
 
-    /// Mean rate of a flow's data in bits by the second, by whole seconds.
+    /// Returns the mean rate of a flow's data in bit/s, over whole seconds.
     fn rate(&self, play: usize, stretch: &Stretch) -> Option<f64> {
         let rows = self.played.seconds.get(play)?;
         let (from, to) = (stretch.from.ceil() as usize, stretch.to.floor() as usize);
@@ -190,7 +189,7 @@ impl Ended<'_> {
         text
     }
 
-    /// How long short flows took.
+    /// Returns the durations of short flows.
     fn shorts(&self) -> String {
         let mut text = String::new();
         for (number, play) in self.sequence.plays.iter().enumerate() {
@@ -267,7 +266,7 @@ impl Ended<'_> {
         })
     }
 
-    /// Bytes of each flow by the second.
+    /// Returns the bytes of each flow by second.
     pub fn flows(&self) -> String {
         let names: Vec<&str> = self.sequence.plays.iter().map(|play| &*play.name).collect();
         let mut text = format!("second,{}\r\n", names.join(","));

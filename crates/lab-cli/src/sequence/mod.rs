@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab probe --sequence`: plays an experiment of the lab on real hosts, and
-//! keeps set-up, capture, logs and results of the run in one folder.
+//! `weirgate-lab probe --sequence`: runs an experiment of the lab between real hosts, and stores
+//! set-up, capture, logs and results of the run in one folder.
 
 mod ended;
 mod script;
@@ -38,16 +38,15 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Plays it and prints what was found.
+/// Runs the sequence and prints the results.
 pub fn run(arguments: &Arguments) -> Outcome {
     let server = resolve(&arguments.to, PORT)?;
     let found = play_file(&arguments.sequence, server, arguments.write.as_deref())?;
     print_found(&found, arguments.json)
 }
 
-/// Plays the experiment of a file towards a serving end. `folder` is where all
-/// of it is kept; without one, a new one is made here, named after the experiment
-/// and the time.
+/// Runs the experiment in a file towards a server. Everything is stored in `folder`; without one,
+/// in a new folder that is named after the experiment and the time.
 fn play_file(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<Found, Failure> {
     let (text, experiment) = load(file, &[])?;
     let sequence = script::sequence(file, &text, &experiment, server.is_ipv4())?;
@@ -71,7 +70,7 @@ fn play_file(file: &Path, server: SocketAddr, folder: Option<&Path>) -> Result<F
         log.note("ports are those of the serving end, not the experiment's: rules see those");
     }
     let played = watched(&sequence, &experiment, server, &kept, &mut log);
-    // What was asked and answered is kept of a run that failed, too.
+    // Keep the log of a failed run, too.
     kept.file("counters-after.txt", &counters())?;
     let played = played.inspect_err(|error| {
         log.note(&format!("it failed: {error}"));
@@ -104,8 +103,7 @@ fn fallback(experiment: &Experiment) -> PathBuf {
     PathBuf::from(format!("{}-{seconds}", experiment.name))
 }
 
-/// Every counter of this machine's devices, queues and classes, one a line, as
-/// far as anybody may read them.
+/// Returns every readable counter of this machine's devices, queues and classes, one a line.
 fn counters() -> String {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -132,8 +130,8 @@ fn counters() -> String {
     })
 }
 
-/// Plays it, with a capture where that is allowed, until it ends or somebody
-/// presses Ctrl-C.
+/// Runs the sequence, with a capture if that is permitted, until it ends or the user presses
+/// Ctrl-C.
 fn watched(
     sequence: &Sequence,
     experiment: &Experiment,
@@ -160,7 +158,7 @@ fn watched(
                     })
                     .collect();
                 before.copy_from_slice(moved);
-                // A line a second on a terminal is the progress; of a log, each tenth.
+                // A terminal gets a line of progress every second, a log every tenth.
                 let second = at.as_secs();
                 if now != phase || second.is_multiple_of(10) || second < 3 {
                     let name = now.clone().unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An experiment of the lab as a sequence for real hosts: what of it can be
-//! played from here towards one host, and where it says what cannot.
+//! Converts an experiment of the lab to a sequence for real hosts. Whatever cannot be done between
+//! this machine and one host is refused with its line.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use weirgate_experiment::{
 use weirgate_probe::{Direction, Doing, Manner, Ping, Play, Sequence, Short, Stream};
 use weirgate_units::{Size, Span};
 
-/// The lines of one table of a file and of its fields, from 1.
+/// The line numbers of a file's table and of its fields, from 1.
 struct TableLines {
     table: u32,
     fields: Vec<(&'static str, u32)>,
@@ -26,7 +26,7 @@ impl TableLines {
     }
 }
 
-/// The fields that something may be wrong with.
+/// The fields that may be refused.
 const FIELDS: [&str; 4] = ["from", "to", "hosts", "ipv6"];
 
 fn table_lines(text: &str, kind: &'static str) -> Vec<TableLines> {
@@ -64,7 +64,7 @@ fn inside(node: Node) -> bool {
     matches!(node, Node::Host(_))
 }
 
-/// Collects what cannot be done.
+/// Collects what is refused.
 struct Refusals<'a> {
     file: &'a Path,
     lines: Vec<(u32, String)>,
@@ -77,8 +77,8 @@ impl Refusals<'_> {
     }
 }
 
-/// The sequence of an experiment's traffic and probes; the failure names every
-/// place that real hosts cannot play, in the order of the file.
+/// Returns the sequence of an experiment's traffic and probes. The failure lists everything that
+/// real hosts cannot do, in the order of the file.
 pub fn sequence(
     file: &Path,
     text: &str,
@@ -153,7 +153,7 @@ fn family(ipv6: bool, v4: bool, lines: &TableLines, refused: &mut Refusals<'_>) 
     }
 }
 
-/// Which way the entry's data goes.
+/// Returns the direction of an entry's data.
 fn direction(one: &Traffic, lines: &TableLines, refused: &mut Refusals<'_>) -> Direction {
     match (one.from, one.to) {
         (from, Node::Server(_) | Node::Provider) if inside(from) => Direction::Up,
@@ -167,7 +167,7 @@ fn direction(one: &Traffic, lines: &TableLines, refused: &mut Refusals<'_>) -> D
     }
 }
 
-/// One entry; `None` where it is refused.
+/// Converts one entry; returns `None` if it is refused.
 fn play(
     one: &Traffic,
     lines: &TableLines,
@@ -271,7 +271,7 @@ fn play(
     })
 }
 
-/// Datagrams in IP packets of a length, which has room for the headers.
+/// Returns datagrams in IP packets of a length that includes headers.
 fn datagrams(
     direction: Option<Direction>,
     v4: bool,
@@ -287,7 +287,7 @@ fn datagrams(
     Doing::Datagrams { direction, stream }
 }
 
-/// The short flows of one member, as the lab has them with the experiment's seed.
+/// Returns the short flows of one member, the same as in the lab with the experiment's seed.
 fn shorts(
     one: &Traffic,
     member: u16,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm record --capture`: packets of a capture as a recording.
+//! `weirgate aqm record --capture`: converts a capture to a recording.
 
 use crate::frames::each;
 use crate::replay::unreadable;
@@ -15,7 +15,7 @@ use weirgate_console::output;
 /// `weirgate aqm record --capture`.
 pub fn record(capture: &Path, path: &Path) -> Outcome {
     let file = File::open(capture).map_err(|error| unreadable(capture, &error))?;
-    // Written beside its path first, so that a broken capture leaves no file.
+    // Write to a temporary file first, so that a broken capture leaves no file.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let whole = tempfile::Builder::new()
         .permissions(std::fs::Permissions::from_mode(0o644))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translates the packets of a capture into a discipline's input. This module needs nothing else
-//! of this crate, because fuzzing includes it too (`fuzz/src/capture.rs`).
+//! Converts the packets of a capture to a discipline's input. This module uses nothing else of this
+//! crate, because fuzzing includes it too (`fuzz/src/capture.rs`).
 
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
@@ -22,8 +22,8 @@ struct Frame<'a> {
     data: &'a [u8],
 }
 
-/// Passes the packets of a capture (pcap or pcapng) to `take` as a discipline's input, until
-/// `take` has enough. An error says what is wrong with the capture.
+/// Passes the packets of a capture (pcap or pcapng) to `take` as a discipline's input, until `take`
+/// returns that it has enough. An error describes the mistake in the capture.
 pub fn each(mut file: impl BufRead, mut take: impl FnMut(&Packet) -> bool) -> Result<(), String> {
     let begin = file.fill_buf().map_err(worded)?;
     // A section header block's type (draft-ietf-opsawg-pcapng, section 4.1).
@@ -74,11 +74,11 @@ fn worded(error: impl std::fmt::Display) -> String {
 }
 
 impl Frame<'_> {
-    /// The discipline's input for this packet.
+    /// Returns the discipline's input for this packet.
     fn packet(&self) -> Result<Packet, String> {
         let (header, counted) = match self.link {
             DataLink::ETHERNET => (ETHERNET, 0),
-            // Packets without a header are counted as on an Ethernet device.
+            // Packets without a link header are counted as on an Ethernet device.
             DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => (0, ETHERNET as u32),
             other => {
                 return Err(format!(
@@ -98,7 +98,7 @@ impl Frame<'_> {
     }
 }
 
-/// The bytes after the link's header and up to two VLAN tags.
+/// Returns the bytes after the link's header and up to two VLAN tags.
 fn ip_header(data: &[u8], header: usize) -> &[u8] {
     let mut at = header;
     if header == ETHERNET {
@@ -109,7 +109,8 @@ fn ip_header(data: &[u8], header: usize) -> &[u8] {
     data.get(at..).unwrap_or_default()
 }
 
-/// A hash of addresses, protocol and ports, and the ECN bits; zeros if it is no IP packet.
+/// Returns a hash of addresses, protocol and ports, and the ECN bits; zeros if it is not an IP
+/// packet.
 fn facts(ip: &[u8]) -> (u32, u32) {
     let byte = |at: usize| ip.get(at).copied().unwrap_or_default();
     let (addresses, protocol, ports, ecn) = match byte(0) >> 4 {

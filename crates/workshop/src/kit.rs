@@ -33,7 +33,7 @@ const VERDICT: &str = include_str!("../kit/verdict.h");
 /// The source that describes a discipline.
 const TABLES: &str = include_str!("../kit/tables.h");
 
-/// The shaper's name in place of a discipline's.
+/// The name that selects the shaper instead of a discipline.
 pub const SHAPER: &str = "shaper";
 
 /// Compilers for this machine and for BPF: the first one that exists is used. `CC` and `CLANG`
@@ -53,20 +53,20 @@ pub struct Subject {
     kit: tempfile::TempDir,
 }
 
-/// How to compile for this machine.
+/// How a discipline is compiled for this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     /// With AddressSanitizer and UndefinedBehaviorSanitizer.
     Sanitized,
     /// The same, driven by a fuzzer.
     Fuzzer {
-        /// With a mistake in it that fuzzing must find.
+        /// Whether it has a planted mistake that fuzzing must find.
         planted: bool,
     },
 }
 
 impl Subject {
-    /// A folder with `NAME.c`, a file `NAME.c`, or a discipline of the kit.
+    /// Finds a folder with `NAME.c`, a file `NAME.c`, or a discipline of the kit.
     pub fn find(what: &Path) -> Result<Self, Failure> {
         let kit = tempfile::tempdir().context("a folder for the kit")?;
         for (path, text) in sources() {
@@ -128,7 +128,7 @@ impl Subject {
         })
     }
 
-    /// The shaper with classes, with every discipline of the kit.
+    /// Returns the shaper with classes, with every discipline of the kit.
     fn shaper(kit: tempfile::TempDir) -> Result<Self, Failure> {
         let disciplines = Discipline::all();
         let kinds: Vec<String> = disciplines
@@ -146,12 +146,12 @@ impl Subject {
         })
     }
 
-    /// Whether it is the shaper and no discipline.
+    /// Returns whether it is the shaper instead of a discipline.
     pub fn is_shaper(&self) -> bool {
         self.kit.path().join("kinds.h").is_file()
     }
 
-    /// The mistakes that lint finds, one line for each.
+    /// Fails with the mistakes that lint finds, one line for each.
     pub fn look(&self) -> Result<(), Failure> {
         let file = self.file.display();
         let text = fs::read_to_string(&self.file)
@@ -167,7 +167,7 @@ impl Subject {
         }
     }
 
-    /// The line on which a function of the discipline begins.
+    /// Returns the line on which a function of the discipline begins.
     pub fn line_of(&self, function: &str) -> String {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         let wanted = format!("{}_{function}(", self.name);
@@ -178,7 +178,7 @@ impl Subject {
         format!("{}{line}", self.file.display())
     }
 
-    /// Compiles it with the driver for this machine; the program.
+    /// Compiles it with the driver for this machine, and returns the program.
     pub fn native(&self, build: Build) -> Result<PathBuf, Failure> {
         let (compiler, clang) = compiler("CC", &NATIVE)?;
         let libfuzzer = clang && build != Build::Sanitized;
@@ -192,7 +192,7 @@ impl Subject {
             "-O1",
             "-g",
             "-fwrapv",
-            // The compiler must not remove an endless loop, or nobody finds it.
+            // The compiler must not remove an endless loop, or tests would not detect it.
             "-fno-finite-loops",
             "-fno-sanitize-recover=all",
             "-fno-omit-frame-pointer",
@@ -233,7 +233,7 @@ impl Subject {
         Ok(program)
     }
 
-    /// The files that are compiled for this machine, with their definitions.
+    /// Returns the files that are compiled for this machine, with their definitions.
     fn units(&self) -> Vec<(&'static str, Vec<String>)> {
         let host = "aqm/host/native/native.c";
         let common = ("aqm/host/native/common.c", Vec::new());
@@ -258,7 +258,7 @@ impl Subject {
     pub fn library(&self) -> Result<PathBuf, Failure> {
         let (program, ingress) = (self.bpf(Host::Qdisc)?, self.bpf(Host::Ingress)?);
         let shaper = self.kit.path().join("shaper.o");
-        // The file states the layout of its own instances, so it is built twice.
+        // The file contains the layout of its own instances, so it is built twice.
         fs::write(&shaper, "")?;
         // Under another name, because the loader returns a file that it has already loaded by its
         // name.
@@ -270,13 +270,13 @@ impl Subject {
         self.shared_object(&[&program, &ingress, &shaper], &self.name)
     }
 
-    /// Whether it may be the queue of a class. A discipline that holds packets may not, because
-    /// no class waits for them.
+    /// Returns whether it can be the queue of a class. A discipline that holds packets cannot,
+    /// because classes have no timer for them.
     fn is_leaf(&self) -> Result<bool, Failure> {
         Ok(!fs::read_to_string(&self.file)?.contains("AQM_NEEDS_HOLD"))
     }
 
-    /// The shaper with it beside the disciplines of the kit.
+    /// Compiles the shaper with it in addition to the disciplines of the kit.
     fn shaper_program(&self, own: Discipline, object: &Path) -> Result<(), Failure> {
         let mut header = String::new();
         let mut kinds = String::from("#define KINDS(K)");
@@ -301,7 +301,7 @@ impl Subject {
         self.run(command)
     }
 
-    /// The file of this name with these programs for the kernel, sealed.
+    /// Returns the sealed shared object with this name, with these programs for the kernel.
     fn shared_object(&self, programs: &[&Path; 3], file: &str) -> Result<PathBuf, Failure> {
         let (compiler, _) = compiler("CC", &NATIVE)?;
         let kit = self.kit.path();
@@ -342,8 +342,8 @@ impl Subject {
         Ok(library)
     }
 
-    /// The hosts in the kernel that accept it. A discipline that tracks waiting packets cannot
-    /// work where none wait.
+    /// Returns the hosts in the kernel that accept it. A discipline that tracks waiting packets
+    /// cannot work without a queue.
     pub fn hosts(&self) -> Result<Vec<Host>, Failure> {
         let source = fs::read_to_string(&self.file)?;
         Ok(if source.contains("AQM_NEEDS_QUEUE") {
@@ -353,7 +353,7 @@ impl Subject {
         })
     }
 
-    /// Compiles it as the program of a host in the kernel; the object file.
+    /// Compiles it as the program of a host in the kernel, and returns the object file.
     pub fn bpf(&self, host: Host) -> Result<PathBuf, Failure> {
         let kit = self.kit.path();
         let file = host.header();
@@ -374,7 +374,7 @@ impl Subject {
         Ok(object)
     }
 
-    /// The compiler of programs for the kernel, with its fixed options.
+    /// Returns the compiler of programs for the kernel, with its fixed options.
     fn bpf_compiler(&self) -> Result<Command, Failure> {
         let (compiler, _) = compiler("CLANG", &BPF)?;
         let kit = self.kit.path();
@@ -430,7 +430,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The source that makes a program of a discipline's file.
+    /// Returns the source that makes a program of a discipline's file.
     fn header(self) -> &'static str {
         match self {
             Self::Qdisc => "qdisc.bpf.h",
@@ -439,8 +439,8 @@ impl Host {
     }
 }
 
-/// C that contains these programs between their names: as a qdisc, for arriving packets, and as
-/// the shaper with the discipline.
+/// Returns C that contains these programs between their symbols: as a qdisc, for arriving packets,
+/// and as the shaper with the discipline.
 fn embedded(programs: &[&Path; 3]) -> String {
     let mut text = String::from("__asm__(\".pushsection .rodata\\n\"\n");
     for (name, file) in ["program", "ingress", "shaper"].into_iter().zip(programs) {
@@ -455,7 +455,7 @@ fn embedded(programs: &[&Path; 3]) -> String {
     text + "\".popsection\\n\");\n"
 }
 
-/// The definitions that name a discipline to the native host's files.
+/// Returns the definitions that pass a discipline's name to the native host's files.
 fn defines(name: &str, file: &str) -> Vec<String> {
     vec![
         format!("-DAQM_NAME={name}"),
@@ -464,7 +464,7 @@ fn defines(name: &str, file: &str) -> Vec<String> {
     ]
 }
 
-/// The compiler, and whether it is clang.
+/// Returns the compiler, and whether it is clang.
 fn compiler(variable: &str, names: &[&str]) -> Result<(OsString, bool), Failure> {
     let chosen = std::env::var_os(variable).into_iter();
     let tried = chosen.chain(names.iter().map(OsString::from));

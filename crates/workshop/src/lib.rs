@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The workshop for disciplines: begin one, test and fuzz it as an ordinary
-//! program, measure it, have kernels' verifiers judge it, replay recordings.
+//! The workshop for disciplines: creates one, tests and fuzzes it as an ordinary program, measures
+//! it, runs kernels' verifiers on it, and replays recordings.
 //!
 //! Sources are checked by [`lint`] before a compiler sees them:
 //!

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a discipline's source must not hold and shows at sight: floating point,
-//! loops without a bound, memory of its own, other files.
+//! Finds what a discipline's source must not contain: floating point, unbounded loops, variables of
+//! its own, other files.
 //!
-//! This is for its author, who gets the line at once. What is hidden from it,
-//! by a macro for example, the sanitizers or the verifier find.
+//! The author of a discipline gets the line at once. Mistakes that are hidden, for example by a
+//! macro, are found by the sanitizers or the verifier.
 
 mod calls;
 
 use weirgate_bpf::sources;
 
-/// What a discipline must not hold, and why.
+/// What a discipline must not contain, with the reason.
 const FORBIDDEN: [(&str, &str); 9] = [
     (
         "float",
@@ -32,10 +32,10 @@ const FORBIDDEN: [(&str, &str); 9] = [
 /// verifier.
 const MOST_ROUNDS: u64 = 1 << 20;
 
-/// Why there are no variables outside of functions.
+/// Why variables outside functions are forbidden.
 const OWN_MEMORY: &str = "memory that all instances would share; put it into the table of state";
 
-/// The mistakes, each with its line, from 1.
+/// Returns the mistakes, each with its line, from 1.
 pub fn mistakes(text: &str) -> Vec<(usize, String)> {
     let blanked = blanked(text);
     let mut found = Vec::new();
@@ -70,7 +70,7 @@ pub fn mistakes(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Forbidden words.
+/// Reports forbidden words.
 fn words(line: &str, tell: &mut dyn FnMut(&str, &str)) {
     for word in line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.') {
         let forbidden = FORBIDDEN.iter().find(|(bad, _)| *bad == word);
@@ -81,7 +81,7 @@ fn words(line: &str, tell: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// The file that a line includes, if it is not one of the kit's.
+/// Returns the file that a line includes, if it is not one of the kit's.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     let file = rest.strip_prefix("include")?.trim();
@@ -93,7 +93,7 @@ fn included(line: &str) -> Option<&str> {
     (!sources().iter().any(header)).then_some(file)
 }
 
-/// How often a loop with a number for its bound runs.
+/// Returns how often a loop runs whose bound is a number.
 fn rounds(line: &str) -> Option<u64> {
     let (_, rest) = line
         .split_once("_LOOP (")
@@ -105,7 +105,7 @@ fn rounds(line: &str) -> Option<u64> {
     bound[..digits].parse().ok()
 }
 
-/// The counter and the bound of a loop, as in `AQM_LOOP (i, 10)`.
+/// Returns the counter and the bound of a loop, as in `AQM_LOOP (i, 10)`.
 fn head(line: &str) -> Option<(&str, &str)> {
     let rest = ["_LOOP (", "_LOOP("]
         .iter()
@@ -123,7 +123,7 @@ fn head(line: &str) -> Option<(&str, &str)> {
     Some((counter.trim(), bound.trim()))
 }
 
-/// The bound of a loop, if it is read from memory: the verifier cannot follow it.
+/// Returns the bound of a loop if it is read from memory, which the verifier cannot follow.
 fn changing_bound(line: &str) -> Option<&str> {
     if line.trim_start().starts_with('#') {
         return None;
@@ -132,8 +132,7 @@ fn changing_bound(line: &str) -> Option<&str> {
     (bound.contains("->") || bound.contains('[')).then_some(bound)
 }
 
-/// Variables outside of functions, and static ones within, that are not
-/// constant.
+/// Returns variables outside functions and static variables within, unless they are constant.
 fn variables(blanked: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut depth = 0_usize;
@@ -159,8 +158,7 @@ fn variables(blanked: &str) -> Vec<(usize, String)> {
                 }
                 '}' => {
                     depth = depth.saturating_sub(1);
-                    // A structure's end goes on to its variables; a function's
-                    // does not.
+                    // Variables may follow the end of a structure, but not the end of a function.
                     if depth == 0 {
                         outside = if outside.contains('(') || outside.contains('=') {
                             String::new()
@@ -197,8 +195,8 @@ fn is_constant(declaration: &str) -> bool {
         .any(|word| word == "const")
 }
 
-/// Whether a statement outside functions defines a variable: it is no type, no function
-/// declaration, no macro call and no constant.
+/// Returns whether a statement outside functions defines a variable. Types, function declarations,
+/// macro calls and constants do not.
 fn is_variable(declaration: &str) -> bool {
     let words: Vec<&str> = declaration.split_whitespace().collect();
     let only_a_type = matches!(
@@ -208,7 +206,7 @@ fn is_variable(declaration: &str) -> bool {
     !only_a_type && !declaration.contains('(') && !is_constant(declaration)
 }
 
-/// A constant such as 0.5, .5, 1e3 or 1.f.
+/// Returns whether a word is a constant such as 0.5, .5, 1e3 or 1.f.
 fn is_float(word: &str) -> bool {
     let word = word.trim_end_matches(['f', 'F', 'l', 'L']);
     let number = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
@@ -220,7 +218,7 @@ fn is_float(word: &str) -> bool {
         && word.parse::<f64>().is_ok()
 }
 
-/// The text with comments and string literals blanked, line by line.
+/// Returns the text with comments and string literals blanked, line by line.
 fn blanked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

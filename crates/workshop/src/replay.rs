@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm replay`: a discipline of this machine driven by a recording.
+//! `weirgate aqm replay`: runs a discipline on this machine with a recording as input.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,8 +11,8 @@ use weirgate_console::discipline::{LinkArguments, discipline, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 
-/// Bytes of the largest recording that is read, about 30 million events. It is held in memory as
-/// a whole.
+/// The largest recording that is read, in bytes: about 30 million events. The whole recording is
+/// kept in memory.
 const LARGEST: u64 = 2 << 30;
 
 /// `weirgate aqm replay`.
@@ -59,8 +59,8 @@ pub fn run(
     simulate(&settings, link, &recording, (backlog, seed))
 }
 
-/// The queue at the beginning of the recording; `None` if it is unknown, as for a capture, or for
-/// a discipline that this program lacks.
+/// Returns the queue at the beginning of the recording. Returns `None` if it is unknown, as for a
+/// capture, or if this program lacks the discipline.
 fn begun(one: Discipline, recording: &Recording<'_>) -> Option<Queue<()>> {
     let name = &recording.about.discipline;
     let recorded = if name == one.name() {
@@ -77,7 +77,7 @@ fn begun(one: Discipline, recording: &Recording<'_>) -> Option<Queue<()>> {
     None
 }
 
-/// Compares verdict by verdict.
+/// Compares the verdicts one by one.
 fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
     let mut mirror = Mirror::new(one);
     let (mut packets, mut events, mut states) = (0_u64, 0_u64, 0_u64);
@@ -105,8 +105,8 @@ fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Packets arrive as recorded, behind those that waited at the beginning, and leave one after the
-/// other at the link's rate.
+/// Simulates the queue: packets arrive as recorded, behind the initial backlog, and leave one after
+/// the other at the link's rate.
 fn simulate(
     settings: &Settings,
     mut link: Link,
@@ -139,7 +139,7 @@ fn simulate(
     }
     free_ns = free_ns.max(arrivals.first().map_or(0, |first| first.now_ns));
     for arrival in &arrivals {
-        // Times of a capture may step back; a queue's do not.
+        // Timestamps of a capture may decrease; a queue's must not.
         last_ns = arrival.now_ns.max(last_ns);
         send_until(&mut queue, last_ns, &mut free_ns);
         free_ns = free_ns.max(last_ns);
@@ -196,7 +196,7 @@ fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
     text
 }
 
-/// Translates a failure to read a file.
+/// Converts a failure to read a file.
 pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
     wrong(format!("{}: {error}", path.display()))
 }

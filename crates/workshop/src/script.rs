@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Scripted tests of a discipline. Each line has a time, an event and the expected result. The
-//! script becomes calls for the driver, whose answers are compared.
+//! script is converted to calls for the driver, whose answers are compared.
 
 use std::fmt::Write as _;
 use weirgate_aqm::Row;
@@ -12,14 +12,13 @@ const LARGEST: u32 = 1 << 20;
 /// What a line of a script expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Expected {
-    /// The answer to an arrival or a departure, as the driver words it.
+    /// The answer to an arrival or a departure, in the driver's form.
     Answer(String),
-    /// A number of state or statistics.
+    /// A value of state or statistics.
     Number(String, u64),
 }
 
-/// Reads a class of a script: from its text and its index, makes its number and the driver's
-/// calls.
+/// Reads a class of a script: converts its text and index to its number and the driver's calls.
 pub type ReadClass = fn(&str, usize) -> Result<(u32, String), String>;
 
 /// The classes of a script of the shaper.
@@ -34,20 +33,20 @@ struct Classes {
 pub struct Described {
     /// Its parameters.
     pub params: Vec<Row>,
-    /// Its state, its statistics and what is counted for every discipline.
+    /// Its state, its statistics and the counters of every discipline.
     pub numbers: Vec<Row>,
     /// Its needs (`enum aqm_needs`, aqm/include/aqm.h).
     pub needs: u32,
 }
 
-/// The fields of a packet in a script, each with the needs that make a discipline see it.
+/// The fields of a packet in a script, each with the needs with which a discipline receives it.
 const ASKED: [(&str, u32, &str); 3] = [
     ("random", 1, "AQM_NEEDS_RANDOM"),
     ("flow", 2 | 16, "AQM_NEEDS_FLOW or AQM_NEEDS_CODE"),
     ("ecn", 256, "AQM_NEEDS_ECN"),
 ];
 
-/// The same of a departure.
+/// The corresponding field of a departure.
 const RANDOM_OUT: (&str, u32, &str) = ("random", 128, "AQM_NEEDS_RANDOM_OUT");
 
 /// A script as calls, with the expected results.
@@ -69,7 +68,7 @@ impl Script {
         Self::begun(Self::default(), text, about)
     }
 
-    /// The same of the shaper: with lines of classes, and packets of them.
+    /// Reads a script of the shaper, with lines of classes and their packets.
     pub fn with_classes(text: &str, read: ReadClass) -> Result<Self, Vec<String>> {
         let numbers = Vec::new();
         let script = Self {
@@ -203,7 +202,7 @@ impl Script {
         Ok(())
     }
 
-    /// The class that an arrival names, in the form of the driver.
+    /// Returns the class of an arrival, in the form of the driver.
     fn class_of(&self, words: &[&str]) -> Result<String, String> {
         let Some(classes) = &self.classes else {
             return Ok(String::new());
@@ -223,7 +222,7 @@ impl Script {
         Ok(format!(" {id}"))
     }
 
-    /// Reads a time, which must not be before the last one.
+    /// Reads a time, which must not decrease.
     fn time(&mut self, text: &str) -> Result<u64, String> {
         let time = nanos(text)?;
         if time < self.last_ns {
@@ -258,7 +257,7 @@ impl Script {
         Ok(())
     }
 
-    /// Compares the output of the driver; every difference as `LINE: what`.
+    /// Compares the output of the driver; reports every difference as `LINE: what`.
     pub fn compare(&self, output: &str) -> Vec<String> {
         let mut lines = output.lines().filter(|line| *line != "e").peekable();
         let mut found = Vec::new();
@@ -281,7 +280,7 @@ impl Script {
                     }
                 }
                 expected => {
-                    // Packets dropped on the way to the one that is sent.
+                    // Skip packets that were dropped before the one that is sent.
                     while lines.next_if(|line| line.starts_with("d 2 ")).is_some() {}
                     let own = lines.next().unwrap_or("nothing");
                     if let Some(Expected::Answer(due)) = expected
@@ -298,7 +297,7 @@ impl Script {
     }
 }
 
-/// The driver's answer in a script's words.
+/// Converts the driver's answer to the words of a script.
 fn worded(answer: &str) -> String {
     let words: Vec<&str> = answer.split(' ').collect();
     match words.as_slice() {
@@ -315,7 +314,7 @@ fn worded(answer: &str) -> String {
     }
 }
 
-/// The expected value of a number: with its unit, as for a parameter, or as a whole number.
+/// Parses the expected value of a number: with its unit, as for a parameter, or as a whole number.
 fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
     if let Some(value) = number(due) {
         return Ok(value);
@@ -327,7 +326,7 @@ fn stated(row: Option<&Row>, due: &str) -> Result<u64, String> {
     })
 }
 
-/// Whether a line sets a field that its discipline never sees.
+/// Fails if a line sets a field that its discipline does not receive.
 fn asks(words: &[&str], (name, needs, flag): (&str, u32, &str), own: u32) -> Result<(), String> {
     let given = words.chunks(2).any(|pair| pair.first() == Some(&name));
     if given && own & needs == 0 {
@@ -338,7 +337,7 @@ fn asks(words: &[&str], (name, needs, flag): (&str, u32, &str), own: u32) -> Res
     Ok(())
 }
 
-/// A whole number, in decimals or as `0x` and hexadecimal digits.
+/// Parses a whole number, in decimal, or hexadecimal after `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -346,7 +345,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// `NAME NUMBER` among pairs.
+/// Finds `NAME NUMBER` among pairs.
 fn named(words: &[&str], name: &str) -> Result<Option<u32>, String> {
     let known = ["mtu", "flow", "ecn", "random", "class"];
     let mut found = None;

@@ -15,13 +15,13 @@ use weirgate_console::discipline::class::class;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 
-/// The script of what it must do.
+/// The scripted test of the shaper.
 const SCRIPT: &str = include_str!("../kit/shaper.script");
 
 /// The number of packets of generated traffic.
 const PACKETS: u64 = 20_000;
 
-/// `weirgate aqm test shaper`, or of a script with classes.
+/// `weirgate aqm test shaper`, or a test with a script of classes.
 pub fn test(what: &Path) -> Outcome {
     let subject = Subject::find(Path::new(SHAPER))?;
     let driver = subject.native(Build::Sanitized)?;
@@ -58,7 +58,7 @@ pub fn test(what: &Path) -> Outcome {
     })
 }
 
-/// Translates a class in the form of `weirgate aqm load --class` into the driver's calls.
+/// Converts a class in the form of `weirgate aqm load --class` to the driver's calls.
 fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
     if at == CLASSES {
         return Err(format!("there are {CLASSES} classes at most"));
@@ -84,8 +84,8 @@ fn class_calls(text: &str, at: usize) -> Result<(u32, String), String> {
     Ok((rule.classid, calls))
 }
 
-/// Calls for four classes with disciplines from `first` on: first more traffic than the line
-/// carries, then less.
+/// Returns calls for four classes with disciplines from `first` on: first more traffic than the
+/// line's rate, then less.
 fn traffic(first: usize, kinds: usize) -> String {
     let rate = 125_000;
     let mut calls = format!("q\nl {rate} 1514 14 0 1\n");

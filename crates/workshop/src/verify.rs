@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm verify`: the verdict of kernels' verifiers on a discipline, or on every program
-//! that weirgate loads.
+//! `weirgate aqm verify`: runs kernels' verifiers on a discipline, or on every program that
+//! weirgate loads.
 
 use crate::kit::Subject;
 use anyhow::Context;
@@ -15,10 +15,10 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_lab::{KernelChoice, Lab, LabError, Limits, Options};
 
-/// A name that only a kernel with BPF qdiscs has (net/sched/bpf_qdisc.c).
+/// Functions that only a kernel with BPF qdiscs has (net/sched/bpf_qdisc.c).
 const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
 
-/// How long the lab's kernel may take over a program, its boot included.
+/// The time limit of the lab's kernel for a program, including its boot.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// `weirgate aqm verify`.
@@ -42,7 +42,7 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
             each(&objects)
         };
     }
-    // Every kernel is tried, so that one run tells which of them accept it.
+    // Try every kernel, so that one run reports all of them.
     let own = lab.then_some(None);
     let named = kernels.iter().map(Some);
     let mut refusals = Vec::new();
@@ -64,7 +64,7 @@ pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome 
     }
 }
 
-/// Loads each into the running kernel.
+/// Loads each object into the running kernel.
 fn each(objects: &[PathBuf]) -> Outcome {
     let mut text = String::new();
     for object in objects {
@@ -77,7 +77,7 @@ fn each(objects: &[PathBuf]) -> Outcome {
     Ok(Status::Done)
 }
 
-/// A line for each program.
+/// Writes a line for each program.
 fn write_costs(text: &mut String, costs: Vec<Cost>) {
     for cost in costs {
         // Writing to a String cannot fail.
@@ -120,7 +120,7 @@ fn everything() -> Outcome {
     Ok(status)
 }
 
-/// The position at which the verifier refuses, and the reason.
+/// Returns the position at which the verifier refuses, and the reason.
 fn refusal(refused: &Refused) -> String {
     if QDISC_FUNCTIONS
         .iter()
@@ -138,7 +138,7 @@ fn refusal(refused: &Refused) -> String {
     format!("{line}: the verifier refuses it: {}{code}", refused.why)
 }
 
-/// Runs this same program in the lab's kernel.
+/// Runs this program in the lab's kernel.
 fn in_the_lab(objects: &[PathBuf], kernel: Option<&KernelChoice>) -> Outcome {
     let own = std::env::current_exe()?.to_string_lossy().into_owned();
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();

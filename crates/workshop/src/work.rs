@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm new`, `test` and `fuzz`: someone's own discipline.
+//! `weirgate aqm new`, `test` and `fuzz`: a user's own discipline.
 
 use crate::kit::{Build, SHAPER, Subject};
 use crate::script::{Described, Script};
@@ -17,10 +17,10 @@ use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_units::Rate;
 
-/// The scripted test that a new discipline begins with.
+/// The initial scripted test of a new discipline.
 const SCRIPT: &str = include_str!("../kit/template.script");
 
-/// The experiment that a new discipline begins with.
+/// The initial experiment of a new discipline.
 const TWO_WAY: &str = include_str!("../kit/two-way.toml");
 
 /// Seconds after which a discipline counts as an endless loop.
@@ -76,7 +76,7 @@ pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
     let subject = Subject::find(what)?;
     subject.look()?;
     let library = subject.library()?;
-    // One that comes with this program has no folder.
+    // A discipline of the kit has no folder.
     let folder = match subject.file.parent() {
         Some(folder) if what.exists() => folder,
         _ => Path::new("."),
@@ -123,8 +123,7 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     }
     let subject = Subject::find(what)?;
     subject.look()?;
-    // The compiler for the kernel refuses more, such as a signed division. Its message has the
-    // line.
+    // The compiler for the kernel refuses more, such as signed division. Its message has the line.
     for host in subject.hosts()? {
         subject.bpf(host)?;
     }
@@ -149,7 +148,7 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
         }
     }
     let (calls, what) = traffic(recording, rate)?;
-    // A link of unknown rate, which must not be a divisor.
+    // Use a link of unknown rate: a discipline must not divide by 0.
     let unknown = calls.replacen(&link_of(rate), "l 0 1514 0 0 0\n", 1);
     drive(&subject, &driver, &unknown)?;
     let output = drive(&subject, &driver, &calls)?;
@@ -174,8 +173,8 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
     })
 }
 
-/// Calls of recorded or generated traffic. Generated traffic is bursts of several flows, above
-/// and below the link's rate.
+/// Returns calls of recorded or generated traffic. Generated traffic is bursts of several flows,
+/// above and below the link's rate.
 fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
     let mut calls = format!("q\n{}b\n", link_of(rate));
     let rate = bytes_s(rate);
@@ -192,7 +191,7 @@ fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, Stri
         let mut chance = Chance(1);
         let mut now = 0_u64;
         for number in 0..20_000_u64 {
-            // The load goes from half the rate to twice, and back.
+            // The load goes from half the rate to twice the rate and back.
             let load = 50 + (number / 20 % 300).abs_diff(150);
             let len = [40_u32, 120, 576, 1_500][chance.word() as usize % 4];
             now += u64::from(len) * 1_000_000_000 / rate * 100 / load;
@@ -206,17 +205,17 @@ fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, Stri
     Ok((calls, what))
 }
 
-/// The rate of a line in bytes a second; without one, 1 Mbit/s.
+/// Returns the rate of a line in bytes a second; the default is 1 Mbit/s.
 fn bytes_s(rate: Option<Rate>) -> u64 {
     rate.map_or(125_000, Rate::as_bytes_per_second).max(1)
 }
 
-/// The driver's call that sets the link.
+/// Returns the driver's call that sets the link.
 fn link_of(rate: Option<Rate>) -> String {
     format!("l {} 1514 0 0 0\n", bytes_s(rate))
 }
 
-/// An input that a discipline may do without: its flag, its bits in `enum aqm_needs`, and the
+/// The inputs that a discipline must request: a name, its bits in `enum aqm_needs`, and the
 /// driver's call that supplies a value where the kernel has 0.
 const UNASKED: [(&str, u32, &str); 3] = [
     ("random", 1 | 128, "u 2779096485 0 0\n"),
@@ -256,7 +255,7 @@ fn tells_by_what_it_asks_for(
     Ok(passed)
 }
 
-/// Parameters, numbers and needs as the driver describes them.
+/// Returns parameters, numbers and needs as the driver describes them.
 fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
     let output = drive(subject, driver, "?\n")?;
     let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
@@ -291,8 +290,7 @@ fn describe(subject: &Subject, driver: &Path) -> Result<Described, Failure> {
     })
 }
 
-/// Runs the driver with calls. Returns its output; an error says what is wrong with the
-/// discipline.
+/// Runs the driver with calls and returns its output. An error describes the discipline's mistake.
 pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Failure> {
     let mut input = tempfile::tempfile()?;
     input.write_all(calls.as_bytes())?;
@@ -319,7 +317,7 @@ pub fn drive(subject: &Subject, driver: &Path, calls: &str) -> Result<String, Fa
     Err(finding(subject, driver, &report))
 }
 
-/// The line of the discipline that a report is about; if it has none, the file.
+/// Returns the line of the discipline that a report is about, or only the file if there is no line.
 fn location(subject: &Subject, driver: &Path, report: &str) -> String {
     let own = subject.file.display().to_string();
     let named = |text: &str| {
@@ -346,7 +344,7 @@ fn location(subject: &Subject, driver: &Path, report: &str) -> String {
     output.ok().and_then(|lines| named(&lines)).unwrap_or(own)
 }
 
-/// A sanitizer's or the driver's report, with the line that it is about first.
+/// Returns a sanitizer's or the driver's report, beginning with the line that it is about.
 fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
     let broken = report.lines().find_map(|line| line.strip_prefix("broken "));
     if let Some((function, what)) = broken.and_then(|rest| rest.split_once(' ')) {

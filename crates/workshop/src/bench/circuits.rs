@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate-lab aqm circuits`: what a packet costs in the engine, beside HTB with the same tree.
-//! Many circuits are below 50 sites, which are below a root.
+//! `weirgate-lab aqm circuits`: compares the cost of a packet in the engine and in HTB with the
+//! same tree. Many circuits are below 50 sites, which are below a root.
 
 use super::figures_of;
 use super::tree::{self, PACKET};
@@ -12,18 +12,18 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_lab::{Lab, Limits, Options};
 
-/// How packets are held back.
+/// What limits the rate of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Limiting {
-    /// Not at all: there are ceilings, but they are never reached.
+    /// Nothing: ceilings are never reached.
     Free,
-    /// By the ceiling of each circuit.
+    /// The ceiling of each circuit.
     Circuits,
-    /// By the ceiling of each site.
+    /// The ceiling of each site.
     Sites,
-    /// By the ceiling of each circuit, with a thousand circuits backlogged, each at a rate of its
-    /// own. This measures the accuracy of rates.
+    /// The ceiling of each circuit, with a thousand backlogged circuits at different rates. This
+    /// measures the accuracy of rates.
     Rates,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Limiting {
 pub(super) enum Scheduler {
     #[serde(rename = "engine")]
     Engine,
-    /// With hosts before flows, by their addresses.
+    /// The engine with fairness between hosts, by address, before flows.
     #[serde(rename = "engine+hosts")]
     EngineHosts,
     #[serde(rename = "htb+fq_codel")]
@@ -41,7 +41,7 @@ pub(super) enum Scheduler {
     HtbCake,
 }
 
-/// A subject, which is measured in one kernel.
+/// What is measured in one boot of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subject {
     pub scheduler: Scheduler,
@@ -50,30 +50,30 @@ pub(super) struct Subject {
     pub limiting: Limiting,
 }
 
-/// The results. Times are of the guest, in milliseconds.
+/// The results. Times are the guest's, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Found {
     #[serde(flatten)]
     pub subject: Subject,
-    /// Instructions for a packet beyond those without a qdisc, and those without a qdisc.
+    /// Instructions for a packet, without the cost of no qdisc; and the latter.
     pub instructions: Option<f64>,
     pub noqueue: Option<f64>,
-    /// Packets that left while a hundred came.
+    /// The packets that left while a hundred arrived.
     pub left_of_100: Option<f64>,
-    /// Times: to load the programs and make their maps; to write all rows for the first time, and
+    /// Times: to load the programs and create their maps; to write all rows for the first time, and
     /// again; to change 10,000 rows; to put the qdisc on the device, and to remove it with its
-    /// queued packets.
+    /// backlog.
     pub load_ms: Option<f64>,
     pub rows_ms: Option<f64>,
     pub again_ms: Option<f64>,
     pub some_ms: Option<f64>,
     pub put_ms: f64,
     pub off_ms: f64,
-    /// Memory that loading, rows and the empty qdisc take, in MiB.
+    /// The memory of the loaded engine, its rows and the empty qdisc, in MiB.
     pub memory_mib: f64,
-    /// Packets queued when it was removed.
+    /// The packets that were queued when the qdisc was removed.
     pub queued: u64,
-    /// The error of a circuit's rate in packets per second: the largest and the mean; and the
+    /// The error of a circuit's rate in packets per second, the largest and the mean; and the
     /// number of circuits.
     pub most_wrong: Option<f64>,
     pub mean_wrong: Option<f64>,
@@ -104,7 +104,7 @@ const SUBJECTS: [&str; 19] = [
 ];
 
 impl Subject {
-    /// Reads `SCHEDULER:CIRCUITS:WAY`.
+    /// Parses `SCHEDULER:CIRCUITS:WAY`.
     fn read(word: &str) -> Option<Self> {
         let mut parts = word.split(':');
         let quoted = |part: &str| format!("\"{part}\"");
@@ -223,7 +223,7 @@ fn table(found: &[Found]) -> String {
     text
 }
 
-/// Runs this same program in a new boot of the lab's kernel. Otherwise leftovers of another run,
+/// Runs this program in a new boot of the lab's kernel. Otherwise the state that another run left,
 /// above all memory that is still being freed, would count too.
 fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> {
     let own = std::env::current_exe()?;
@@ -233,7 +233,7 @@ fn in_the_lab(word: &str, subject: Subject) -> Result<(String, Found), Failure> 
         ..Options::default()
     };
     let lab = Lab::open(&options, &mut |_| ()).map_err(anyhow::Error::from)?;
-    // Memory for up to three packets of each circuit, with 1.3 kB each, and for rows.
+    // Memory for the rows, and for up to three packets of each circuit with 1.3 kB each.
     let each = if subject.limiting == Limiting::Free {
         1_000
     } else {

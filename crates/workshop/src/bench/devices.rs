@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The devices that packets pass, and the packets.
+//! The devices that packets pass, and the packets themselves.
 
 use std::fs;
 use weirgate_console::exit::{Failure, wrong};
@@ -15,20 +15,20 @@ pub(super) const FLOWS: u8 = 16;
 pub(super) const DEVICE: &str = "bench";
 pub(super) const SINK: &str = "sink";
 
-/// The major number of classes, and the first of four minor ones.
+/// The major number of classes, the first of their minor numbers, and their number.
 pub(super) const MAJOR: u16 = 1;
 pub(super) const MINOR: u16 = 0x10;
 pub(super) const CLASSES: u16 = 4;
 
-/// Bytes of the field of code points, by class: CS1, none, CS4 and EF, each of
-/// another of cake's four tins (`diffserv4`, net/sched/sch_cake.c).
+/// The DS field (code point and ECN) of each class: CS1, none, CS4 and EF. Each belongs to a
+/// different one of cake's four tins (`diffserv4`, net/sched/sch_cake.c).
 pub(super) const CODES: [u8; 4] = [0x20, 0x00, 0x80, 0xb8];
 
 pub(super) fn origin() -> Origin {
     Origin::new(0, "measures costs")
 }
 
-/// Both devices; one with a root.
+/// Returns the state of both devices; the first has this root.
 pub(super) fn state(root: Option<QdiscKind>) -> Result<State, Failure> {
     let device = |root: Option<QdiscKind>| Device {
         owned_ifb: true,
@@ -74,7 +74,7 @@ pub(super) async fn apply(kernel: &Kernel, former: &State, desired: &State) -> R
     Ok(())
 }
 
-/// The number of packets that reached the other device, which drops them.
+/// Returns how many packets reached the other device, which drops them.
 pub(super) fn through() -> Result<u64, Failure> {
     let path = format!("/sys/class/net/{SINK}/statistics/rx_dropped");
     let text = fs::read_to_string(&path).map_err(|error| wrong(format!("{path}: {error}")))?;
@@ -83,19 +83,19 @@ pub(super) fn through() -> Result<u64, Failure> {
         .map_err(|error| wrong(format!("{path}: {error}")))
 }
 
-/// An Ethernet frame with IPv4 and UDP, of one of the flows.
+/// Returns an Ethernet frame with IPv4 and UDP of one of the flows.
 pub(super) fn packet(flow: u8) -> Vec<u8> {
     packet_of(flow, BYTES)
 }
 
-/// The same, of this many bytes.
+/// Returns the same frame with this length.
 pub(super) fn packet_of(flow: u8, bytes: usize) -> Vec<u8> {
     let mut packet = vec![0; bytes];
     packet[..6].fill(0xff);
     packet[12..14].copy_from_slice(&[0x08, 0x00]);
     let length = (bytes - 14) as u16;
     packet[14] = 0x45;
-    // Every fourth packet belongs to one class, and all packets of a flow to the same one.
+    // Each class has a quarter of the flows.
     packet[15] = CODES[usize::from(flow % 4)];
     packet[16..18].copy_from_slice(&length.to_be_bytes());
     packet[22..24].copy_from_slice(&[64, 17]);

@@ -3,21 +3,20 @@
 //! instruction is one nanosecond of the clock.
 //!
 //! Packets come from inside the kernel ([`Sender`]) and leave by an IFB, which a softirq empties.
-//! There are two ways to keep queues from running empty:
+//! There are two methods that keep queues from running empty:
 //!
-//! - **Bursts.** One run of the sender puts packets on the device with softirqs
-//!   held off. The device takes [`BATCH`] and stops its queue, so the rest is
-//!   queued; then softirqs empty it, [`BATCH`] packets each. As many bursts of
-//!   each of two sizes are sent: what the larger have more was all queued,
-//!   where the first [`BATCH`] of each may have passed the queue by.
-//! - **Paced**, for what holds a rate. [`STANDING`] packets are queued, then as
-//!   many come as leave, at the line's rate but each at another moment between
-//!   two departures; a timer lets each go. Time in which there is nothing to do
-//!   is spent on spins of known length, and what is missing of them is what was
-//!   done. It is done for two counts of packets, and the difference counts.
+//! - **Bursts.** One run of the sender puts packets on the device while softirqs are disabled. The
+//!   device takes [`BATCH`] packets and stops its queue, so that the rest is queued. Then softirqs
+//!   empty the queue, [`BATCH`] packets each. The same number of bursts of two sizes is sent. The
+//!   additional packets of the larger bursts were all queued; the first [`BATCH`] of each burst may
+//!   have bypassed the queue.
+//! - **Paced**, for subjects with a rate. [`STANDING`] packets are queued. Then packets arrive at
+//!   the line's rate, each at a different time between two departures, and a timer releases each.
+//!   Idle time is filled with spins of known length. The time that the spins do not account for is
+//!   the cost. This is done for two numbers of packets, and the difference counts.
 //!
-//! In either, the cost of preparation cancels out. Each is also done without a qdisc, and that
-//! cost is subtracted.
+//! In both methods, the cost of preparation cancels out. Both are also run without a qdisc, and
+//! that cost is subtracted.
 
 use super::devices::{
     BYTES, CLASSES, DEVICE, FLOWS, MAJOR, MINOR, SINK, apply, packet, refused, state, through,
@@ -42,18 +41,18 @@ use weirgate_kernel::{DeviceIndex, Kernel};
 use weirgate_state::{DeviceName, State};
 use weirgate_units::{Handle, Rate, Size};
 
-/// Packets of the smaller and the larger bursts, and those that the device takes
-/// before it stops.
+/// Packets of the smaller and the larger bursts, and the packets that the device takes before it
+/// stops.
 const BURSTS: [u32; 2] = [32, 96];
 const BATCH: u32 = 16;
 
-/// Packets that stand in the queue of a paced subject.
+/// The packets in the queue of a paced subject.
 const STANDING: u32 = 32;
 
-/// The number of spins by which the length of one is measured.
+/// The number of spins with which the length of a spin is measured.
 const SPINS: u64 = 2_000_000;
 
-/// Paced packets take longer, so there are fewer of them: one for this many others.
+/// Paced packets take longer, so their number is divided by this.
 const FEWER: u64 = 4;
 
 /// How packets arrive at a subject.
@@ -75,7 +74,7 @@ pub struct Figure {
     pub cost: f64,
     /// Packets that never left the device; if there are any, the figure is invalid.
     pub lost: u64,
-    /// If requested, the instructions of its programs, by name.
+    /// The instructions of its programs by name, if requested.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub programs: BTreeMap<String, Program>,
 }
@@ -89,11 +88,11 @@ pub struct Program {
     pub instructions: f64,
 }
 
-/// Without a qdisc.
+/// Names of the measurement without a qdisc.
 const BARE: &str = "noqueue";
 const BARE_PACED: &str = "noqueue-paced";
 
-/// Names of rivals, beside the kit's disciplines.
+/// The names of the kernel's own disciplines.
 const RIVALS: [(&str, Pacing); 10] = [
     (BARE, Pacing::Bursts),
     ("kernel-pfifo", Pacing::Bursts),
@@ -107,11 +106,11 @@ const RIVALS: [(&str, Pacing); 10] = [
     ("kernel-htb+fq_codel", Pacing::Paced),
 ];
 
-/// Disciplines of the kit behind a gate, and behind a gate and classes.
+/// Suffixes of the kit's disciplines with a shaper, and with a shaper and classes.
 const GATED: &str = "+rate";
 const CLASSED: &str = "+classes";
 
-/// Everything that can be measured, in the order of the table.
+/// Returns everything that can be measured, in the order of the table.
 pub fn all() -> Vec<(String, Pacing)> {
     let rival = |pacing| {
         let found = RIVALS.into_iter().filter(move |(_, its)| *its == pacing);
@@ -130,17 +129,17 @@ pub fn all() -> Vec<(String, Pacing)> {
     all
 }
 
-/// Whether an argument names a subject: by its own name, or by its discipline's.
+/// Returns whether an argument names a subject: by its own name, or by its discipline's name.
 pub fn is_named(name: &str, word: &str) -> bool {
     let own = name.split('+').next().unwrap_or(name);
     name == word || own == word || own.strip_prefix("kernel-") == Some(word)
 }
 
-/// Where the lab puts what is packed.
+/// The folder in which the lab puts packed programs.
 const PACKED: &str = "/usr/sbin";
 
-/// The subjects for a user's own discipline, named by its file's path in the lab: without a rate
-/// and with one.
+/// Returns the subjects for a user's own discipline, named by the path of its file in the lab:
+/// without a rate and with one.
 pub fn own(file: &Path) -> [String; 2] {
     let base = file.file_name().unwrap_or_default().to_string_lossy();
     let path = format!("{PACKED}/{base}");
@@ -156,7 +155,7 @@ pub fn shown(figure: Figure) -> Figure {
     }
 }
 
-/// `weirgate aqm bench --inside`: prints JSON for the outer part.
+/// Runs `weirgate aqm bench --inside`, which prints JSON for the outer part.
 pub fn run(words: &[String], packets: u64, rate: Rate, programs: bool) -> Outcome {
     in_runtime(async {
         let mut bench = Bench::set_up(rate).await?;
@@ -208,14 +207,14 @@ struct Bench {
     /// The rate, and the time of one packet at that rate.
     rate: Rate,
     gap: Duration,
-    /// Nanoseconds of an idle spin.
+    /// The length of an idle spin, in nanoseconds.
     spin: f64,
-    /// The meter of programs' times, and the last reading.
+    /// The meter of programs' run times, and its last reading.
     timed: Option<Timed>,
     ran: BTreeMap<String, Spent>,
 }
 
-/// Keeps a kind of the kit in the kernel while it is measured.
+/// Keeps a kind of qdisc loaded while it is measured.
 #[expect(dead_code, reason = "the kind is there as long as this is")]
 enum Held {
     Nothing,
@@ -225,7 +224,7 @@ enum Held {
     Shaper(Shaper, Option<Attached>),
 }
 
-/// Nanoseconds of a spin that only reads the clock.
+/// Returns the length of a spin that only reads the clock, in nanoseconds.
 pub(super) fn spin() -> f64 {
     let start = Instant::now();
     let mut spins = 0_u64;
@@ -276,7 +275,7 @@ impl Bench {
         })
     }
 
-    /// Instructions for a packet, and packets that were lost.
+    /// Returns the instructions for a packet, and the number of lost packets.
     async fn measure(
         &mut self,
         name: &str,
@@ -284,7 +283,7 @@ impl Bench {
         packets: u64,
     ) -> Result<(f64, u64), Failure> {
         self.ran.clear();
-        // Without a qdisc a stopped device drops, so it must not stop.
+        // A stopped device without a qdisc drops packets, so it must not stop.
         let bare = name.starts_with("noqueue");
         let room = if bare { 2 * BURSTS[1] } else { BATCH };
         let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
@@ -321,7 +320,7 @@ impl Bench {
         Ok(((spent[1] - spent[0]) / (2 * packets) as f64, lost))
     }
 
-    /// Measures the programs of a qdisc, in a run of their own.
+    /// Measures the programs of a qdisc in a separate run.
     async fn programs(
         &mut self,
         name: &str,
@@ -349,7 +348,7 @@ impl Bench {
             .collect())
     }
 
-    /// Nanoseconds for so many bursts of so many packets.
+    /// Returns the time of bursts of a size, in nanoseconds.
     fn bursts(&mut self, bursts: u64, size: u32) -> Result<f64, Failure> {
         let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
         let start = Instant::now();
@@ -360,7 +359,7 @@ impl Bench {
         Ok(start.elapsed().as_nanos() as f64)
     }
 
-    /// Nanoseconds of work for so many packets, one at a time.
+    /// Returns the time of work for packets that arrive one at a time, in nanoseconds.
     fn paced(&mut self, packets: u64, standing: u32) -> Result<f64, Failure> {
         let flows: Vec<Vec<u8>> = (0..FLOWS).map(packet).collect();
         for number in 0..u64::from(standing) {
@@ -460,7 +459,7 @@ impl Bench {
         Ok((Held::One(qdisc, marker.map_err(failed)?), kind))
     }
 
-    /// The device without a qdisc again.
+    /// Removes the subject from the device.
     async fn clear(&mut self, name: &str, held: &Held) -> Result<(), Failure> {
         if rival(name, self.rate).is_some() {
             let desired = state(None)?;

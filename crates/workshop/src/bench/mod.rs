@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm bench`: what a packet costs, in the lab's kernel.
+//! `weirgate aqm bench`: measures the cost of a packet in the lab's kernel.
 
 pub mod circuits;
 mod devices;
@@ -18,17 +18,17 @@ use weirgate_console::output;
 use weirgate_lab::{KernelChoice, Lab, Limits, Options};
 use weirgate_units::Rate;
 
-/// The goals: the most that a packet may cost with drop tail, and with meredt in a shaper with
-/// classes, as a part of cake's cost.
+/// The goals: the largest cost of a packet with drop tail, and with meredt in a shaper with
+/// classes, the latter relative to cake's cost.
 const DROPTAIL: (&str, f64) = ("droptail", 1_600.0);
 const CLASSES: (&str, &str, f64) = ("meredt+classes", "kernel-cake+tins", 0.5);
 
-/// The range of rates. At the upper one, sending a packet takes all of its time; at the lower
-/// one, the run reaches the lab's time limit.
+/// The range of rates. At the upper rate, sending a packet takes its whole interval; at the lower
+/// rate, the run reaches the lab's time limit.
 const SLOWEST: Rate = Rate::kbit(20_000);
 const FASTEST: Rate = Rate::kbit(500_000);
 
-/// What is printed as JSON.
+/// The JSON output.
 #[derive(Serialize)]
 struct Report<'a> {
     kernel: &'a str,
@@ -174,8 +174,8 @@ fn met(is: bool) -> &'static str {
     if is { "met" } else { "missed" }
 }
 
-/// The kernel's release, and the figures that a command prints in the lab's machine: a line of
-/// JSON after its status.
+/// Returns the kernel's release and the figures that a command prints in the lab's machine: a line
+/// of JSON after its status.
 fn figures_of<T: DeserializeOwned>(
     lab: &Lab,
     line: &[&str],
@@ -197,8 +197,8 @@ fn figures_of<T: DeserializeOwned>(
     Ok((output.kernel, figures))
 }
 
-/// Runs this same program in the lab's kernel, with a new boot for each subject. Otherwise
-/// leftovers of one, above all memory that is still being freed, would count for the next.
+/// Runs this program in the lab's kernel, with a new boot for each subject. Otherwise the state
+/// that one left, above all memory that is still being freed, would count for the next.
 fn in_the_lab(
     words: &[String],
     files: &[Built],

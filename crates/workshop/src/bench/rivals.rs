@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's own disciplines, as peers of the kit's.
+//! The kernel's own disciplines, for comparison with the kit's.
 
 use super::devices::{CLASSES, MAJOR, MINOR, origin, qdisc};
 use weirgate_state::{
@@ -7,7 +7,7 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
-/// The kernel's own disciplines, with the defaults of tc where it has any.
+/// Returns one of the kernel's own disciplines, with the defaults of tc if it has any.
 pub(super) fn rival(name: &str, rate: Rate) -> Option<QdiscKind> {
     Some(match name {
         "kernel-pfifo" => QdiscKind::Pfifo(Pfifo { limit: 1_000 }),
@@ -44,8 +44,8 @@ pub(super) enum Leaf {
     Cake,
 }
 
-/// A tree of HTB: a root without a limit, sites, and circuits below them by turns.
-/// Numbers are minor ones of classes.
+/// An HTB tree: a root without a limit, sites, and circuits that are distributed round-robin over
+/// the sites. Ranges are minor numbers of classes.
 #[derive(Debug, Clone)]
 pub(super) struct Circuits {
     pub(super) sites: std::ops::Range<u16>,
@@ -57,7 +57,7 @@ pub(super) struct Circuits {
     pub(super) leaf: Leaf,
 }
 
-/// HTB with such a tree.
+/// Returns HTB with that tree.
 pub(super) fn circuits(tree: &Circuits) -> QdiscKind {
     let sites = tree.sites.len();
     let class = |minor: u16, parent: u16, (rate, ceil): (Rate, Rate), leaf| HtbClass {
@@ -124,7 +124,7 @@ fn fq_codel() -> FqCodel {
     }
 }
 
-/// A root class of the line's rate, and four below it with an `fq_codel` each.
+/// Returns a root class with the line's rate, and four classes below it with an `fq_codel` each.
 fn htb(rate: Rate) -> Htb {
     let root = Handle::new(MAJOR, 1);
     let class = |minor: u16, parent, own: u64, leaf| HtbClass {

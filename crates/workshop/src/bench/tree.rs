@@ -2,9 +2,9 @@
 //! The part of `weirgate-lab aqm circuits` that runs in the lab's kernel.
 //!
 //! Packets come from inside the kernel and leave by an IFB, as in `inside.rs`. Without a limit,
-//! they come in bursts of two sizes, to any of the circuits. With a limit, each circuit has
-//! packets queued. [`BATCH`] more come, one to each circuit in turn, each time the ceilings have
-//! let that many go. Time without work is spent on spins of known length.
+//! they arrive in bursts of two sizes, for any of the circuits. With a limit, each circuit has a
+//! backlog. Each time the ceilings have released [`BATCH`] packets, that many more arrive, one for
+//! each circuit in turn. Idle time is filled with spins of known length.
 
 use super::circuits::{Found, Limiting, Scheduler, Subject};
 use super::devices::{DEVICE, SINK, apply, packet_of, refused, state, through};
@@ -30,28 +30,29 @@ const PACED: u64 = 100_000;
 /// Sites below the root.
 const SITES: u32 = 50;
 
-/// Packets of the smaller and the larger bursts, and those that the device takes.
+/// Packets of the smaller and the larger bursts, and the packets that the device takes before it
+/// stops.
 const BURSTS: [u32; 2] = [32, 96];
 const ROOM: u32 = 16;
 
-/// Packets that come at a time with a limit.
+/// Packets that arrive at once with a limit.
 const BATCH: u32 = 16;
 
-/// Packets of all smaller bursts; twice as many are measured.
+/// The packets of all smaller bursts; the larger ones have three times as many.
 const PACKETS: u64 = 25_600;
 
-/// A rate that nothing reaches, in bytes a second.
+/// A rate that is never reached, in bytes a second.
 const UNREACHED: u64 = 12_500_000_000;
 
 /// The number of circuits whose rates are measured.
 const SAMPLED: u32 = 1_000;
 
-/// Rows of the engine: the root, sites, circuits.
+/// The first rows of the engine's nodes: the root, sites, circuits.
 const ROOT: u32 = 1;
 const FIRST_SITE: u32 = 2;
 const FIRST: u32 = FIRST_SITE + SITES;
 
-/// Rows for the packets of a free engine, which holds few.
+/// The engine's packet slots without a limit.
 const FREE: (u32, u32) = (65_536, 262_144);
 
 struct Tree {
@@ -65,7 +66,7 @@ struct Tree {
     spin: f64,
 }
 
-/// Measures it.
+/// Measures a subject.
 pub(super) async fn measure(subject: Subject) -> Result<Found, Failure> {
     let mut tree = Tree::set_up(subject).await?;
     room(2 * BURSTS[1])?;
@@ -117,7 +118,7 @@ pub(super) async fn measure(subject: Subject) -> Result<Found, Failure> {
             found.left_of_100 = Some((through()? - from) as f64 / (2 * PACKETS) as f64 * 100.0);
             sent += 2 * PACKETS;
         }
-        // A second has passed then.
+        // Continue until a second has passed.
         let left = Duration::from_secs(1).saturating_sub(start.elapsed());
         let more = left.as_nanos() as u64 * PACED / 1_000_000_000;
         tree.paced(more)?;
@@ -148,7 +149,7 @@ fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-/// Memory that is available (proc(5)), in MiB.
+/// Returns the available memory (proc(5)), in MiB.
 fn available() -> Result<f64, Failure> {
     let path = "/proc/meminfo";
     let text = fs::read_to_string(path).map_err(|error| wrong(format!("{path}: {error}")))?;
@@ -162,7 +163,7 @@ fn available() -> Result<f64, Failure> {
     Ok(kib / 1024.0)
 }
 
-/// Packets that the device takes before it stops. Without a qdisc, a stopped device drops
+/// Sets how many packets the device takes before it stops. Without a qdisc, a stopped device drops
 /// packets, so it must not stop.
 fn room(packets: u32) -> Result<(), Failure> {
     let path = format!("/sys/class/net/{DEVICE}/tx_queue_len");
@@ -195,13 +196,13 @@ impl Tree {
         })
     }
 
-    /// The ceilings of a site and of a circuit, in bytes per second.
+    /// Returns the ceilings of a site and of a circuit, in bytes per second.
     fn rates(&self, number: u32) -> (u64, u64) {
         let all = PACED * PACKET as u64;
         match self.subject.limiting {
             Limiting::Circuits => (UNREACHED, all / u64::from(self.subject.circuits)),
             Limiting::Sites => (all / u64::from(SITES), UNREACHED),
-            // From 10 to 100 packets per second, and not a whole number.
+            // From 10 to 100 packets per second, but not whole numbers.
             Limiting::Rates if number < SAMPLED => {
                 (UNREACHED, 10 * PACKET as u64 + 18 * u64::from(number) + 1)
             }
@@ -209,7 +210,7 @@ impl Tree {
         }
     }
 
-    /// The row of a circuit.
+    /// Returns the row of a circuit.
     fn circuit(&self, number: u32) -> NodeRow {
         NodeRow {
             parent: FIRST_SITE + number % SITES,
@@ -295,7 +296,7 @@ impl Tree {
         Ok(Some(engine))
     }
 
-    /// Puts the scheduler on the device. For HTB, returns the state that has to be undone.
+    /// Puts the scheduler on the device. For HTB, returns the state to undo.
     async fn put(&self, engine: bool) -> Result<Option<State>, Failure> {
         if engine {
             let put = self.kernel.put_root(&self.name, self.device, Engine::KIND);
@@ -304,7 +305,7 @@ impl Tree {
         }
         let (site, circuit) = self.rates(0);
         let own = match self.subject.limiting {
-            // The circuits of a site have half of its rate together.
+            // The circuits of a site together have half of its rate guaranteed.
             Limiting::Sites => site * u64::from(SITES) / u64::from(self.subject.circuits) / 2,
             _ => circuit,
         };
@@ -322,7 +323,7 @@ impl Tree {
                 Leaf::FqCodel
             },
         });
-        // What was put there by hand is not part of a state.
+        // The qdisc that was put there directly is not part of a state.
         let dropped = self.kernel.drop_root(&self.name, self.device);
         dropped.await.map_err(|error| refused(&error))?;
         let desired = state(Some(kind))?;
@@ -353,7 +354,7 @@ impl Tree {
         self.sender.send_of(&copies, of).map_err(failed)
     }
 
-    /// Circuits that packets come for.
+    /// Returns the number of circuits that receive packets.
     fn backlogged(&self) -> u32 {
         match self.subject.limiting {
             Limiting::Rates => self.subject.circuits.min(SAMPLED),
@@ -361,7 +362,7 @@ impl Tree {
         }
     }
 
-    /// Instructions for a packet in bursts, in total.
+    /// Returns the total instructions for a packet in bursts.
     fn bursts(&mut self) -> Result<f64, Failure> {
         let mut spent = [0.0; 2];
         for (of, size) in spent.iter_mut().zip(BURSTS) {
@@ -371,13 +372,13 @@ impl Tree {
             }
             *of = start.elapsed().as_nanos() as f64;
         }
-        // Queued packets leave within this time.
+        // The queued packets leave within this time.
         thread::sleep(Duration::from_millis(50));
         Ok((spent[1] - spent[0]) / (2 * PACKETS) as f64)
     }
 
-    /// Instructions for a packet, for this many packets at the highest rate that the ceilings
-    /// permit.
+    /// Returns the instructions for a packet, for this many packets at the highest rate that the
+    /// ceilings permit.
     fn paced(&mut self, packets: u64) -> Result<f64, Failure> {
         let gap = Duration::from_nanos(1_000_000_000 * u64::from(BATCH) / PACED);
         let start = Instant::now();
@@ -395,9 +396,9 @@ impl Tree {
         Ok(work / sent.max(1) as f64)
     }
 
-    /// Fills the queues: a first packet for each, which goes; a second at the pace of
-    /// what follows, which goes too and begins its circuit's time; and two that wait.
-    /// Returns how many that were.
+    /// Fills the queues. A first packet of each circuit is sent at once. A second one at the pace
+    /// of later packets is sent too, and starts its circuit's clock. Two more wait. Returns the
+    /// number of packets.
     fn fill(&mut self) -> Result<u64, Failure> {
         let all = self.backlogged();
         let mut sent = 0;
@@ -423,7 +424,7 @@ impl Tree {
         Ok(sent)
     }
 
-    /// The bytes that sampled circuits have sent, and the time of each reading.
+    /// Returns the bytes that sampled circuits have sent, and the time of each reading.
     fn counts(&self, engine: &Engine) -> Vec<(u32, u64, Instant)> {
         let sampled = self.backlogged().min(SAMPLED);
         let apart = self.backlogged() / sampled.max(1);
@@ -436,7 +437,7 @@ impl Tree {
         (0..sampled).map(of).collect()
     }
 
-    /// How far the circuits' sent bytes are from their rates.
+    /// Computes how far the circuits' sent bytes are from their rates.
     fn judge(&self, engine: &Engine, before: &[(u32, u64, Instant)], found: &mut Found) {
         if self.subject.limiting == Limiting::Sites {
             return;

@@ -5,14 +5,14 @@
 use super::head;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A function: the line it begins on, and the functions that it names.
+/// A function: its first line, and the functions that it calls.
 #[derive(Debug, Default)]
 struct Function {
     line: usize,
     names: BTreeSet<String>,
 }
 
-/// The mistakes in a text without comments: each with its line, from 1.
+/// Returns the mistakes in a text without comments, each with its line, from 1.
 pub fn mistakes(blanked: &str) -> Vec<(usize, String)> {
     let functions = functions(blanked);
     let recursive = functions
@@ -28,7 +28,7 @@ pub fn mistakes(blanked: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The functions of a text: a name before `(`, outside of braces, and then a body.
+/// Returns the functions of a text: a name before `(` outside braces, followed by a body.
 fn functions(blanked: &str) -> BTreeMap<String, Function> {
     let mut found = BTreeMap::new();
     let mut depth = 0_usize;
@@ -83,7 +83,7 @@ fn functions(blanked: &str) -> BTreeMap<String, Function> {
     found
 }
 
-/// Names that stand before a bracket.
+/// Returns the names before an opening parenthesis.
 fn called(text: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let ends = text.match_indices('(');
@@ -96,7 +96,7 @@ fn called(text: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Whether a function calls itself, directly or through others.
+/// Returns whether a function calls itself, directly or through others.
 fn reaches(functions: &BTreeMap<String, Function>, name: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![name];
@@ -116,8 +116,8 @@ fn reaches(functions: &BTreeMap<String, Function>, name: &str) -> bool {
     false
 }
 
-/// Lines of a loop that set its counter. Lines of the body are those indented further than its
-/// head, as in every formatted text.
+/// Returns the lines of loops that set the loop's counter. The body is the lines that are indented
+/// more than the loop's head.
 fn counters(blanked: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = blanked.lines().collect();
     let depth = |line: &str| line.len() - line.trim_start().len();
@@ -148,7 +148,7 @@ fn counters(blanked: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether a statement sets a variable.
+/// Returns whether a statement sets a variable.
 fn sets(statement: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     statement.match_indices(name).any(|(at, _)| {

@@ -4,25 +4,25 @@
 use crate::output;
 use std::process::ExitCode;
 
-/// How a command ended, other than by an error.
+/// How a command ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Done, and as promised.
+    /// Done as requested.
     Done,
-    /// It differs, or a check failed.
+    /// Something differs, or a check failed.
     Differs,
 }
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The arguments or a file are wrong; what to say is already rendered.
+    /// The arguments or a file are wrong; the text is the complete message.
     Input(String),
-    /// The kernel refused; the old state is back.
+    /// The kernel refused, and the old state was restored.
     Refused(String),
     /// The old state could not be restored.
     Broken(String),
-    /// Anything else: a check that could not be made.
+    /// Any other error, for example a check that could not be made.
     Other(anyhow::Error),
 }
 
@@ -32,13 +32,13 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// A mistake in the arguments.
+/// Returns a failure for wrong arguments.
 pub fn wrong(text: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("weirgate: {text}"))
 }
 
 impl Failure {
-    /// Its message.
+    /// Returns the message.
     pub fn text(&self) -> String {
         match self {
             Self::Input(text) => text.clone(),
@@ -51,9 +51,9 @@ impl Failure {
 /// What a command returns.
 pub type Outcome = Result<Status, Failure>;
 
-/// Prints a failure and gives the process's exit code: 0 done; 1 it differs or
-/// failed; 2 usage, policy or experiment error; 3 the kernel refused and the
-/// old state is back; 4 the old state could not be restored.
+/// Prints a failure and returns the process's exit code. 0: done. 1: something differs or failed.
+/// 2: error in usage, policy or experiment. 3: the kernel refused, and the old state was restored.
+/// 4: the old state could not be restored.
 pub fn code(outcome: Outcome) -> ExitCode {
     let failure = match outcome {
         Ok(Status::Done) => return ExitCode::SUCCESS,
@@ -70,8 +70,8 @@ pub fn code(outcome: Outcome) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// An error and its causes. Errors of the libraries often end with their
-/// cause's text; it is not repeated.
+/// Returns the texts of an error and its causes. Errors of libraries often end with their cause's
+/// text, which is not repeated.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -84,7 +84,7 @@ pub fn chain(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints clap's own message; help and version are no error.
+/// Prints clap's own message; help and version are not errors.
 pub fn usage(error: &clap::Error) -> ExitCode {
     let code = if error.use_stderr() { 2 } else { 0 };
     if error.print().is_err() {

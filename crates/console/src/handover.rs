@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From `weirgate` to the laboratory's program, `weirgate-lab`.
+//! Passes commands of `weirgate` to the laboratory's program, `weirgate-lab`.
 
 use crate::exit::Failure;
 use std::convert::Infallible;
@@ -9,13 +9,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The laboratory's program.
+/// The name of the laboratory's program.
 const LAB: &str = "weirgate-lab";
 
-/// The laboratory's program, beside this one or in `PATH`.
+/// Returns the path of the laboratory's program, beside this one or in `PATH`.
 ///
 /// # Errors
-/// It is not installed; the message says how to get it.
+/// Fails if it is not installed; the message says how to get it.
 pub fn lab() -> Result<PathBuf, Failure> {
     let beside = env::current_exe().ok();
     let beside = beside.as_deref().and_then(|own| own.parent());
@@ -33,10 +33,10 @@ pub fn lab() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Becomes the laboratory's program, with these arguments.
+/// Replaces this process by the laboratory's program, with these arguments.
 ///
 /// # Errors
-/// It is not installed, or it cannot be started.
+/// Fails if it is not installed or cannot be started.
 pub fn become_lab<S: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = S>,
 ) -> Result<Infallible, Failure> {

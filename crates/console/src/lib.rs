@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the programs `weirgate` and `weirgate-lab` do alike at a terminal: exit
-//! statuses, output, problems of files, policy files, disciplines by name,
-//! measurements that are kept, progress and times; and how the one hands over to
-//! the other.
+//! The shared terminal code of the programs `weirgate` and `weirgate-lab`. It has exit statuses,
+//! output, problems of files, policy files, disciplines by name, stored measurements, progress and
+//! times. It also runs one program from the other.
 //!
 //! ```
 //! use weirgate_console::exit::{Failure, wrong};

@@ -6,20 +6,19 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use terminal_size::{Width, terminal_size_of};
 
-/// Columns where standard output is no terminal.
+/// The width if standard output is not a terminal.
 const COLUMNS: usize = 80;
 
-/// Columns that no terminal is taken to have less of: a line must hold its
-/// indent and a word.
+/// The smallest width that is assumed for a terminal: a line must hold its indent and a word.
 const NARROWEST: usize = 40;
 
-/// Colours of a terminal (ECMA-48, 8.3.117), and back to its own.
+/// Colours of a terminal (ECMA-48, 8.3.117), and the reset to its own.
 const RED: &str = "\x1b[1;31m";
 const YELLOW: &str = "\x1b[1;33m";
 const CYAN: &str = "\x1b[1;36m";
 const PLAIN: &str = "\x1b[0m";
 
-/// What has a colour where it begins a line and a colon or a code follows it.
+/// Words that are coloured at the beginning of a line, before a colon or a code.
 const BEGINNINGS: [(&str, &str); 7] = [
     ("error", RED),
     ("fault", RED),
@@ -30,8 +29,8 @@ const BEGINNINGS: [(&str, &str); 7] = [
     ("= help", CYAN),
 ];
 
-/// Whether a stream is a terminal that may have colours: neither `NO_COLOR`
-/// (no-color.org) nor a terminal without any says otherwise.
+/// Returns whether a stream is a terminal with colours, unless `NO_COLOR` (no-color.org) is set or
+/// the terminal has none.
 pub fn has_colour(stream: &impl IsTerminal) -> bool {
     let value = |name| env::var_os(name).filter(|value| !value.is_empty());
     stream.is_terminal()
@@ -39,7 +38,7 @@ pub fn has_colour(stream: &impl IsTerminal) -> bool {
         && value("TERM").is_some_and(|terminal| terminal != "dumb")
 }
 
-/// The same line with a word in red, for what must not be overlooked.
+/// Returns the line with a word in red.
 pub fn alarmed(line: &str, word: &str) -> String {
     line.replace(word, &format!("{RED}{word}{PLAIN}"))
 }
@@ -52,8 +51,8 @@ fn coloured<'t>(text: &'t str, stream: &impl IsTerminal) -> Cow<'t, str> {
     }
 }
 
-/// The text with the beginnings of its lines in colour, and what underlines a
-/// place in a file.
+/// Returns the text with the words at line beginnings and the underlines of places in files in
+/// colour.
 fn painted(text: &str) -> String {
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -86,7 +85,7 @@ fn painted(text: &str) -> String {
     out
 }
 
-/// Writes text whose lines are broken at the terminal's edge, at spaces.
+/// Writes text, with lines wrapped at spaces to the terminal's width.
 pub fn text(text: &str) -> io::Result<()> {
     let out = io::stdout();
     let width = match terminal_size_of(&out) {
@@ -96,16 +95,14 @@ pub fn text(text: &str) -> io::Result<()> {
     data(&coloured(&folded(text, width.max(NARROWEST)), &out))
 }
 
-/// Writes lines as they are, with the beginnings of warnings in colour on a
-/// terminal.
+/// Writes lines unchanged, except for colours on a terminal.
 pub fn lines(text: &str) -> io::Result<()> {
     data(&coloured(text, &io::stdout()))
 }
 
-/// Breaks lines at spaces so that they have at most `width` characters, but not
-/// between a number and its unit. What goes on stands below the text that it
-/// continues: right of a column such as `12.34 ms  `, else two further in than
-/// its line.
+/// Wraps lines at spaces to at most `width` characters, but not between a number and its unit.
+/// Continuation lines are aligned with the text that they continue: right of a column such as
+/// `12.34 ms  `, otherwise indented by two more than their line.
 fn folded(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -134,7 +131,7 @@ fn folded(text: &str, width: usize) -> String {
     out
 }
 
-/// The words of a line; a number and what follows it are one.
+/// Returns the words of a line; a number and the following word are one unit.
 fn units(line: &str) -> Vec<&str> {
     let mut units = Vec::new();
     let mut start = 0;
@@ -149,8 +146,8 @@ fn units(line: &str) -> Vec<&str> {
     units
 }
 
-/// Where a line's own text begins, in bytes, and the indent, in characters, of
-/// what goes on below it.
+/// Returns where a line's own text begins, in bytes, and the indent of continuation lines, in
+/// characters.
 fn hang(line: &str, most: usize) -> (usize, usize) {
     let first = line.len() - line.trim_start_matches(' ').len();
     let gap = line[first..].find("  ").map(|gap| first + gap);
@@ -163,8 +160,7 @@ fn hang(line: &str, most: usize) -> (usize, usize) {
     }
 }
 
-/// Writes data and a newline. A reader that has gone away (a closed pipe) is
-/// no error of ours.
+/// Writes data and a newline. A closed pipe is not an error.
 pub fn data(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let written = out
@@ -183,15 +179,14 @@ pub fn data(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a note for the person at the terminal. Where standard error is
-/// closed there is nobody to tell.
+/// Writes a note to standard error, and ignores errors.
 pub fn note(text: &str) {
     let mut err = io::stderr().lock();
     let text = coloured(text.trim_end_matches('\n'), &err);
     let _ = writeln!(err, "{text}");
 }
 
-/// So many of a thing, whose name takes an `s` where it is not one.
+/// Returns a number with a noun, which gets an `s` unless the number is 1.
 #[must_use]
 pub fn count(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

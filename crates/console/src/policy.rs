@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policy files, with what they include, as commands read them.
+//! Reads policy files and the files that they include, for commands.
 
 use crate::exit::Failure;
 use crate::source;
@@ -13,35 +13,34 @@ use weirgate_keep::Source;
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, DeviceName, State};
 
-/// The policies of a file, one for each link, with the texts they were read
-/// from.
+/// The policies of a file, one for each link, with the texts of all files.
 pub struct Loaded {
-    /// The file as it was named.
+    /// The file's name as given.
     name: String,
-    /// At least one.
+    /// The policies, at least one.
     policies: Vec<Policy>,
-    /// The policy's own file first.
+    /// The texts; the policy's own file is first.
     pub sources: Vec<Source>,
 }
 
-/// The policy that commands take where none is named.
+/// The default policy file of commands.
 pub const SITE: &str = "/etc/weirgate/site.toml";
 
-/// The name that stands for standard input.
+/// The argument for standard input.
 pub const STDIN: &str = "-";
 
-/// How problems and the history call it.
+/// The name of standard input in problems and in the history.
 const STDIN_NAME: &str = "standard input";
 
-/// Reads a policy file, or standard input for `-`, and what it includes; all
-/// problems become one failure.
+/// Reads a policy file, or standard input for `-`, and the files that it includes. All problems
+/// become one failure.
 pub fn read(path: &Path) -> Result<Loaded, Failure> {
     let (path, text) = text(path)?;
     parse(&path, &text)
 }
 
-/// The text of a policy file, or of standard input for `-`, with the name that
-/// problems and the history have for it.
+/// Returns the text of a policy file, or of standard input for `-`, with its name in problems and
+/// in the history.
 pub fn text(path: &Path) -> Result<(PathBuf, String), Failure> {
     if path == Path::new(STDIN) {
         return Ok((PathBuf::from(STDIN_NAME), source::read_stdin()?));
@@ -49,7 +48,7 @@ pub fn text(path: &Path) -> Result<(PathBuf, String), Failure> {
     Ok((path.to_owned(), source::read(path)?))
 }
 
-/// A problem of a policy, for programs.
+/// A problem of a policy, for JSON.
 #[derive(Debug, Serialize)]
 pub struct LocatedProblem {
     file: String,
@@ -61,8 +60,8 @@ pub struct LocatedProblem {
     hint: String,
 }
 
-/// The problems of a policy's text, with those of compiling it for a kernel
-/// that has everything.
+/// Returns the problems of a policy's text, including those of compiling it for a kernel that has
+/// everything.
 pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
     weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -95,7 +94,7 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
     all
 }
 
-/// Parses a policy and reads what it includes from its folder; all problems
+/// Parses a policy, and reads the files that it includes relative to its folder. All problems
 /// become one failure.
 pub fn parse(path: &Path, text: &str) -> Result<Loaded, Failure> {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -162,8 +161,7 @@ fn policies(
     }
 }
 
-/// The policy of texts that were kept, its own first, and the texts it
-/// includes by the path that each was read from.
+/// Parses stored texts: the policy's own first, then the included ones by the path of each.
 pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
     let Some((own, others)) = sources.split_first() else {
         return Err(Failure::Input(
@@ -174,7 +172,7 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
     let folder = Path::new(&own.path).parent().unwrap_or(Path::new("."));
     let load = |name: &str| {
         let path = folder.join(name);
-        // The files were kept under their true paths.
+        // The files were stored under their canonical paths.
         let whole = path.canonicalize().unwrap_or(path).display().to_string();
         let same = |source: &&Source| source.path == whole || source.path.ends_with(name);
         let found = others.iter().find(same);
@@ -191,18 +189,18 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
 }
 
 impl Loaded {
-    /// The file as it was named.
+    /// Returns the file's name as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The policies, at least one.
+    /// Returns the policies, at least one.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// The policy of a link, for a command that looks at one; its device need
-    /// not be named where there is one.
+    /// Returns the policy of a link, for a command that uses one. If there is only one link, its
+    /// device can be omitted.
     pub fn link(&self, device: Option<&DeviceName>) -> Result<&Policy, Failure> {
         let links = self.policies.iter().map(|one| &one.link.device.value);
         let links: Vec<&str> = links.map(DeviceName::as_str).collect();
@@ -229,7 +227,7 @@ impl Loaded {
         }
     }
 
-    /// Compiles them for a kernel; all problems become one failure.
+    /// Compiles the policies for a kernel; all problems become one failure.
     pub fn compile(&self, kernel: &Capabilities) -> Result<State, Failure> {
         let mut parts = Vec::new();
         for policy in &self.policies {
@@ -248,7 +246,7 @@ impl Loaded {
     }
 }
 
-/// A device's name, as an option's value.
+/// Parses a device's name, as an option's value.
 pub fn device(text: &str) -> Result<DeviceName, String> {
     DeviceName::new(text)
         .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far the arms of a run have come, on one terminal line, or as a line now
-//! and then where standard error is not a terminal.
+//! Shows the progress of a run's arms on one terminal line, or as occasional lines if standard
+//! error is not a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
-/// Virtual seconds between two lines of an arm where there is no terminal.
+/// The virtual seconds between two lines of an arm without a terminal.
 const QUIET_STEP_S: f64 = 60.0;
 
 /// Shows progress of several arms, from several threads.
@@ -26,7 +26,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// An arm has come to `at_s` of `of_s` virtual seconds and does `what`.
+    /// Shows that an arm is at `at_s` of `of_s` virtual seconds and does `what`.
     pub fn update(&self, arm: &str, at_s: f64, of_s: f64, what: &str) {
         let Ok(mut arms) = self.arms.lock() else {
             return;
@@ -34,14 +34,14 @@ impl Progress {
         let before = arms.insert(arm.to_owned(), at_s);
         let mut err = io::stderr().lock();
         let step = |seconds: f64| (seconds / QUIET_STEP_S).floor();
-        // A note that cannot be shown is no reason to stop a run.
+        // Ignore errors: a progress line that cannot be shown must not stop a run.
         let _ = if self.terminal {
             let all: Vec<String> = arms
                 .iter()
                 .map(|(arm, at)| format!("{arm} {at:.0}/{of_s:.0} s"))
                 .collect();
-            // Cut at the terminal's edge: a line that is longer would wrap, and
-            // each step would leave one behind.
+            // Disable the terminal's line wrapping: a wrapped line could not be replaced by the
+            // next one.
             write!(err, "\r\x1b[K\x1b[?7l{}  {what}\x1b[?7h", all.join("   "))
         } else if before.is_none_or(|before| step(before) < step(at_s)) {
             writeln!(err, "{arm}: {at_s:.0} of {of_s:.0} virtual seconds  {what}")
@@ -51,7 +51,7 @@ impl Progress {
         let _ = err.flush();
     }
 
-    /// An arm has ended: it leaves the display.
+    /// Removes an arm that has ended.
     pub fn finished(&self, arm: &str, wall_s: f64) {
         let Ok(mut arms) = self.arms.lock() else {
             return;

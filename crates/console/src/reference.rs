@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages that a program writes about itself: manual pages, completions.
+//! Pages that a program generates about itself: manual pages, completions.
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output;
@@ -10,13 +10,13 @@ use std::path::Path;
 #[cfg(not(feature = "packed"))]
 use std::{fs, path::PathBuf};
 
-/// Pages by their paths below the folder of the reference.
+/// Pages by their paths below the reference's folder.
 pub type Pages = BTreeMap<String, Vec<u8>>;
 
-/// Writes pages into a folder, or, to check, says which files there differ.
+/// Writes pages into a folder, or with `check`, reports which files there differ.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 #[cfg(not(feature = "packed"))]
 pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
     let mut status = Status::Done;
@@ -38,9 +38,8 @@ pub fn write(folder: &Path, pages: Pages, check: bool) -> Outcome {
     Ok(status)
 }
 
-/// One manual page for each command of a program, but those that another
-/// program does: they have an argument `ARGUMENTS`, and their pages are that
-/// program's.
+/// Returns one manual page for each command of a program, except those of another program. These
+/// have an argument `ARGUMENTS`, and the other program has their pages.
 #[cfg(not(feature = "packed"))]
 fn manual_pages(program: Command) -> Result<Pages, Failure> {
     let folder = tempfile::tempdir()?;
@@ -106,11 +105,11 @@ pub enum About {
 }
 
 impl About {
-    /// Runs one for `program`; `more` are pages of its reference, for the folder
-    /// in which they will stand, beside its manual pages.
+    /// Runs a command for `program`. `more` returns further pages of its reference for the given
+    /// folder, in addition to manual pages.
     ///
     /// # Errors
-    /// A file or standard output cannot be written, or `more` fails.
+    /// Fails if a file or standard output cannot be written, or `more` fails.
     pub fn run(
         &self,
         program: Command,

@@ -4,18 +4,19 @@
 use crate::exit::Outcome;
 use std::pin::{Pin, pin};
 
-/// Runs work that speaks to the kernel, on one thread.
+/// Runs work that uses netlink, on one thread.
 pub fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
     run(pin!(work))
 }
 
-/// The same for any work, so that a program has the runtime's loop once.
+/// Runs any work; this function is not generic, so that the program contains the runtime's loop
+/// once.
 fn run(work: Pin<&mut dyn Future<Output = Outcome>>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(work);
-    // A thread that still waits for a lock must not keep the program.
+    // A thread that still waits for a lock must not delay the exit.
     runtime.shutdown_background();
     outcome
 }

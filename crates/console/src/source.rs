@@ -7,22 +7,22 @@ use std::io::Read as _;
 use std::path::Path;
 use weirgate_document::{Problem, Severity};
 
-/// The largest file read as a policy or an experiment; both are written by
-/// hand, and anything larger is a mistake.
+/// The largest file that is read as a policy or an experiment, in bytes. Both are written by hand,
+/// so a larger file is a mistake.
 const LARGEST: u64 = 1 << 20;
 
-/// The largest file of a list of circuits: two million of them in long lines.
+/// The largest list of circuits, in bytes: two million circuits on long lines.
 pub const LARGEST_LIST: u64 = 1 << 30;
 
-/// So many problems of a file are shown.
+/// The largest number of problems that is shown of a file.
 const MOST_SHOWN: usize = 200;
 
-/// Reads a text file that somebody wrote.
+/// Reads a text file that a user wrote.
 pub fn read(path: &Path) -> Result<String, Failure> {
     read_up_to(path, LARGEST)
 }
 
-/// Reads a text file of at most so many bytes.
+/// Reads a text file of at most `largest` bytes.
 pub fn read_up_to(path: &Path, largest: u64) -> Result<String, Failure> {
     let refused = |why: String| Failure::Input(format!("weirgate: {}: {why}", path.display()));
     let size = std::fs::metadata(path).map_err(|error| refused(error.to_string()))?;
@@ -44,17 +44,17 @@ pub fn read_up_to(path: &Path, largest: u64) -> Result<String, Failure> {
     })
 }
 
-/// Reads standard input as such a file.
+/// Reads standard input, with the same limit.
 pub fn read_stdin() -> Result<String, Failure> {
     read_stdin_up_to(LARGEST)
 }
 
-/// Reads standard input, of at most so many bytes.
+/// Reads standard input of at most `largest` bytes.
 pub fn read_stdin_up_to(largest: u64) -> Result<String, Failure> {
     let refused = |why: String| Failure::Input(format!("weirgate: standard input: {why}"));
     let mut bytes = Vec::new();
     let input = std::io::stdin().lock();
-    // One byte more tells that there is more.
+    // Read one byte more, to detect longer input.
     let read = input.take(largest + 1).read_to_end(&mut bytes);
     read.map_err(|error| refused(error.to_string()))?;
     if bytes.len() as u64 > largest {
@@ -66,7 +66,7 @@ pub fn read_stdin_up_to(largest: u64) -> Result<String, Failure> {
     })
 }
 
-/// Reads a file that another one includes, or says why not.
+/// Reads a file that another one includes, or returns why it cannot be read.
 pub fn included(path: &Path) -> Result<String, String> {
     read(path).map_err(|failure| match failure {
         Failure::Input(text) => text.trim_start_matches("weirgate: ").to_owned(),
@@ -74,8 +74,8 @@ pub fn included(path: &Path) -> Result<String, String> {
     })
 }
 
-/// Parses a file with `parse`; shows warnings; errors become a failure that
-/// shows every problem.
+/// Parses a file with `parse`, and shows warnings. Errors become a failure that shows every
+/// problem.
 pub fn parse<T>(
     path: &Path,
     text: &str,
@@ -88,7 +88,8 @@ pub fn parse<T>(
     })
 }
 
-/// The same of a list of circuits, of whose problems each is a line.
+/// Shows warnings of a list of circuits, whose problems are one line each. Errors become a failure
+/// that shows every problem.
 pub fn judge_list<T>(
     problems: impl Iterator<Item = (Severity, String)>,
     list: Option<T>,
@@ -114,7 +115,7 @@ pub fn judge_list<T>(
     }
 }
 
-/// Shows warnings; errors become a failure that shows every problem.
+/// Shows warnings. Errors become a failure that shows every problem.
 pub fn judge<T>(
     file: &str,
     value: Option<T>,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times as people write and read them.
+//! Parses and formats times.
 
 use std::time::Duration;
 use weirgate_units::Span;
 
-/// Seconds of Unix time as a date and time of day in UTC, such as
-/// `2026-11-25 02:05:56Z`. After the year 9999 only the seconds.
+/// Formats Unix time in seconds as date and time of day in UTC, such as `2026-11-25 02:05:56Z`.
+/// After the year 9999, only the seconds are given.
 pub fn calendar(time: u64) -> String {
     const DAY: u64 = 24 * 60 * 60;
     let (year, month, day) = date(time / DAY);
@@ -16,10 +16,10 @@ pub fn calendar(time: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The year, month and day of the month so many days after 1970-01-01.
+/// Returns the year, month and day of the month, `days` days after 1970-01-01.
 ///
-/// Years are counted from March, so that a leap day is the last of its year, and five
-/// months from March or August have 153 days.
+/// Years are counted from March, so that a leap day is the last day of its year. Any five months
+/// from March or August on have 153 days.
 fn date(days: u64) -> (u64, u64, u64) {
     const CENTURIES_4: u64 = 400 * 365 + 97;
     let days = days + 719_468; // since 0000-03-01
@@ -34,12 +34,12 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month + 3 - 12 * after_december, day)
 }
 
-/// Reads a duration of the command line, such as `90s`, `1m` or `2h`.
+/// Parses a duration of the command line, such as `90s`, `1m` or `2h`.
 ///
 /// # Errors
-/// The text is no duration, or one shorter than a second.
+/// Fails if the text is not a duration, or is shorter than a second.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    // A person who writes `1m` at a prompt means a minute.
+    // At a command line, `1m` means a minute.
     let number = text
         .strip_suffix('m')
         .filter(|number| number.ends_with(|c: char| c.is_ascii_digit()));

@@ -11,7 +11,7 @@ use weirgate_units::{Handle, Rate};
 const MOST_WEIGHT: u64 = 1 << 20;
 const LAST_PRIORITY: u64 = 7;
 
-/// The number of a class as tc writes it: `1:10`.
+/// Parses the number of a class in tc's form: `1:10`.
 pub fn class_id(text: &str) -> Result<u32, Failure> {
     let handle: Result<Handle, _> = text.parse();
     handle
@@ -19,8 +19,8 @@ pub fn class_id(text: &str) -> Result<u32, Failure> {
         .map_err(|error| wrong(format!("`{text}` names no class: {error}")))
 }
 
-/// `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`; `queue` is
-/// what it has where it names none.
+/// Parses `1:10,priority=0,guarantee=102kbit,queue=codel,target_ns=5ms`. `queue` is the default
+/// discipline with its parameters.
 pub fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
     let mut words = text.split(',').map(str::trim);
     let mut class = Class {
@@ -42,7 +42,7 @@ pub fn class(text: &str, queue: &Settings) -> Result<Class, Failure> {
     Ok(class)
 }
 
-/// Takes over the new configuration of a class that is there; what it has queued stays.
+/// Changes the configuration of an existing class, and keeps its backlog.
 pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     if words.iter().any(|word| word.starts_with("queue=")) {
         return Err(wrong(
@@ -53,8 +53,8 @@ pub fn change(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     configure(class, words)
 }
 
-/// The class's own words, then its queue's parameters; every mistake of those
-/// is reported.
+/// Sets the class's own fields, then its queue's parameters. Reports every mistake in the
+/// parameters.
 fn configure(class: &mut Class, words: &[String]) -> Result<(), Failure> {
     let mut params = Vec::new();
     let rule = &mut class.rule;
@@ -66,7 +66,7 @@ fn configure(class: &mut Class, words: &[String]) -> Result<(), Failure> {
             Some(("priority", value)) => {
                 rule.priority = number("priority", value, 0, LAST_PRIORITY)? as u32;
             }
-            // What has the name of one of those.
+            // A parameter with the same name as one of these fields.
             Some(("queue.weight", value)) => params.push(format!("weight={value}")),
             _ => params.push(word.clone()),
         }
@@ -87,7 +87,7 @@ fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Failure
         .ok_or_else(|| wrong(format!("{name} is `{value}`; write {least} to {most}")))
 }
 
-/// The same mistakes, with the class in which they are.
+/// Adds the class to a failure's message.
 fn about(text: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Input(message) => Failure::Input(format!("{message}\n  in --class {text}")),

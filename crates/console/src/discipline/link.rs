@@ -26,7 +26,7 @@ impl LinkArguments {
     /// Sets what the options name in `link`, and the gate's rate in bytes a second.
     ///
     /// # Errors
-    /// There is no such link layer or kind of device, or the rate is below 8 bit/s.
+    /// Fails if there is no such link layer or kind of device, or the rate is below 8 bit/s.
     pub fn apply(&self, link: &mut Link, gate: &mut u64) -> Result<(), Failure> {
         if let Some(name) = &self.layer {
             let layer = LinkLayer::named(name).map_err(wrong)?;

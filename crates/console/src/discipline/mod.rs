@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines as commands name them: of the kit, or one's own by a folder, a
-//! source, a file that was built, or by name once it is loaded.
+//! Finds the disciplines that commands name: one of the kit, or the user's own. The latter is a
+//! folder, a source, a compiled file, or the name of a loaded discipline.
 
 pub mod class;
 mod link;
@@ -17,11 +17,10 @@ use tempfile::TempDir;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{BpfError, kit_number};
 
-/// The folder with the files of disciplines that are in the kernel. It ends
-/// with the running system, as they do.
+/// The folder with the files of loaded disciplines. It does not survive a reboot, as they do not.
 pub const LOADED: &str = "/run/weirgate/aqm";
 
-/// The discipline of that name, of the kit or one's own.
+/// Returns the discipline with that name, from the kit or loaded.
 pub fn discipline(name: &str) -> Result<Discipline, Failure> {
     if let Some(found) = Discipline::named(name) {
         return Ok(found);
@@ -38,17 +37,17 @@ pub fn discipline(name: &str) -> Result<Discipline, Failure> {
     })
 }
 
-/// A file that was built, here or before.
+/// A compiled discipline.
 pub struct Built {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The folder that holds it, where it was built for this command alone.
+    /// The temporary folder that contains it, if it was compiled for this command only.
     _folder: Option<TempDir>,
 }
 
-/// The file of a discipline that is not of the kit: that which the word names, what was
-/// built in the folder, or made of the folder, the source, or the one of that name which
-/// comes with the laboratory. `None` where the word is none of these.
+/// Returns the file of a discipline that is not in the kit. The word names a compiled file, a
+/// folder, a source, or a discipline of the laboratory; a source is compiled if necessary. Returns
+/// `None` if the word is none of these.
 pub fn file(word: &str) -> Result<Option<Built>, Failure> {
     let path = Path::new(word);
     let is = |extension: &str| path.extension().is_some_and(|kind| kind == extension);
@@ -71,11 +70,11 @@ pub fn file(word: &str) -> Result<Option<Built>, Failure> {
     compiled(path).map(Some)
 }
 
-/// Has the laboratory's program build one for this command alone: compilers are
-/// its business.
+/// Has the laboratory's program compile a source for this command only, because that program knows
+/// the compilers.
 fn compiled(source: &Path) -> Result<Built, Failure> {
     let folder = tempfile::tempdir().context("a folder for what is built")?;
-    // Its file name is the discipline's.
+    // The file name determines the discipline's name.
     let name = fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
     let name = name.file_stem().unwrap_or_default();
     let path = folder.path().join(name).with_extension("so");
@@ -99,8 +98,8 @@ fn compiled(source: &Path) -> Result<Built, Failure> {
     })
 }
 
-/// What was built in a folder, unless the source is newer or weirgate is of
-/// another version by now.
+/// Returns the compiled file in a folder, unless the source is newer, or another version of
+/// weirgate compiled it.
 fn built_in(folder: &Path) -> Option<PathBuf> {
     let name = fs::canonicalize(folder).ok()?.file_name()?.to_owned();
     let place = folder.join(name);
@@ -114,9 +113,8 @@ fn built_in(folder: &Path) -> Option<PathBuf> {
     (current && (source.is_none() || open(&file).is_ok())).then_some(file)
 }
 
-/// The discipline of one's own that a word names: a folder or a source, which
-/// is compiled; a file that was built; the name of one that is loaded. `None`
-/// where it is none of these.
+/// Returns the user's own discipline that a word names: a folder or a source, which is compiled; a
+/// compiled file; or the name of a loaded discipline. Returns `None` if it is none of these.
 pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
     let own = if let Some(built) = file(word)? {
         open(&built.path)?
@@ -134,41 +132,41 @@ pub fn find(word: &str) -> Result<Option<Discipline>, Failure> {
     Ok(Some(own))
 }
 
-/// Whether one of this name that is not of the kit is in the kernel.
+/// Returns whether a discipline of this name that is not in the kit is loaded.
 fn is_loaded(name: &str) -> bool {
     stored(name).is_some_and(|file| file.is_file())
 }
 
-/// One that is loaded.
+/// Returns a loaded discipline.
 fn named(name: &str) -> Result<Discipline, Failure> {
     let file = stored(name).ok_or_else(|| wrong(format!("`{name}` names no discipline")))?;
     open(&file)
 }
 
-/// Opens a file that was built.
+/// Opens a compiled file.
 pub fn open(path: &Path) -> Result<Discipline, Failure> {
     Discipline::open(path, kit_number()).map_err(wrong)
 }
 
-/// The discipline of the kit or of one's own that has this name in the kernel.
+/// Returns the discipline with this name in the kernel, from the kit or the user's own.
 pub fn known(name: &str) -> Option<Discipline> {
     Discipline::named(name).or_else(|| named(name).ok())
 }
 
-/// Where the file of a loaded one is; `None` where the word is no name.
+/// Returns the path of a loaded discipline's file; `None` if the word is not a valid name.
 pub fn stored(name: &str) -> Option<PathBuf> {
     check_name(name).ok()?;
     Some(Path::new(LOADED).join(name).with_extension("so"))
 }
 
-/// Words of C of up to ten small letters.
+/// Keywords of C with up to ten lower-case letters.
 const KEYWORDS: [&str; 29] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
     "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return",
     "short", "signed", "sizeof", "static", "struct", "switch", "void", "while",
 ];
 
-/// A C name that may follow `weir_` in a qdisc's.
+/// Checks that a name is valid in C and short enough to follow `weir_` in a qdisc's name.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -186,7 +184,7 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// What exit status an error of the programs in the kernel has.
+/// Converts an error of the programs in the kernel to a failure, which determines the exit status.
 pub fn failed(error: BpfError) -> Failure {
     match error {
         BpfError::Classes(text) => wrong(text),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The folder of a run: what was asked, captured and found.
+//! The folder of a run: its command line, captures and results.
 
 use crate::exit::Failure;
 use serde_json::{Value, json};
@@ -7,12 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The folder.
+/// The folder of a run.
 pub struct RunFolder(PathBuf);
 
 impl RunFolder {
-    /// Makes it; one that is there already is left alone. What was asked is
-    /// written at once.
+    /// Creates the folder, and writes the command line into it. Fails if the folder exists.
     pub fn make(path: &Path) -> Result<Self, Failure> {
         let wrong = |error| Failure::Input(format!("weirgate: {}: {error}", path.display()));
         std::fs::create_dir(path).map_err(wrong)?;
@@ -34,17 +33,17 @@ impl RunFolder {
         Ok(kept)
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes one of its files.
+    /// Writes a file in the folder.
     pub fn file(&self, name: &str, text: &str) -> io::Result<()> {
         std::fs::write(self.0.join(name), text)
     }
 
-    /// Writes a result, for people and for programs.
+    /// Writes a result as text and as JSON.
     pub fn result(&self, text: &str, json: &Value) -> io::Result<()> {
         self.file("result.txt", text)?;
         self.file("result.json", &format!("{json:#}\n"))

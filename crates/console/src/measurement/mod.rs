@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A measurement of a real line: its far end, its folder, what it logs and what
-//! it finds.
+//! A measurement of a real line: its remote end, folder, log and results.
 
 mod folder;
 mod transcript;
@@ -13,20 +12,20 @@ use crate::output;
 use serde_json::Value;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// The port of `weirgate probe --serve` that nobody has to name.
+/// The default port of `weirgate probe --serve`.
 pub const PORT: u16 = 7887;
 
 /// The result of a measurement.
 pub struct Found {
-    /// For people.
+    /// The result as text.
     pub text: String,
-    /// For programs.
+    /// The result as JSON.
     pub json: Value,
-    /// Every echo, as CSV, where there were any.
+    /// Every echo as CSV, if there were any.
     pub echoes: Option<String>,
 }
 
-/// Prints what was found, for people or for programs.
+/// Prints a result as text or JSON.
 pub fn print_found(found: &Found, json: bool) -> Outcome {
     if json {
         output::data(&format!("{:#}\n", found.json))?;
@@ -36,7 +35,7 @@ pub fn print_found(found: &Found, json: bool) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The address of a host; with several, the first that the system names.
+/// Returns the address of a host; of several, the first that the system returns.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     let wrong = |why: String| Failure::Input(format!("weirgate: {host}: {why}"));
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The log of a measurement while it lasts, and a capture of its packets'
-//! beginnings.
+//! The log of a running measurement, and a capture of the first bytes of its packets.
 
 use super::RunFolder;
 use crate::output;
@@ -12,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use weirgate_probe::Capture;
 
-/// Of the steps of a stage, one in so many has a line where standard error is no terminal.
+/// One step in this many is printed if standard error is not a terminal.
 const QUIET_STEPS: usize = 12;
 
-/// The notes while it runs, with the time since it began.
+/// The notes of a run, with the time since it began.
 pub struct Log {
     text: String,
     begin: Instant,
@@ -34,21 +33,21 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Says something, and remembers it.
+    /// Prints a note and adds it to the log.
     pub fn note(&mut self, text: &str) {
         self.end_step();
         output::note(&format!("weirgate: {text}"));
         self.remember(text);
     }
 
-    /// Remembers that a stage has come to a step, and shows it on a line that the next step
-    /// replaces. Without a terminal one step in twelve is shown.
+    /// Adds a step of a stage to the log, and shows it on a line that the next step replaces.
+    /// Without a terminal, one step in twelve is shown.
     pub fn step(&mut self, text: &str, number: usize) {
         self.remember(text);
         let mut err = io::stderr().lock();
         if err.is_terminal() {
             self.step = true;
-            // A step that cannot be shown is no reason to stop a measurement.
+            // Ignore errors: a step that cannot be shown must not stop a measurement.
             let _ = write!(err, "\r\x1b[K\x1b[?7lweirgate: {text}\x1b[?7h");
             let _ = err.flush();
         } else if number.is_multiple_of(QUIET_STEPS) {
@@ -57,7 +56,7 @@ impl Log {
         }
     }
 
-    /// All notes, a line each.
+    /// Returns all notes, one a line.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -83,8 +82,8 @@ impl Drop for Log {
     }
 }
 
-/// Does the work, and meanwhile captures what goes to a host and comes from there,
-/// where there is a folder for it and that is allowed.
+/// Does the work. Captures the packets to and from a host during that time, if there is a folder
+/// and the capture is permitted.
 pub fn captured<T>(
     folder: Option<&RunFolder>,
     host: IpAddr,

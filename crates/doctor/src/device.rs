@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One device: what it merges, what it holds, who else is at it.
+//! Findings about one device: its offloads, its queues, and other users.
 
 use crate::finding::{Finding, Question, Severity};
 use crate::link::{Carrier, Flow, in_words};
 use weirgate_state::{DeviceName, Interface};
 use weirgate_units::Span;
 
-/// A merged packet that takes the line longer is a promise broken.
+/// If a merged packet takes the line longer, a promise is broken.
 const NOTICEABLE: Span = Span::from_millis(5);
 
-/// Features that hand several packets to a qdisc as one, with the words that
-/// ethtool takes.
+/// Features by which a qdisc gets several packets as one, with the words for ethtool.
 const SEGMENTATION: [(&str, &str); 3] = [
     ("tx-generic-segmentation", "gso"),
     ("tx-tcp-segmentation", "tso"),
     ("tx-tcp6-segmentation", "tso"),
 ];
-/// Features that merge packets which arrive.
+/// Features that merge arriving packets.
 const RECEIVE: [(&str, &str); 3] = [
     ("rx-gro", "gro"),
     ("rx-gro-hw", "rx-gro-hw"),
@@ -95,8 +94,8 @@ fn state(carrier: &Carrier, device: &Interface, findings: &mut Vec<Finding>) {
     });
 }
 
-/// mac80211 has a queue for each station, with FQ-CoDel, and lets stations take turns by
-/// airtime (net/mac80211/tx.c). It is behind the gate.
+/// Reports a radio. mac80211 has a queue for each station with FQ-CoDel, and schedules stations by
+/// airtime (net/mac80211/tx.c). These queues are behind the gate.
 fn radio(carrier: &Carrier, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
     if !device.radio {
         return;
@@ -197,7 +196,7 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
     }
     let line = flow.rate.as_bits_per_second();
     let speed = u64::from(device.speed_mbit.unwrap_or(0)) * 1_000_000;
-    // The gate is the narrow place where the device is faster than the line.
+    // The gate is the bottleneck if the device is faster than the line.
     let empty = speed > line + line / 20;
     let (limits, reason) = match device.bql {
         Some(_) => ("its driver does not limit it by bytes (BQL)", ""),
@@ -235,7 +234,7 @@ fn ring(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<F
 }
 
 fn queues(name: &DeviceName, device: &Interface, flow: &Flow, findings: &mut Vec<Finding>) {
-    // A veth has as many as there are processors, and no card behind them.
+    // A veth has as many queues as there are processors, and no hardware.
     let virtual_only = device.kind.as_deref() == Some("veth");
     if device.tx_queues < 2 || flow.example || virtual_only {
         return;

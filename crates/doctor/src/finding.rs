@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the doctor is asked, and what it answers.
+//! The input and the findings of the doctor.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::fmt;
 use weirgate_policy::Policy;
 use weirgate_state::{DeviceName, Machine, State};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
@@ -15,7 +15,7 @@ pub enum Severity {
     Fault,
     /// A promise of the policy may not be kept.
     Warning,
-    /// Worth to know; no promise depends on it.
+    /// Informational: no promise depends on it.
     Note,
 }
 
@@ -29,24 +29,24 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something that disturbs, or might.
+/// A fact that disturbs the shaper, or might.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// Its name, the same in every version: what scripts look for.
+    /// The code, which is the same in every version, for scripts.
     pub code: &'static str,
     /// The device, or `kernel`.
     pub subject: String,
-    /// What was seen.
+    /// The observed fact.
     pub fact: String,
-    /// What follows from it, with a figure.
+    /// The consequence, with a figure.
     pub why: String,
-    /// What to do: a command, a file's line or a policy's field.
+    /// The remedy: a command, a file's line or a policy's field.
     pub remedy: String,
 }
 
-/// What was seen; why it matters; what to do: a line each.
+/// Three lines: the fact, the consequence and the remedy.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -64,19 +64,19 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What to judge, and for whom.
+/// The input of an examination.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// What was found.
+    /// The observed machine.
     pub machine: &'a Machine,
-    /// The policy that is to be kept, if any.
+    /// The policy to judge by, if any.
     pub policy: Option<&'a Policy>,
     /// The policy as compiled for a kernel that has everything.
     pub desired: Option<&'a State>,
-    /// What weirgate has applied.
+    /// The state that weirgate has applied.
     pub applied: Option<&'a State>,
-    /// In what the kernel differs from `applied`, in words.
+    /// The differences between the kernel and `applied`, in words.
     pub differences: &'a [String],
-    /// Devices to look at beside the policy's.
+    /// Devices to examine in addition to the policy's.
     pub devices: &'a BTreeSet<DeviceName>,
 }

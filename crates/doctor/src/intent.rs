@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy asks of a kernel.
+//! The kernel features that a policy needs.
 
 use std::collections::BTreeSet;
 use weirgate_policy::{Connection, Count, LocalAddresses, Policy};
 use weirgate_state::{Ability, Qdisc, QdiscKind, State};
 use weirgate_units::Inserted as _;
 
-/// The parts of a kernel that a policy needs: of its compiled state, and of its
-/// rules.
+/// Returns the kernel features that a policy needs for its compiled state and its rules.
 #[must_use]
 pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
     let mut needed = BTreeSet::new();
@@ -49,7 +48,7 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
     needed
 }
 
-/// Whether a rule asks how much a connection has carried.
+/// Returns the line of the first rule that depends on the amount of data of a connection.
 pub(crate) fn counts_connections(policy: &Policy) -> Option<u32> {
     let counting = |asked: &Connection| {
         asked.bytes_over.is_some() || asked.packets_over.is_some() || asked.mean_size.is_some()
@@ -60,7 +59,7 @@ pub(crate) fn counts_connections(policy: &Policy) -> Option<u32> {
         .map(|rule| rule.line)
 }
 
-/// The inside hosts that rules name: addresses of prefixes of at most 256.
+/// Returns how many inside hosts the rules name: the addresses of prefixes with at most 256.
 pub(crate) fn named_hosts(policy: &Policy) -> u64 {
     let prefixes: BTreeSet<(std::net::IpAddr, u32)> = policy
         .rules

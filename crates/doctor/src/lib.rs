@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was found on a machine to findings: each with the fact observed, why
-//! it matters with a figure of this very link, and the remedy.
+//! Converts observations of a machine to findings. Each has the observed fact, its consequence with
+//! a figure for this link, and the remedy.
 //!
-//! [`examine`] is pure: crate kernel observes the [`Machine`], crate cli
-//! prints what comes out. `docs/doctor.md` lists every finding by its code.
+//! [`examine`] is pure: crate kernel observes the [`Machine`], and crate cli prints the findings.
+//! `docs/doctor.md` lists every finding by its code.
 //!
 //! ```
 //! use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ pub use intent::needs;
 pub use others::damaged;
 pub use passage::{Passage, passages};
 
-/// Every finding, the gravest first.
+/// Returns every finding, the most severe first.
 #[must_use]
 pub fn examine(question: &Question<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The link: which device carries which direction at which rate, and whether
-//! the devices are as the policy says.
+//! Findings about the link: which device carries which direction at which rate, and whether the
+//! devices match the policy.
 
 use crate::finding::{Finding, Question, Severity};
 use std::collections::BTreeSet;
@@ -9,20 +9,20 @@ use weirgate_policy::{Direction, Inbound, Policy};
 use weirgate_state::{DeviceName, Interface};
 use weirgate_units::{Rate, Size, Span};
 
-/// Bytes that an offload merges at most into one packet (`GSO_LEGACY_MAX_SIZE`,
+/// The most bytes that an offload merges into one packet (`GSO_LEGACY_MAX_SIZE`,
 /// linux/netdevice.h).
 const MERGED: u32 = 65_536;
 /// IP and TCP headers with time stamps, in bytes.
 const HEADERS: u32 = 52;
 
-/// A device, and the directions that what it merges would hold up.
+/// A device, and the directions that its merged packets would delay.
 pub(crate) struct Carrier {
     pub(crate) device: DeviceName,
-    /// It is the policy's `lan`.
+    /// Whether it is a `lan` device of the policy.
     pub(crate) is_lan: bool,
-    /// What leaves through it is shaped here: the direction.
+    /// The direction that is shaped here as packets leave, if any.
     pub(crate) leaving: Option<Flow>,
-    /// What arrives at it is shaped elsewhere: the direction.
+    /// The direction that is shaped elsewhere and arrives here, if any.
     pub(crate) arriving: Option<Flow>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(crate) rate: Rate,
     layer: LinkLayer,
     mtu: u32,
-    /// No policy says so: the rate is an example.
+    /// Whether the rate is an example, without a policy.
     pub(crate) example: bool,
 }
 
@@ -48,20 +48,20 @@ impl Flow {
         })
     }
 
-    /// How long the line takes for packets of full size.
+    /// Returns the time of `count` full packets on the line.
     pub(crate) fn packets(&self, count: u32) -> Span {
         let bytes = u64::from(self.layer.wire_bytes(self.mtu)) * u64::from(count);
         let time = self.rate.time_for(Size::bytes(bytes));
         time.unwrap_or(Span::from_nanos(u64::MAX))
     }
 
-    /// How long one merged packet of 64 KB holds the line.
+    /// Returns the time of one merged packet of 64 KB on the line.
     pub(crate) fn merged(&self) -> Span {
         let data = self.mtu.saturating_sub(HEADERS).max(1);
         self.packets(MERGED.div_ceil(data))
     }
 
-    /// The rate as words that say where it is from.
+    /// Returns the rate in words that say its origin.
     pub(crate) fn at(&self) -> String {
         if self.example {
             format!("a link of {}", self.rate)
@@ -71,8 +71,7 @@ impl Flow {
     }
 }
 
-/// The devices that matter. Without a policy, they are judged for a line of
-/// 10 Mbit/s.
+/// Returns the devices to examine. Without a policy, they are judged for a line of 10 Mbit/s.
 pub(crate) fn carriers(question: &Question<'_>) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     let mut done = BTreeSet::new();
@@ -117,7 +116,7 @@ pub(crate) fn carriers(question: &Question<'_>) -> Vec<Carrier> {
     carriers
 }
 
-/// A time as people read it.
+/// Formats a time for readers.
 pub(crate) fn in_words(span: Span) -> String {
     let millis = span.as_millis_f64();
     match millis {
@@ -128,7 +127,7 @@ pub(crate) fn in_words(span: Span) -> String {
     }
 }
 
-/// Whether the devices are as the policy says.
+/// Reports devices that do not match the policy.
 pub(crate) fn examine(question: &Question<'_>, findings: &mut Vec<Finding>) {
     let Some(policy) = question.policy else {
         return;
@@ -142,7 +141,7 @@ pub(crate) fn examine(question: &Question<'_>, findings: &mut Vec<Finding>) {
     tunnels(policy, question, findings);
 }
 
-/// Kinds of devices (`IFLA_INFO_KIND`) by which this machine ends a tunnel.
+/// Kinds of devices (`IFLA_INFO_KIND`) that are the end of a tunnel.
 const TUNNELS: [&str; 15] = [
     "wireguard",
     "gre",
@@ -160,12 +159,12 @@ const TUNNELS: [&str; 15] = [
     "amneziawg",
     "ovpn",
 ];
-/// The link type of a TUN device, which carries bare IP (`ARPHRD_NONE`,
-/// linux/if_arp.h); a TAP device is of the same kind, and an Ethernet.
+/// The link type of a TUN device, which carries bare IP (`ARPHRD_NONE`, linux/if_arp.h). A TAP
+/// device has the same kind, but the link type of Ethernet.
 const BARE: u16 = 65_534;
 
-/// Tunnels that end here, where the downstream is shaped on the LAN device: what
-/// they bring goes on from their device, not from the link's.
+/// Reports tunnels that end here while the downstream is shaped on the LAN device. Their packets
+/// are forwarded from the tunnel's device, not from the link's.
 fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>) {
     let link = &policy.link;
     let Some(rate) = policy.line_rate(Direction::Down) else {
@@ -238,8 +237,8 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
             remedy: format!("write `mtu = {}` in [link]", device.mtu),
         });
     }
-    // Eight bytes of PPPoE and PPP fit beside 1492 into an Ethernet frame;
-    // larger frames are an agreement of their own (RFC 4638).
+    // Eight bytes of PPPoE and PPP and a packet of 1492 bytes fit into an Ethernet frame; larger
+    // frames must be negotiated (RFC 4638).
     let largest = device.mtu.min(configured);
     if layer.name().contains("pppoe") && largest > 1_492 {
         findings.push(Finding {
@@ -269,7 +268,7 @@ fn kind(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Ve
     let Some(found) = found.filter(|found| found.counted() != configured.counted()) else {
         return;
     };
-    // What netlink does not show: tags in the packet, a session carried.
+    // Netlink does not show tags within packets, or a session that the device carries.
     let unseen = [DeviceKind::VlanInline, DeviceKind::PppoeLower];
     if unseen.contains(&configured) && found.counted() == 14 {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel and this process: modules, time, connection tracking.
+//! Findings about the kernel and this process: modules, time, connection tracking.
 
 use crate::finding::{Finding, Question, Severity};
 use crate::intent::{counts_connections, named_hosts, needs};
@@ -8,10 +8,10 @@ use weirgate_policy::Policy;
 use weirgate_state::{Ability, Conntrack, Presence};
 use weirgate_units::Span;
 
-/// Connections that a host is taken to have open at once: a browser with a few
-/// tabs, or a modest P2P client.
+/// The number of connections that a host is assumed to have open at once: a browser with a few
+/// tabs, or a small P2P client.
 const PER_HOST: u64 = 256;
-/// A timer finer than this does not show beside a packet's own time.
+/// A finer timer is negligible beside a packet's own time.
 const FINE_NS: u64 = 10_000;
 
 pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
@@ -171,7 +171,8 @@ fn hysteresis(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<
     ));
 }
 
-/// Days of the week are the kernel's, hours are UTC's.
+/// Reports schedules by day if the kernel's clock is not UTC: the kernel counts days by its own
+/// clock, but hours by UTC.
 fn timezone(question: &Question<'_>, findings: &mut Vec<Finding>) {
     let west = question.machine.minutes_west;
     let by_day = |policy: &Policy| {
@@ -287,7 +288,7 @@ fn forwarding(question: &Question<'_>, findings: &mut Vec<Finding>) {
     };
     let machine = question.machine;
     let wan = machine.devices.get(&policy.link.device.value);
-    // A bridge forwards by itself, and so does a policy for one machine only.
+    // A bridge forwards on its own, and a policy for one machine needs no forwarding.
     if policy.link.lan.is_empty() || wan.is_none_or(|wan| wan.master.is_some()) {
         return;
     }

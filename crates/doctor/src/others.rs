@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who else has a hand in it: flow offload, managers of devices, other shapers.
+//! Findings about other software: flow offload, device managers, other shapers.
 
 use crate::finding::{Finding, Question, Severity};
 use crate::link::Carrier;
 use weirgate_state::{DeviceName, Flowtable};
 
-/// Programs that manage devices: process name (15 bytes are kept) and title.
+/// Programs that manage devices: the process name (at most 15 bytes) and the title.
 const MANAGERS: [(&str, &str); 4] = [
     ("NetworkManager", "NetworkManager"),
     ("systemd-network", "systemd-networkd"),
     ("connmand", "ConnMan"),
     ("netifd", "OpenWrt's netifd"),
 ];
-/// Programs that shape.
+/// Other shapers.
 const SHAPERS: [(&str, &str, &str); 4] = [
     ("lqosd", "LibreQoS", "systemctl disable --now lqosd"),
     ("qosify", "qosify", "/etc/init.d/qosify disable, then stop"),
@@ -183,7 +183,7 @@ fn managers(question: &Question<'_>, name: &DeviceName, findings: &mut Vec<Findi
     }
 }
 
-/// Whether a name fits a pattern with `*` and `?`, as fnmatch(3) has them.
+/// Returns whether a name matches a pattern with `*` and `?`, as in fnmatch(3).
 fn glob(pattern: &str, name: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {
@@ -201,7 +201,8 @@ fn glob(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A finding of a damaged file, in words; whether the state that was confirmed last is in it.
+/// Returns the finding of a damaged file. `is_grave` is whether the file contains the last
+/// confirmed state.
 #[must_use]
 pub fn damaged(fact: String, is_grave: bool) -> Finding {
     let (severity, why, remedy) = if is_grave {

@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the shaper shapes: what its gates pass and hold back, and what leaves
-//! a device without passing one.
+//! Findings about the shaper's effect: the packets that its gates pass and delay, and packets that
+//! bypass them.
 
 use crate::finding::{Finding, Severity};
 use weirgate_state::DeviceName;
 use weirgate_units::Span;
 
-/// Packets that the counters of a device and its queue may differ by, because
-/// they are not read at one moment: so many, and a part of all.
+/// The tolerated difference between the counters of a device and its queue, because they are not
+/// read at the same time: a number of packets, and one part in this many.
 const AT_ONCE: u64 = 8;
 const PART: u64 = 10;
-/// Packets after which a gate that is ever full has been so.
+/// After this many packets, a gate that works has delayed some.
 const TRIED: u64 = 10_000;
 
-/// What left a device that has a gate.
+/// Packet counts of a device with a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
     /// The device.
     pub device: DeviceName,
-    /// For how long was looked.
+    /// The observation time.
     pub looked: Span,
-    /// Packets that left the device meanwhile.
+    /// Packets that left the device in this time.
     pub left: u64,
-    /// Packets that its root qdisc passed meanwhile.
+    /// Packets that its root qdisc passed in this time.
     pub passed: u64,
-    /// Packets that it passed since it was made.
+    /// Packets that the root qdisc has passed since its creation.
     pub all: u64,
-    /// How often a packet had to wait for the rate since then; `None` where the
-    /// qdisc does not count that.
+    /// How many packets it has delayed since then; `None` if the qdisc does not count them.
     pub held: Option<u64>,
 }
 
-/// One verdict for each device.
+/// Returns one finding for each device.
 #[must_use]
 pub fn passages(passages: &[Passage]) -> Vec<Finding> {
     passages.iter().map(judged).collect()
@@ -128,7 +127,7 @@ mod tests {
                 "shapes",
             ),
             (passage(9, 1, 50_000, Some(3)), Severity::Note, "shapes"),
-            // A device that counts merged packets counts fewer.
+            // A qdisc that counts merged packets counts fewer.
             (passage(10, 400, 50_000, Some(3)), Severity::Note, "shapes"),
             (passage(0, 0, 0, Some(0)), Severity::Note, "shapes"),
             (passage(5, 5, 9_999, Some(0)), Severity::Note, "shapes"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! User-written TOML documents and the problems found in them.
+//! TOML documents of users, and the problems found in them.
 //!
-//! Policies and experiments are read through [`Reader`], which keeps the place
-//! of every value and collects every problem instead of stopping at the first.
-//! This crate knows TOML and error presentation; it knows nothing of policies.
+//! Policies and experiments are read through [`Reader`], which keeps the place of every value, and
+//! collects all problems instead of stopping at the first. This crate knows TOML and the
+//! presentation of errors, but nothing about policies.
 //!
 //! ```
 //! use weirgate_document::{Problems, parse};
@@ -16,7 +16,7 @@
 //!     assert!(link.integer("mtu", 576..=2048).is_none());
 //! });
 //! let codes: Vec<&str> = problems.into_sorted().iter().map(|one| one.code).collect();
-//! // A number out of its range, and a field that nobody asked for.
+//! A number out of range, and an unknown field.
 //! assert_eq!(codes, ["D005", "D003"]);
 //! ```
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parameters of a document: values that stand once in `[parameters]` and
-//! wherever else a text says `{name}`.
+//! Parameters of a document: values in the table `[parameters]` that texts refer to as `{name}`.
 //!
-//! A text that is `{name}` and nothing else becomes the value, whatever its
-//! type, so that `count = "{flows}"` is a number. Within a longer text the
-//! value is written out. Braces around anything else stay as they are. Places
-//! in problems remain those of the document as it was written.
+//! A text that consists of `{name}` becomes the value, whatever its type, so that `count =
+//! "{flows}"` is a number. Within a longer text, the value is inserted. Braces around anything else
+//! are unchanged. Places in problems refer to the document as it was written.
 
 use crate::problem::{Problems, SourceSpan};
 use crate::suggest::nearest;
@@ -16,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 /// The table's name.
 const TABLE: &str = "parameters";
 
-/// Occurs when a parameter cannot be given another value.
+/// The error of a parameter that cannot have a given value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{problem}; {hint}")]
 pub struct ParameterError {
@@ -26,7 +24,7 @@ pub struct ParameterError {
     pub hint: String,
 }
 
-/// Puts the parameters of a document in the place of what names them.
+/// Substitutes the parameters of a document.
 pub(crate) fn fill(root: &mut DeTable<'_>, problems: &Problems) {
     let Some(entry) = root.get(TABLE) else {
         return;
@@ -101,8 +99,8 @@ fn replace<'i>(
     }
 }
 
-/// A text with its parameters written out; `None` where it has none. What is
-/// put in is not looked at again, so nothing grows without end.
+/// Returns a text with its parameters substituted; `None` if it has none. The inserted text is not
+/// substituted again, so that the expansion terminates.
 fn filled(
     text: &str,
     values: &BTreeMap<String, DeValue<'_>>,
@@ -131,7 +129,7 @@ fn filled(
     changed.then_some(out)
 }
 
-/// A single value as it stands in a text.
+/// Formats a single value for insertion into a text.
 fn written(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -150,9 +148,9 @@ fn well_formed(name: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// The document with other values for some of its parameters: `(name, value)`
-/// pairs, of which the last of a name counts. A value is written as in the
-/// document; where that has a text, without quotes.
+/// Returns the document with other values for some of its parameters. `given` has `(name, value)`
+/// pairs, of which the last one for a name counts. Values are written as in the document, but texts
+/// without quotes.
 pub fn with_parameters(source: &str, given: &[(String, String)]) -> Result<String, ParameterError> {
     let (root, _) = DeTable::parse_recoverable(source);
     let table = match root.get_ref().get(TABLE).map(toml::Spanned::get_ref) {
@@ -190,7 +188,7 @@ pub fn with_parameters(source: &str, given: &[(String, String)]) -> Result<Strin
     Ok(out)
 }
 
-/// A text as a basic string of TOML (TOML 1.0), on one line.
+/// Formats a text as a basic string of TOML (TOML 1.0), on one line.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
@@ -205,7 +203,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// A number or truth value, as it was written.
+/// Returns a number or boolean as it was written.
 fn plain(name: &str, text: &str) -> Result<String, ParameterError> {
     let (value, errors) = DeValue::parse_recoverable(text);
     let single = matches!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Problems with their place, and how they are shown.
+//! Problems with their places, and their presentation.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ pub type SourceSpan = Range<usize>;
 /// The code of a number that is out of its range.
 pub const OUT_OF_RANGE: &str = "D005";
 
-/// The codes of problems that any document may have, and what they stand for.
+/// The codes of problems that any document may have, with their meaning.
 pub const CODES: &[(&str, &str)] = &[
     ("D001", "The text is not TOML."),
     ("D002", "A required field is missing."),
@@ -30,25 +30,25 @@ pub const CODES: &[(&str, &str)] = &[
     ),
 ];
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The document cannot be used.
     Error,
     /// The document can be used; the author may have meant something else.
     Warning,
-    /// The document means what its author wants; it could be written better.
+    /// The document is correct, but could be written better.
     Note,
 }
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// A stable code, such as `P012`, that the reference explains.
     pub code: &'static str,
-    /// Where it is.
+    /// The place.
     pub span: SourceSpan,
     /// What is wrong, one line.
     pub message: String,
@@ -115,7 +115,7 @@ impl Problems {
         });
     }
 
-    /// True if there is at least one error.
+    /// Returns whether there is at least one error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.list
@@ -124,7 +124,7 @@ impl Problems {
             .any(|problem| problem.severity == Severity::Error)
     }
 
-    /// All problems in the order of their places.
+    /// Returns all problems in the order of their places.
     #[must_use]
     pub fn into_sorted(self) -> Vec<Problem> {
         let mut list = self.list.into_inner();
@@ -135,8 +135,8 @@ impl Problems {
     }
 }
 
-/// The text with control characters, and those that turn the direction of
-/// writing, as escapes: a document must not steer the reader's terminal.
+/// Escapes control characters, and characters that change the direction of writing: a document must
+/// not control the reader's terminal.
 fn escaped(text: String) -> String {
     let steers =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -155,13 +155,13 @@ fn escaped(text: String) -> String {
 }
 
 impl Problem {
-    /// Line and column of the place, both from 1; columns count characters.
+    /// Returns the line and column of the place, both from 1; columns count characters.
     #[must_use]
     pub fn line_column(&self, source: &str) -> (usize, usize) {
         line_column(source, self.span.start)
     }
 
-    /// The problem as text, with the offending source underlined.
+    /// Renders the problem as text, with the offending source underlined.
     #[must_use]
     pub fn render(&self, file: &str, source: &str) -> String {
         let level = match self.severity {
@@ -184,7 +184,7 @@ impl Problem {
     }
 }
 
-/// Line and column of a byte offset, both from 1; columns count characters.
+/// Returns the line and column of a byte offset, both from 1; columns count characters.
 pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
     let offset = floor_char(source, offset);
     let before = &source[..offset];
@@ -195,8 +195,7 @@ pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
     )
 }
 
-/// A span that lies within the source, on character boundaries, not empty
-/// unless the source is.
+/// Limits a span to the source and to character boundaries.
 fn clamp(span: &SourceSpan, source: &str) -> SourceSpan {
     let start = floor_char(source, span.start);
     let end = floor_char(source, span.end).max(start);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registry of fields: each field of a file is declared once, beside its reader,
-//! with what may be written and what it means. Readers, the errors about unknown
-//! fields and the reference follow from the declarations.
+//! The registry of fields. Each field of a file is declared once, beside its reader, with its
+//! permitted values and its meaning. Readers, errors about unknown fields, and the reference are
+//! derived from the declarations.
 //!
 //! ```
 //! use weirgate_document::{Problems, parse};
@@ -17,11 +17,11 @@
 //! assert_eq!(TABLE.rows()[0].kind, "1 to 250");
 //! ```
 //!
-//! Methods that read are inlined, so that a program that has no reference has no texts
-//! of it.
+//! Methods that read are inlined, so that a program without the reference does not contain its
+//! texts.
 //!
-//! A field of type [`Own`] has a reader of its own, which takes the field's name. A
-//! [`Table`] lists the fields of one table.
+//! A field of type [`Own`] has its own reader, which takes the field's name. A [`Table`] lists the
+//! fields of one table.
 
 #![allow(
     clippy::inline_always,
@@ -32,15 +32,15 @@ use crate::{Reader, Value};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-/// What may be written in a field, and how it is read.
+/// The permitted values of a field, and how they are read.
 pub trait FieldType {
-    /// What is read.
+    /// The type of the value.
     type Value;
 
-    /// The value; `None` where the field is absent, or wrong and reported.
+    /// Reads the value; returns `None` if the field is absent, or wrong and reported.
     fn read(&self, table: &mut Reader<'_, '_>, name: &'static str) -> Option<Self::Value>;
 
-    /// What may be written, for the reference.
+    /// Returns the permitted values, for the reference.
     fn text(&self) -> String;
 }
 
@@ -52,12 +52,12 @@ pub struct Field<T> {
     of: T,
     about: &'static str,
     default: &'static str,
-    /// For a required field, what to write where it is missing.
+    /// For a required field, the hint if it is missing.
     hint: Option<&'static str>,
 }
 
 impl<T> Field<T> {
-    /// An optional field without a default.
+    /// Makes an optional field without a default.
     pub const fn new(name: &'static str, of: T, about: &'static str) -> Self {
         Self {
             name,
@@ -68,27 +68,27 @@ impl<T> Field<T> {
         }
     }
 
-    /// The same field with what holds where it is absent.
+    /// Returns the same field with a description of its default.
     #[must_use]
     pub const fn default(mut self, text: &'static str) -> Self {
         self.default = text;
         self
     }
 
-    /// The same field, required, with what to write where it is missing.
+    /// Returns the same field as required, with the hint if it is missing.
     #[must_use]
     pub const fn required(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }
 
-    /// Whether the table has it.
+    /// Returns whether the table has the field.
     #[inline(always)]
     pub fn is_in(&self, table: &mut Reader<'_, '_>) -> bool {
         table.has(self.name)
     }
 
-    /// Reports where a required field is missing, and whether it is there.
+    /// Reports a missing required field, and returns whether it exists.
     #[inline(always)]
     pub fn is_there(&self, table: &mut Reader<'_, '_>) -> bool {
         is_there(table, self.name, self.hint)
@@ -96,8 +96,8 @@ impl<T> Field<T> {
 }
 
 impl<T: FieldType> Field<T> {
-    /// The value; `None` where the field is absent, or wrong and reported. That a
-    /// required field is missing is reported too.
+    /// Reads the value; returns `None` if the field is absent, or wrong and reported. A missing
+    /// required field is reported too.
     #[inline(always)]
     pub fn get(&self, table: &mut Reader<'_, '_>) -> Option<T::Value> {
         if self.hint.is_some() && !self.is_there(table) {
@@ -106,7 +106,7 @@ impl<T: FieldType> Field<T> {
         self.of.read(table, self.name)
     }
 
-    /// The value, or another where the field is absent; `None` where it is wrong.
+    /// Reads the value, or returns `absent` if there is none; `None` if it is wrong.
     #[inline(always)]
     pub fn or(&self, table: &mut Reader<'_, '_>, absent: T::Value) -> Option<T::Value> {
         if self.is_in(table) {
@@ -143,7 +143,7 @@ impl FieldType for Text {
     }
 }
 
-/// One text or several, of this kind.
+/// One text or several; the text describes them.
 #[derive(Debug, Clone, Copy)]
 pub struct Texts(pub &'static str);
 
@@ -211,7 +211,7 @@ impl FieldType for Switch {
     }
 }
 
-/// A value within bounds, both included.
+/// A value within inclusive bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Within<T> {
     what: &'static str,
@@ -222,7 +222,8 @@ pub struct Within<T> {
 }
 
 impl<T> Within<T> {
-    /// A value, such as a `rate`; one that is out of bounds is reported with `code`.
+    /// Makes a field type for values such as a `rate`; values out of bounds are reported with
+    /// `code`.
     pub const fn new(what: &'static str, code: &'static str, least: T, most: T) -> Self {
         Self {
             what,
@@ -233,7 +234,7 @@ impl<T> Within<T> {
         }
     }
 
-    /// The same, which a whole number without quotes may be too.
+    /// Returns the same type, which also accepts a whole number without quotes.
     #[must_use]
     pub const fn bare(mut self) -> Self {
         self.bare = true;
@@ -242,7 +243,7 @@ impl<T> Within<T> {
 }
 
 impl<T: FromStr<Err: Display> + Display + PartialOrd + Copy> Within<T> {
-    /// The value if it is within the bounds; reports it otherwise.
+    /// Returns the value if it is within the bounds; reports it otherwise.
     pub fn check(&self, table: &Reader<'_, '_>, name: &str, value: &Value<T>) -> Option<T> {
         if (self.least..=self.most).contains(&value.value) {
             return Some(value.value);
@@ -293,36 +294,36 @@ where
     }
 }
 
-/// What has a reader of its own: what may be written.
+/// A field with its own reader; the text describes the permitted values.
 #[derive(Debug, Clone, Copy)]
 pub struct Own(pub &'static str);
 
 /// A table of a file.
 #[derive(Clone, Copy)]
 pub struct Table {
-    /// Its name, as it is written.
+    /// Its name in the file.
     pub name: &'static str,
-    /// What it is, one line.
+    /// A description, one line.
     pub about: &'static str,
     fields: &'static [&'static (dyn Described + Sync)],
 }
 
-/// A field as the reference describes it.
+/// A row of the reference about a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRow {
     /// Its name.
     pub name: &'static str,
-    /// What may be written.
+    /// The permitted values.
     pub kind: String,
-    /// What holds where it is absent; `required` where it may not be.
+    /// The default; `required` if the field is required.
     pub default: &'static str,
-    /// What it means.
+    /// The meaning.
     pub about: &'static str,
 }
 
-/// A field whose type is not known.
+/// A field of any type.
 pub trait Described {
-    /// How the reference describes it.
+    /// Returns the reference's row about the field.
     fn row(&self) -> FieldRow;
 }
 
@@ -350,7 +351,7 @@ impl Described for Field<Own> {
 }
 
 impl Table {
-    /// A table with these fields, in the order of the reference.
+    /// Makes a table with these fields, in the order of the reference.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -364,7 +365,7 @@ impl Table {
         }
     }
 
-    /// Its fields, in the order of the reference.
+    /// Returns the rows of its fields, in the order of the reference.
     #[must_use]
     pub fn rows(&self) -> Vec<FieldRow> {
         self.fields.iter().map(|field| field.row()).collect()

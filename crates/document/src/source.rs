@@ -7,15 +7,15 @@ use crate::reader::Reader;
 use crate::vocabulary::Vocabulary;
 use toml::de::DeTable;
 
-/// Parses `source` and hands its root table to `read`; syntax errors become
-/// problems (code `D001`), and `read` still sees what could be understood.
+/// Parses `source` and passes its root table to `read`. Syntax errors become problems (code
+/// `D001`), and `read` still gets what could be parsed.
 pub fn parse<T>(source: &str, problems: &Problems, read: impl FnOnce(Reader<'_, '_>) -> T) -> T {
     read_source(source, problems, false, &PLAIN, read)
 }
 
-/// The same of a document whose table `[parameters]` holds values that its
-/// texts name in braces: see [`with_parameters`](crate::with_parameters).
-/// `read` has to ask for that table, or it is unknown.
+/// Parses a document with a table `[parameters]`, whose values its texts name in braces: see
+/// [`with_parameters`](crate::with_parameters). `read` must request that table, or it is reported
+/// as unknown.
 pub fn parse_with_parameters<T>(
     source: &str,
     problems: &Problems,
@@ -24,7 +24,7 @@ pub fn parse_with_parameters<T>(
     read_source(source, problems, true, &PLAIN, read)
 }
 
-/// The same with hints for names that authors bring from elsewhere.
+/// Parses a document, with hints for names from other tools.
 pub fn parse_with_vocabulary<T>(
     source: &str,
     problems: &Problems,
@@ -34,7 +34,7 @@ pub fn parse_with_vocabulary<T>(
     read_source(source, problems, false, vocabulary, read)
 }
 
-/// No names from elsewhere.
+/// A vocabulary without names from other tools.
 static PLAIN: Vocabulary = Vocabulary {
     synonyms: &[],
     manual: "",
@@ -64,8 +64,8 @@ fn read_source<T>(
     read(Reader::root(&lines, &root, problems, vocabulary))
 }
 
-/// The source, and where its lines begin, so that the line of a value is found
-/// without counting from the document's beginning each time.
+/// The source and the offsets of its lines, so that a value's line is found without counting from
+/// the beginning.
 #[derive(Debug)]
 pub(crate) struct Text<'i> {
     pub(crate) source: &'i str,
@@ -84,7 +84,7 @@ impl<'i> Text<'i> {
         }
     }
 
-    /// The line of a byte offset, from 1.
+    /// Returns the line of a byte offset, from 1.
     pub(crate) fn line(&self, offset: usize) -> u32 {
         let before = self.starts.partition_point(|start| *start <= offset);
         u32::try_from(before + 1).unwrap_or(u32::MAX)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! "Did you mean": the known word nearest to a misspelt one.
+//! Finds the known word that is most similar to a misspelt one.
 
-/// The candidate that differs least from `word`, if it differs by no more than
-/// a third of its letters (and at least one edit is allowed). Capitals and `_`
-/// in place of `-` are no difference.
+/// Returns the candidate with the fewest edits from `word`, if these are at most a third of its
+/// letters (at least one edit is permitted). Capitals, and `_` instead of `-`, do not count.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     nearest_of(word, &mut candidates.into_iter())
 }
 
-/// One function for all kinds of lists.
+/// Implements [`nearest`] for all kinds of iterators, so that the program contains it once.
 fn nearest_of<'c>(word: &str, candidates: &mut dyn Iterator<Item = &'c str>) -> Option<&'c str> {
     let allowed = (word.chars().count() / 3).max(1);
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
@@ -20,8 +19,8 @@ fn nearest_of<'c>(word: &str, candidates: &mut dyn Iterator<Item = &'c str>) -> 
         .map(|(_, candidate)| candidate)
 }
 
-/// The hint for a word that is none of the candidates: "did you mean" the
-/// nearest, or `otherwise` where none is near.
+/// Returns the hint for an unknown word: "did you mean" with the nearest candidate, or `otherwise`
+/// if none is near.
 pub fn did_you_mean<'c>(
     word: &str,
     candidates: impl IntoIterator<Item = &'c str>,
@@ -33,9 +32,8 @@ pub fn did_you_mean<'c>(
     }
 }
 
-/// Edits (a swap of two neighbours is one) between two words; a word longer
-/// than 64 characters is compared by its beginning, so that the cost stays
-/// bounded.
+/// Returns the number of edits between two words, where a swap of two neighbours is one edit. Only
+/// the first 64 characters are compared, to limit the cost.
 fn distance(left: &str, right: &str) -> usize {
     strsim::osa_distance(beginning(left), beginning(right))
 }

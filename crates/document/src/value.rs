@@ -16,7 +16,7 @@ pub struct Value<T> {
 }
 
 impl<T> Value<T> {
-    /// Turns the value into another at the same place.
+    /// Converts the value, and keeps its place.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Value<U> {
         Value {
             value: f(self.value),
@@ -33,12 +33,12 @@ impl<T> Deref for Value<T> {
     }
 }
 
-/// What a field holds, for fields that may be written in more than one way.
+/// The kind of a field's value, for fields with several permitted kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A text in quotes.
     Text,
-    /// A whole number or one with a fraction.
+    /// A number, with or without a fraction.
     Number,
     /// `true` or `false`.
     Boolean,
@@ -46,6 +46,6 @@ pub enum Kind {
     List,
     /// A table.
     Table,
-    /// A date or a time, which no field of ours holds.
+    /// A date or a time, which no field permits.
     Date,
 }

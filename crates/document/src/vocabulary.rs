@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that authors bring from elsewhere, and what a document calls them.
+//! Names from other tools, and the corresponding fields.
 
 use crate::suggest::nearest;
 
-/// What a kind of document knows of names that it does not have.
+/// The vocabulary of a kind of document for names that it does not have.
 #[derive(Debug, Default)]
 pub struct Vocabulary {
-    /// Names used elsewhere, in small letters and with `-`.
+    /// Names in other tools, in lower case and with `-`.
     pub synonyms: &'static [Synonym],
-    /// The page that lists the fields; empty where there is none.
+    /// The page that lists the fields; empty if there is none.
     pub manual: &'static str,
 }
 
-/// A name used elsewhere.
+/// A name in other tools.
 #[derive(Debug)]
 pub struct Synonym {
     /// The name.
     pub name: &'static str,
-    /// The fields that it may mean, the likeliest first.
+    /// The fields that it may mean, the most likely first.
     pub fields: &'static [&'static str],
-    /// What distinguishes them, after the corrected lines; may be empty.
+    /// The difference between these fields, for a text after the corrected lines; may be empty.
     pub why: &'static str,
 }
 
-/// Lists of at most so many fields are printed.
+/// Longer lists of fields are not printed.
 const LISTED: usize = 8;
 
 impl Vocabulary {
-    /// The fields that `name` may mean: by synonym, else by the nearest of
-    /// `names`, each of which stands beside its field; and what distinguishes
-    /// them.
+    /// Returns the fields that `name` may mean, and the difference between them. They are found by
+    /// synonym, otherwise by the nearest of `names`, which has pairs of a name and its field.
     pub(crate) fn meant<'k>(
         &self,
         name: &str,
@@ -52,9 +51,8 @@ impl Vocabulary {
         (field.map(|(_, field)| *field).into_iter().collect(), "")
     }
 
-    /// What to write in place of the unknown field `name`, by the names that
-    /// may be written, each beside its field. `line` writes the line with
-    /// another name.
+    /// Returns what to write instead of the unknown field `name`. `names` has the accepted names,
+    /// each with its field. `line` returns the line with another name.
     pub(crate) fn hint<'k>(
         &self,
         name: &str,

@@ -13,8 +13,8 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// One table being read. Every field asked for counts as known; when the
-/// reader is dropped, each field left is reported as unknown (code `D003`).
+/// A reader of one table. Every field that is requested counts as known. When the reader is
+/// dropped, it reports each remaining field as unknown (code `D003`).
 #[derive(Debug)]
 pub struct Reader<'d, 'i> {
     text: &'d Text<'i>,
@@ -24,13 +24,13 @@ pub struct Reader<'d, 'i> {
     problems: &'d Problems,
     vocabulary: &'static Vocabulary,
     known: BTreeSet<&'static str>,
-    /// Names that fields had before, each with the field's name.
+    /// Former names of fields, each with the field's name.
     former: Vec<(&'static str, &'static str)>,
     open: bool,
 }
 
 impl<'d, 'i> Reader<'d, 'i> {
-    /// The table that is the whole document.
+    /// Makes a reader of the whole document.
     pub(crate) fn root(
         text: &'d Text<'i>,
         root: &'d Spanned<DeTable<'i>>,
@@ -50,37 +50,37 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// Where the table is (its header, or its braces).
+    /// Returns the table's place (its header, or its braces).
     #[must_use]
     pub fn span(&self) -> SourceSpan {
         self.span.clone()
     }
 
-    /// The line of the table's place, from 1.
+    /// Returns the line of the table's place, from 1.
     #[must_use]
     pub fn line(&self) -> u32 {
         self.text.line(self.span.start)
     }
 
-    /// The collector that this reader reports to.
+    /// Returns the collector of problems.
     #[must_use]
     pub fn problems(&self) -> &'d Problems {
         self.problems
     }
 
-    /// True if the table has no field at all.
+    /// Returns whether the table has no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// True if the field is there, whatever its type.
+    /// Returns whether the field exists, whatever its type.
     pub fn has(&mut self, key: &'static str) -> bool {
         self.known.insert(key);
         self.entry(key).is_some()
     }
 
-    /// What the field holds; `None` where it is absent.
+    /// Returns the kind of the field's value; `None` if it is absent.
     pub fn kind(&mut self, key: &'static str) -> Option<Kind> {
         let (value, _) = self.field(key)?;
         Some(match value {
@@ -93,8 +93,8 @@ impl<'d, 'i> Reader<'d, 'i> {
         })
     }
 
-    /// The names of all fields, for tables whose keys the user chooses; none
-    /// of them is reported as unknown afterwards.
+    /// Returns the names of all fields, for tables whose keys the user chooses. None of them is
+    /// reported as unknown.
     pub fn keys(&mut self) -> Vec<Value<String>> {
         self.open = true;
         let keys = self.table.keys();
@@ -102,7 +102,7 @@ impl<'d, 'i> Reader<'d, 'i> {
             .collect()
     }
 
-    /// An optional text.
+    /// Reads an optional text.
     pub fn text(&mut self, key: &'static str) -> Option<Value<String>> {
         let (value, span) = self.field(key)?;
         match value {
@@ -111,14 +111,14 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// An optional text parsed as `T`.
+    /// Reads an optional text parsed as `T`.
     pub fn parsed<T>(&mut self, key: &'static str) -> Option<Value<T>>
     where
         T: FromStr<Err: Display>,
     {
         let (value, span) = self.field(key)?;
         if let DeValue::Integer(number) = value {
-            // A number in quotes may still lack its unit.
+            // A quoted number may still lack its unit.
             let wanted = match number.as_str().parse::<T>() {
                 Ok(_) => format!("`{key} = \"{}\"`", number.as_str()),
                 Err(error) => {
@@ -133,7 +133,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         self.convert(key, text)
     }
 
-    /// An optional list of texts parsed as `T`; a single text is a list of one.
+    /// Reads an optional list of texts parsed as `T`; a single text is a list of one.
     pub fn parsed_list<T>(&mut self, key: &'static str) -> Option<Vec<Value<T>>>
     where
         T: FromStr<Err: Display>,
@@ -147,8 +147,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         )
     }
 
-    /// An optional list of texts; a single text, and whole numbers as written,
-    /// are accepted too.
+    /// Reads an optional list of texts. A single text and whole numbers are accepted too.
     pub fn text_list(&mut self, key: &'static str) -> Option<Vec<Value<String>>> {
         let (value, span) = self.field(key)?;
         let items: Vec<(&DeValue<'i>, SourceSpan)> = match value {
@@ -170,7 +169,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         Some(list)
     }
 
-    /// An optional whole number within `range`.
+    /// Reads an optional whole number within `range`.
     pub fn integer(
         &mut self,
         key: &'static str,
@@ -197,7 +196,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// An optional number, whole or with a fraction; never NaN or infinite.
+    /// Reads an optional number, whole or with a fraction; never NaN or infinite.
     pub fn number(&mut self, key: &'static str) -> Option<Value<f64>> {
         let (value, span) = self.field(key)?;
         let text = match value {
@@ -219,7 +218,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// An optional `true` or `false`.
+    /// Reads an optional `true` or `false`.
     pub fn boolean(&mut self, key: &'static str) -> Option<Value<bool>> {
         let (value, span) = self.field(key)?;
         match value {
@@ -228,13 +227,12 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// An optional table.
+    /// Reads an optional table.
     pub fn table(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
         self.table_or(key, &format!("a table, `[{key}]`"))
     }
 
-    /// A required or optional table whose tables have names that the author
-    /// chooses: `[key.NAME]`.
+    /// Reads an optional table of tables with names that the author chooses: `[key.NAME]`.
     pub fn named_tables(&mut self, key: &'static str) -> Option<Reader<'d, 'i>> {
         self.table_or(key, &format!("a table for each, `[{key}.NAME]`"))
     }
@@ -247,7 +245,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// A table under a key from [`Reader::keys`].
+    /// Reads a table under a key from [`Reader::keys`].
     pub fn table_named(&mut self, key: &Value<String>) -> Option<Reader<'d, 'i>> {
         let entry = self.table.get(key.value.as_str())?;
         match entry.get_ref() {
@@ -256,7 +254,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// A text under a key from [`Reader::keys`].
+    /// Reads a text under a key from [`Reader::keys`].
     pub fn entry_text(&mut self, key: &Value<String>) -> Option<Value<String>> {
         let entry = self.table.get(key.value.as_str())?;
         match entry.get_ref() {
@@ -265,14 +263,14 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// Where a field's key stands; the table's place where it is absent.
+    /// Returns the place of a field's key, or of the table if the field is absent.
     #[must_use]
     pub fn span_of(&self, key: &str) -> SourceSpan {
         let found = self.entry(key);
         found.map_or_else(|| self.span(), |(key, _)| key.span())
     }
 
-    /// The tables of an array of tables, `[[key]]`; none where it is absent.
+    /// Reads the tables of an array of tables, `[[key]]`; empty if it is absent.
     pub fn tables(&mut self, key: &'static str) -> Vec<Reader<'d, 'i>> {
         let Some((value, span)) = self.field(key) else {
             return Vec::new();
@@ -298,9 +296,8 @@ impl<'d, 'i> Reader<'d, 'i> {
         tables
     }
 
-    /// The same, of at most so many tables, which are those that the file begins
-    /// with, and the place of the first that is one too many: what stands in
-    /// those is not looked at.
+    /// Reads at most `most` tables of an array, the first in the file, and the place of the first
+    /// excess table. Excess tables are not checked.
     pub fn tables_up_to(
         &mut self,
         key: &'static str,
@@ -315,15 +312,14 @@ impl<'d, 'i> Reader<'d, 'i> {
         (tables, excess)
     }
 
-    /// Reports (code `D002`) that a field is missing and returns `None`, so
-    /// that `reader.text("name").or_else(|| reader.missing("name", hint))` reads well.
+    /// Reports that a field is missing (code `D002`), and returns `None`, for expressions such as
+    /// `reader.text("name").or_else(|| reader.missing("name", hint))`.
     pub fn missing<T>(&self, key: &str, hint: &str) -> Option<T> {
         let message = match self.name.as_str() {
             "" => format!("`{key}` is missing"),
             name => format!("`{key}` is missing in `{name}`"),
         };
-        // The root table spans the whole document; pointing at its beginning
-        // says as much.
+        // The root table spans the whole document; point at its beginning.
         let place = match self.name.as_str() {
             "" => self.span.start..self.span.start,
             _ => self.span.clone(),
@@ -357,7 +353,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         Value { value, span, line }
     }
 
-    /// One of the texts of a list, parsed as `T`.
+    /// Parses a text of a list as `T`.
     pub fn convert<T>(&self, key: &str, text: Value<String>) -> Option<Value<T>>
     where
         T: FromStr<Err: Display>,
@@ -365,8 +361,8 @@ impl<'d, 'i> Reader<'d, 'i> {
         match text.value.parse() {
             Ok(parsed) => Some(text.map(|_| parsed)),
             Err(error) => {
-                // Quantities say what is wrong and, after a semicolon, what
-                // would be right.
+                // Errors of quantities say what is wrong and, after a semicolon, what to write
+                // instead.
                 let error = error.to_string();
                 let (wrong, right) = error.split_once("; ").unwrap_or((&error, ""));
                 self.problems

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names that a table may have: today's, former ones, and the report of
-//! any other.
+//! The names of a table's fields: current and former ones, and reports of unknown ones.
 
 use super::Reader;
 use std::borrow::Cow;
@@ -8,10 +7,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 impl<'d, 'i> Reader<'d, 'i> {
-    /// Declares names that a field had before. From then on the reader finds
-    /// the field by its name alone, whichever of them the table has. A former
-    /// name draws a note (code `D007`); it is an error (`D008`) beside another
-    /// name of the same field.
+    /// Declares former names of a field. From then on, the field is found by its current name,
+    /// whichever of the names the table has. A former name is reported as a note (code `D007`), or
+    /// as an error (`D008`) if another name of the field is present too.
     pub fn formerly(&mut self, name: &'static str, former: &'static [&'static str]) {
         let mut first = self.table.get_key_value(name);
         for old in former {
@@ -40,7 +38,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// A field's key and value, by its name or a former one.
+    /// Returns a field's key and value, by its current or a former name.
     pub(super) fn entry(
         &self,
         key: &str,
@@ -50,16 +48,16 @@ impl<'d, 'i> Reader<'d, 'i> {
         names.find_map(|name| self.table.get_key_value(name))
     }
 
-    /// Whether a field is there that nobody has asked for so far: asked at the
-    /// end, one that will be reported as unknown.
+    /// Returns whether the table has a field that was not requested so far. At the end, it would be
+    /// reported as unknown.
     #[must_use]
     pub fn has_unknown(&self) -> bool {
         let mut keys = self.table.keys();
         keys.any(|key| !self.knows(key.get_ref()))
     }
 
-    /// Whether an unknown field was most likely meant as `key`; asked when every
-    /// field that the table may have has been asked for.
+    /// Returns whether an unknown field was probably meant as `key`. Call this after all possible
+    /// fields were requested.
     #[must_use]
     pub fn meant(&self, key: &str) -> bool {
         let (keys, names) = (self.table.keys(), self.names());
@@ -70,7 +68,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         })
     }
 
-    /// The line or header of a field with another name, where it is short.
+    /// Returns the line or header of a field with another name, if it is short.
     fn line_with(&self, name: &str, other: &str) -> Option<String> {
         let entry = self.table.get(name)?;
         let path = match self.name.as_str() {
@@ -92,12 +90,12 @@ impl<'d, 'i> Reader<'d, 'i> {
         }
     }
 
-    /// Whether a field of this name was asked for, or had the name before.
+    /// Returns whether a field of this name was requested, or had the name formerly.
     fn knows(&self, key: &str) -> bool {
         self.known.contains(key) || self.former.iter().any(|(old, _)| *old == key)
     }
 
-    /// Every name that may be written, with the name of its field.
+    /// Returns every accepted name, with the name of its field.
     fn names(&self) -> Vec<(&'static str, &'static str)> {
         let known = self.known.iter().map(|name| (*name, *name));
         known.chain(self.former.iter().copied()).collect()

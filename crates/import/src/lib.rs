@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other tools' files, made into the text of a policy, with the name of
-//! everything that a policy does not express.
+//! Converts the files of other tools to the text of a policy, and lists everything that a policy
+//! cannot express.
 //!
 //! * [`sqm`]: `/etc/config/sqm` and `/etc/sqm/DEVICE.iface.conf` of sqm-scripts.
 //! * [`libreqos`]: `ShapedDevices.csv` with `lqos.conf` or `ispConfig.py`.
 //!
-//! Text in, text out: this crate knows neither files nor the policy's model.
-//! What it writes is meant to be read and kept by a person.
+//! This crate is pure: it reads no files, and does not use the policy's model. Its output is meant
+//! to be read and maintained by a person.
 //!
 //! ```
 //! let file = "config queue\n option enabled 1\n option interface wan\n option upload 9400\n";
@@ -19,18 +19,16 @@
 pub mod libreqos;
 pub mod sqm;
 
-/// A policy made from other tools' files.
+/// A policy that was converted from other tools' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// The policy's text.
     pub policy: String,
-    /// What was left out or has to be filled in, one sentence each, with its
-    /// place in the file.
+    /// What was left out or must be filled in, one sentence each, with its place in the file.
     pub left_out: Vec<String>,
 }
 
-/// Occurs when a file is not of the kind that it is read as, or lacks what no
-/// policy can do without.
+/// The error of a file that has another format, or lacks something that every policy needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what} ({hint})")]
 pub struct ImportError {
@@ -42,12 +40,12 @@ pub struct ImportError {
     pub hint: &'static str,
 }
 
-/// The head of an imported policy.
+/// Returns the head of an imported policy.
 fn head(from: &str, left_out: &[String]) -> String {
     let mut text = format!("# Made by `weirgate import` from {from}.\n");
     for one in left_out {
         text.push_str("# Left out: ");
-        // A comment is one line, whatever the file held.
+        // Replace control characters: a comment must stay on one line.
         text.extend(one.chars().map(|c| if c.is_control() { ' ' } else { c }));
         text.push('\n');
     }
@@ -55,7 +53,7 @@ fn head(from: &str, left_out: &[String]) -> String {
     text
 }
 
-/// A text as TOML writes it.
+/// Formats a text as TOML.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {

@@ -6,11 +6,11 @@ use crate::{ImportError, Imported, head, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Circuits that a policy has room for: 200 classes, of which each circuit takes
-/// two and the default class one.
+/// The most circuits that fit into a policy of 200 classes: each circuit takes two, and the default
+/// class one.
 const MOST: usize = 99;
 
-/// What of the configuration a policy expresses.
+/// The part of the configuration that a policy can express.
 #[derive(Debug, Default)]
 struct Link {
     device: Option<String>,
@@ -19,18 +19,18 @@ struct Link {
     down: Option<f64>,
 }
 
-/// One circuit: all devices with one id.
+/// One circuit: all devices with the same id.
 #[derive(Debug)]
 struct Circuit {
     line: usize,
     name: String,
     addresses: Vec<String>,
-    /// Least and greatest rates, Mbit/s: down, up.
+    /// The least and greatest rates in Mbit/s, each as (down, up).
     least: (f64, f64),
     most: (f64, f64),
 }
 
-/// Makes a policy from the devices and the configuration.
+/// Converts the devices and the configuration to a policy.
 pub fn import(devices: &str, configuration: &str) -> Result<Imported, ImportError> {
     let mut left_out = Vec::new();
     let link = configuration_of(configuration, &mut left_out);
@@ -45,7 +45,7 @@ pub fn import(devices: &str, configuration: &str) -> Result<Imported, ImportErro
 /// Reads `lqos.conf`, which is TOML, or `ispConfig.py`, line by line.
 fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
     let mut link = Link::default();
-    // A simple ispConfig.py happens to be TOML as well, without sections.
+    // A simple ispConfig.py may also be valid TOML, but without sections.
     let sections = |table: &toml::Table| table.values().any(toml::Value::is_table);
     if let Some(table) = text.parse::<toml::Table>().ok().filter(sections) {
         for (section, values) in &table {
@@ -82,7 +82,7 @@ fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
         match name.trim() {
             "upstreamBandwidthCapacityUploadMbps" => link.up = word.parse().ok(),
             "upstreamBandwidthCapacityDownloadMbps" => link.down = word.parse().ok(),
-            // A faces the clients, B the internet (ispConfig.example.py).
+            // A is towards the clients, B towards the internet (ispConfig.example.py).
             "interfaceA" => link.lan = Some(word),
             "interfaceB" => link.device = Some(word),
             other if !other.starts_with('#') && !other.contains(' ') => {
@@ -94,7 +94,7 @@ fn configuration_of(text: &str, left_out: &mut Vec<String>) -> Link {
     link
 }
 
-/// A plain value as it was written, or that there is one.
+/// Formats a plain value as it was written; other values are only mentioned.
 fn shown(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => format!("`{text}`"),
@@ -159,7 +159,7 @@ fn addresses(field: &str) -> impl Iterator<Item = String> + '_ {
     parts.filter(|part| !part.is_empty()).map(str::to_owned)
 }
 
-/// The fields of a line of CSV (RFC 4180, without line breaks in fields).
+/// Splits a line of CSV into fields (RFC 4180, without line breaks in fields).
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -205,8 +205,7 @@ fn policy(link: &Link, circuits: &[Circuit], left_out: &mut Vec<String>) -> Stri
         let _ = writeln!(text, "lan = {}", quoted(lan));
     }
     text.push_str("\n[[class]]\nname = \"others\"\nrate = \"100kbit\"\ndefault = true\n");
-    // Guarantees of all circuits may be more than the link; then each gets its
-    // part.
+    // The guarantees of all circuits may exceed the link; then each is scaled down.
     let sum = |part: fn(&Circuit) -> f64| circuits.iter().map(part).sum::<f64>().max(0.001);
     let scale = |total: f64, sum: f64| (total * 0.95 / sum).min(1.0);
     let scales = (
@@ -239,7 +238,7 @@ fn policy(link: &Link, circuits: &[Circuit], left_out: &mut Vec<String>) -> Stri
             ("up", circuit.least.1, circuit.most.1, scales.1, up),
         ] {
             let rate = kbit(least * scale).max(8);
-            // A ceiling is not above the gate.
+            // A ceiling must not exceed the gate's rate.
             let ceiling = kbit(most.min(total * 0.95)).max(rate);
             let _ = write!(
                 text,
@@ -261,8 +260,8 @@ fn kbit(mbit: f64) -> u64 {
     (mbit * 1_000.0).round() as u64
 }
 
-/// A class's name from a circuit's: small letters, digits and hyphens, at most
-/// 32, none twice.
+/// Converts a circuit's name to a unique class name: lower-case letters, digits and hyphens, at
+/// most 32.
 fn class_name(name: &str, count: usize, taken: &mut BTreeSet<String>) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The configuration of sqm-scripts, in both of its forms: `/etc/config/sqm`
-//! of OpenWrt and luci-app-sqm, and `/etc/sqm/DEVICE.iface.conf` elsewhere.
+//! The configuration of sqm-scripts in both of its formats: `/etc/config/sqm` of OpenWrt and
+//! luci-app-sqm, and `/etc/sqm/DEVICE.iface.conf` elsewhere.
 //!
-//! What its options mean: `src/functions.sh`, `src/defaults.sh` and the
-//! recipes (`*.qos`) of sqm-scripts 1.6. UCI's names of options are used for
-//! both forms.
+//! The options are defined by `src/functions.sh`, `src/defaults.sh` and the recipes (`*.qos`) of
+//! sqm-scripts 1.6. This module uses UCI's names of options for both formats.
 
 mod cake;
 mod queue;
@@ -17,16 +16,15 @@ use queue::{Queue, Setting};
 use std::fmt::Write as _;
 use weirgate_units::Arrange as _;
 
-/// Makes a policy from the enabled queue of the file; `device` chooses one of
-/// several.
+/// Converts the enabled queue of the file to a policy; `device` selects one of several.
 ///
-/// Files of the second form are named after their device, which `device` must
-/// tell then.
+/// A file of the second format is named after its device, and does not contain the name, so
+/// `device` is required.
 ///
 /// # Errors
 ///
-/// Where the text is of neither form, or has no queue of the device, or the
-/// queue has no upload rate.
+/// Fails if the text has neither format, or has no queue for the device, or if the queue has no
+/// upload rate.
 pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError> {
     let queues = if shell::is_meant(text) {
         vec![shell::parse(text, device)?]
@@ -71,11 +69,10 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
     })
 }
 
-/// How far below the line's rate a policy without margins stays, upstream and
-/// downstream (docs/policy.md).
+/// The default margins of a policy below the line's rate, upstream and downstream (docs/policy.md).
 const MARGINS: [f64; 2] = [0.002, 0.03];
 
-/// The rate of a line, in kbit/s, on which a policy shapes to this rate.
+/// Returns the rate of a line in kbit/s on which a policy shapes to this rate.
 fn line_rate(shaped: i64, margin: f64) -> f64 {
     (shaped as f64 / (1.0 - margin)).ceil()
 }
@@ -97,7 +94,7 @@ fn link(
     let up = queue.number("upload")?.filter(|rate| *rate > 0);
     let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
     let down = queue.number("download")?.filter(|rate| *rate > 0);
-    // sqm's rates are what it shapes to, a policy's those of the line.
+    // sqm's rates are those it shapes to; a policy's are those of the line.
     let rates = match down {
         Some(down) => format!("{up} kbit/s up and {down} down"),
         None => format!("{up} kbit/s up"),
@@ -117,7 +114,7 @@ fn link(
     let (framing, overhead) = match linklayer {
         "atm" | "adsl" => ("atm", overhead),
         "ethernet" => ("none", overhead),
-        // sqm-scripts takes these for Ethernet.
+        // sqm-scripts treats these as Ethernet.
         "ptm" | "vdsl" | "vdsl2" => ("ptm", overhead),
         "none" => ("none", 0),
         other => {
@@ -127,8 +124,8 @@ fn link(
             ("none", overhead)
         }
     };
-    // cake counts from the IP packet (`cake_calc_overhead`, sch_cake.c), a size
-    // table from what the device counts.
+    // cake's overhead is relative to the IP packet (`cake_calc_overhead`, sch_cake.c), a size
+    // table's to the length that the device counts.
     let by_cake = kind == "cake"
         && linklayer != "none"
         && queue.value("linklayer_adaptation_mechanism") != Some("tc_stab");
@@ -153,7 +150,7 @@ fn link(
     Ok(text)
 }
 
-/// The kind of the classes' queues.
+/// Returns the kind of the classes' queues.
 fn kind(queue: &Queue, left_out: &mut Vec<String>) -> &'static str {
     match queue.value("qdisc").unwrap_or("fq_codel") {
         "cake" | "cake_mq" => "cake",
@@ -189,7 +186,7 @@ fn classes(queue: &Queue, kind: &str, cake: &CakeOptions, left_out: &mut Vec<Str
             normal("100%")
         }
         "layer_cake.qos" | "simple.qos" => {
-            // cake's diffserv3: a quarter for voice, a sixteenth for bulk.
+            // The shares of cake's diffserv3: a quarter for voice, a sixteenth for bulk.
             if queue.value("squash_dscp") != Some("0") || queue.value("squash_ingress") != Some("0")
             {
                 left_out.push(
@@ -278,9 +275,9 @@ config queue
         assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
         for part in [
             "pppoe-wan",
-            // 97 % of it are sqm's 85000.
+            // 97 % of it is sqm's 85000.
             "down = \"87629kbit\"",
-            // cake counts from the IP packet.
+            // cake's overhead is relative to the IP packet.
             "overhead = 44, relative-to = \"ip\"",
             "framing = \"atm\"",
             "queue = { kind = \"cake\", nat = true }",

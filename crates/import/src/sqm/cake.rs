@@ -4,31 +4,31 @@
 use super::queue::Queue;
 use std::collections::BTreeSet;
 
-/// The options of a queue that hold cake's, arriving packets first.
+/// The options of a queue that contain cake's, for arriving packets first.
 pub(super) const OPTIONS: [&str; 2] = ["iqdisc_opts", "eqdisc_opts"];
 
-/// What cake's keywords for a link layer (tc-cake(8)) mean in a policy.
+/// The meaning of cake's keywords for a link layer (tc-cake(8)) in a policy.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CakeLayer {
     /// A layer with its overhead.
     Named(&'static str),
-    /// How bytes travel, beside an overhead.
+    /// The framing, without an overhead.
     Framing(&'static str),
 }
 
-/// What a policy can say of cake's options.
+/// The options of cake that a policy can express.
 #[derive(Debug, Default)]
 pub(super) struct CakeOptions {
     nat: bool,
     fair: bool,
-    /// `layer` of the link; the last keyword counts, as in cake.
+    /// The link's `layer`; the last keyword counts, as in cake.
     pub(super) layer: Option<CakeLayer>,
-    /// `ack-filter` of the link.
+    /// The link's `ack-filter`.
     pub(super) ack_filter: Option<&'static str>,
 }
 
 impl CakeOptions {
-    /// `queue` of a class, as TOML.
+    /// Returns the `queue` of a class, as TOML.
     pub(super) fn queue(&self, kind: &str) -> String {
         if self.nat {
             format!("{{ kind = \"{kind}\", nat = true }}")
@@ -37,13 +37,13 @@ impl CakeOptions {
         }
     }
 
-    /// `fair` of a class, as a line of TOML.
+    /// Returns the `fair` field of a class, as a line of TOML.
     pub(super) fn fair(&self) -> &'static str {
         if self.fair { "fair = \"hosts\"\n" } else { "" }
     }
 }
 
-/// Reads the options; what has no counterpart is named in `left_out`.
+/// Reads the options; those without a counterpart are added to `left_out`.
 pub(super) fn options(queue: &Queue, left_out: &mut Vec<String>) -> CakeOptions {
     let mut found = CakeOptions::default();
     let mut fair = BTreeSet::new();
@@ -74,7 +74,7 @@ pub(super) fn options(queue: &Queue, left_out: &mut Vec<String>) -> CakeOptions 
         }
     }
     found.fair = !fair.is_empty();
-    // A link without a downstream rate has one direction.
+    // A link without a downstream rate has only one direction.
     if let (1, Some(word), true) = (
         fair.len(),
         fair.first(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One device's queue as either form of the file configures it.
+//! The configuration of one device's queue, from either format.
 
 use crate::ImportError;
 use std::collections::BTreeMap;
 
-/// What an option was set to.
+/// The value of an option.
 pub(super) struct Setting {
     pub(super) line: usize,
     /// The option's name in the file.
@@ -20,12 +20,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The text of an option.
+    /// Returns the text of an option.
     pub(super) fn value(&self, option: &str) -> Option<&str> {
         self.options.get(option).map(|set| set.text.as_str())
     }
 
-    /// The number that an option is set to.
+    /// Returns the number of an option.
     pub(super) fn number(&self, option: &str) -> Result<Option<i64>, ImportError> {
         let Some(set) = self.options.get(option) else {
             return Ok(None);

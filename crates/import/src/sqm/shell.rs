@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/etc/sqm/DEVICE.iface.conf`: variables that a shell reads, one file for a
-//! device (`platform/linux/` of sqm-scripts).
+//! `/etc/sqm/DEVICE.iface.conf`: shell variables, one file for each device (`platform/linux/` of
+//! sqm-scripts).
 //!
-//! Assignments of plain values are read; nothing is run. A file that computes
-//! its values is refused with the line.
+//! Assignments of plain values are read; nothing is executed. A file with computed values is
+//! refused with the line.
 
 use super::queue::{Queue, Setting};
 use super::uci::words;
 use crate::ImportError;
 use std::collections::BTreeMap;
 
-/// The shell's names of options and UCI's. Where an option has several, the
-/// first that is set counts, as in `src/defaults.sh`.
+/// The shell's names of options and UCI's. If an option has several, the first one that is set
+/// counts, as in `src/defaults.sh`.
 const NAMES: [(&str, &str); 20] = [
     ("ENABLED", "enabled"),
     ("IFACE", "interface"),
@@ -35,10 +35,10 @@ const NAMES: [(&str, &str); 20] = [
     ("SQM_VERBOSITY_MAX", "verbosity"),
 ];
 
-/// Whether the first line that says anything is an assignment.
+/// Returns whether the first line that is not blank or a comment is an assignment.
 pub(super) fn is_meant(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| {
-        // A comment tells nothing of the form.
+        // A comment does not show the format.
         !line.is_empty() && !line.starts_with('#')
     });
     first.is_some_and(|line| {
@@ -55,7 +55,7 @@ fn is_name(text: &str) -> bool {
         && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// Reads the one queue of the file, which is `device`'s.
+/// Reads the only queue of the file, which belongs to `device`.
 pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportError> {
     let mut found: BTreeMap<String, Setting> = BTreeMap::new();
     for (index, raw) in text.lines().enumerate() {
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportErr
             if value.contains(['$', '`', ';', '\\']) {
                 return Err(wrong(format!("{name} is computed: `{value}`")));
             }
-            // As for the shell, what is empty is not set, and the last counts.
+            // As in the shell, an empty variable counts as unset, and the last assignment counts.
             found.remove(name);
             if !value.is_empty() {
                 let set = Setting {
@@ -101,7 +101,7 @@ pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportErr
     if let Some(device) = device {
         options.insert("interface".to_owned(), given(device, "IFACE"));
     }
-    // A device that has such a file is shaped unless it says otherwise.
+    // A device with this file is shaped unless the file disables it.
     options
         .entry("enabled".to_owned())
         .or_insert_with(|| given("1", "ENABLED"));

@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Queue>, ImportError> {
     Ok(queues)
 }
 
-/// A line's words, without quotes and comment; `None` where a quote is open.
+/// Splits a line into words, without quotes and comment; returns `None` if a quote is not closed.
 pub(super) fn words(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;

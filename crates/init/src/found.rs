@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which device is the link, and what it is made of.
+//! Finds the device of the link, and its properties.
 
 use crate::hosts;
 use crate::line::{AccessLine, Dial};
@@ -12,22 +12,22 @@ use weirgate_state::{Ability, DeviceName, Interface, Machine, Network, Presence}
 /// Why no link could be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Lack {
-    /// There is nothing to choose from.
+    /// There are no devices.
     #[error("this machine has no network device but its loopback")]
     NoDevices,
-    /// Nothing leads outside.
+    /// No route leads outside.
     #[error(
         "there is no default route that shows the link's device; name it: `--device DEVICE`, one \
          of {0}"
     )]
     NoRoute(String),
-    /// A device that was named is not there.
+    /// A device that was named does not exist.
     #[error("there is no device {0}; there are {1}")]
     NoDevice(DeviceName, String),
-    /// The link's device counts packets in a way that is not known.
+    /// It is unknown what Linux counts on the link's device.
     #[error("{0} is not a device through which IP packets leave")]
     Strange(DeviceName),
-    /// A bridge with ports of which none shows where the line is.
+    /// A bridge without a port that is known to lead to the line.
     #[error(
         "{0} is a bridge, and it is not visible which port leads to the line; name this port and \
          the other: `--device PORT --lan PORT`, of {1}"
@@ -35,7 +35,7 @@ pub enum Lack {
     Ports(DeviceName, String),
 }
 
-/// What the user named.
+/// The devices that the user named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The link's device.
@@ -44,14 +44,14 @@ pub struct Asked {
     pub lan: Vec<DeviceName>,
 }
 
-/// A link, with what of the machine concerns its policy.
+/// A link, with the facts about the machine that matter for its policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its device.
     pub device: DeviceName,
-    /// What Linux counts there.
+    /// The device's kind, which determines the length that Linux counts.
     pub kind: DeviceKind,
-    /// What is put around packets behind it.
+    /// The tag or session that is added to packets after the device's queue.
     pub dial: Dial,
     /// Its MTU, in bytes.
     pub mtu: u32,
@@ -59,37 +59,37 @@ pub struct Found {
     pub below: Option<DeviceName>,
     /// The next hop of the default route.
     pub gateway: Option<IpAddr>,
-    /// Its driver, where it has one.
+    /// Its driver, if it has one.
     pub driver: Option<String>,
     /// Other devices with a default route.
     pub others: Vec<DeviceName>,
-    /// Hosts are reached by these.
+    /// The devices that lead to the hosts.
     pub lan: Vec<DeviceName>,
-    /// What Linux counts at the first of them.
+    /// The kind of the first of them.
     pub lan_kind: DeviceKind,
-    /// Whether link and LAN are the two ports of this bridge.
+    /// The bridge of which link and LAN are the two ports, if any.
     pub bridge: Option<DeviceName>,
     /// Ports of bridges among the LAN devices.
     pub ports: Vec<DeviceName>,
     /// Devices of a radio.
     pub wireless: BTreeSet<DeviceName>,
-    /// Whether addresses are translated; `None` where that does not show.
+    /// Whether addresses are translated; `None` if that is unknown.
     pub translates: Option<bool>,
     /// Tunnels that end at this machine.
     pub tunnels: Vec<DeviceName>,
-    /// Root qdiscs of others at these devices.
+    /// Root qdiscs of other software on these devices.
     pub shapers: Vec<(DeviceName, String)>,
-    /// Offloads that are on at these devices, by ethtool's names.
+    /// Offloads that are enabled on these devices, by ethtool's names.
     pub offloads: BTreeSet<String>,
-    /// What the kernel lacks for certain.
+    /// The abilities that the kernel certainly lacks.
     pub lacks: BTreeSet<Ability>,
 }
 
 impl Found {
-    /// Chooses by the default route, or what was named.
+    /// Chooses by the default route, or by the devices that were named.
     ///
     /// # Errors
-    /// If nothing leads outside, or a device that was named does not serve.
+    /// Fails if no route leads outside, or a named device is unsuitable.
     pub fn of(machine: &Machine, network: &Network, asked: &Asked) -> Result<Self, Lack> {
         if machine.devices.is_empty() {
             return Err(Lack::NoDevices);
@@ -183,7 +183,7 @@ impl Found {
         })
     }
 
-    /// The kind of line that the device looks like.
+    /// Returns the kind of line that is likely for the device.
     #[must_use]
     pub fn guess(&self) -> &'static AccessLine {
         AccessLine::guessed(&self.device, self.driver.as_deref())
@@ -199,7 +199,7 @@ pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a DeviceName>) -> Str
     names.join(", ")
 }
 
-/// What is put around packets behind a device, and the device that does so.
+/// Returns the tag or session that is added after a device's queue, and the device that adds it.
 fn dial(kind: DeviceKind, device: &DeviceName, network: &Network) -> (Dial, Option<DeviceName>) {
     let below = network.below.get(device).cloned();
     match kind {
@@ -215,7 +215,7 @@ fn dial(kind: DeviceKind, device: &DeviceName, network: &Network) -> (Dial, Opti
     }
 }
 
-/// A machine that stands between the line and the hosts as a bridge.
+/// A machine that is a bridge between the line and the hosts.
 struct Between {
     bridge: DeviceName,
     /// The port towards the line.
@@ -225,8 +225,8 @@ struct Between {
 }
 
 impl Between {
-    /// The bridge that a device is, or is a port of, where its ports show which
-    /// way the line is; `None` where the device has to do with none.
+    /// Returns the bridge that a device is, or is a port of, if the port towards the line can be
+    /// determined. Returns `None` if the device has no bridge.
     fn of(
         machine: &Machine,
         named: &DeviceName,
@@ -250,7 +250,7 @@ impl Between {
             .filter(|(_, one)| one.master.as_ref() == Some(bridge))
             .map(|(name, _)| name)
             .collect();
-        // A bridge with one port, or none, is but a name for that device.
+        // A bridge with at most one port is only another name for that device.
         if ports.len() < 2 {
             return Ok(None);
         }

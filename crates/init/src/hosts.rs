@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which devices lead to the hosts.
+//! Finds the devices that lead to the hosts.
 
 use std::net::IpAddr;
 use weirgate_linklayer::DeviceKind;
 use weirgate_state::{DeviceName, Interface, Machine, Network};
 
-/// Beginnings of the names of bridges behind which containers and virtual
-/// machines are, not the hosts of a site.
+/// Prefixes of the names of bridges with containers or virtual machines, not with the hosts of a
+/// site.
 const CONTAINERS: [&str; 7] = [
     "docker", "virbr", "cni", "lxcbr", "lxdbr", "podman", "vmnet",
 ];
-/// Kinds of devices (`IFLA_INFO_KIND`) that no hosts are behind.
+/// Kinds of devices (`IFLA_INFO_KIND`) that never lead to hosts.
 const NO_HOSTS: [&str; 4] = ["ifb", "dummy", "nlmon", "bond_slave"];
 
-/// The devices of hosts: those up, of Ethernet's kind, with an inside address,
-/// that are neither the link nor a part of it. A machine that forwards nothing
-/// has none.
+/// Returns the devices of hosts. They are up, Ethernet-like, have an inside address, and are
+/// neither the link nor a part of it. A machine that does not forward has none.
 pub(crate) fn devices(machine: &Machine, network: &Network, link: &DeviceName) -> Vec<DeviceName> {
     let forwards = [machine.forwarding_v4, machine.forwarding_v6];
     if !forwards.contains(&Some(true)) {
@@ -46,8 +45,8 @@ pub(crate) fn devices(machine: &Machine, network: &Network, link: &DeviceName) -
     serving.map(|(name, _)| name.clone()).collect()
 }
 
-/// Addresses of sites (RFC 1918, RFC 4193), and those of a provider's own
-/// translation, which some sites are given (RFC 6598).
+/// Returns whether an address is of a site (RFC 1918, RFC 4193), or of a provider's own
+/// translation, which some sites get (RFC 6598).
 fn is_inside(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -58,7 +57,7 @@ fn is_inside(address: &IpAddr) -> bool {
     }
 }
 
-/// Devices of bare IP that are up, other than the link: tunnels that end here.
+/// Returns the devices of bare IP that are up, except the link: tunnels that end here.
 pub(crate) fn tunnels(machine: &Machine, link: &DeviceName) -> Vec<DeviceName> {
     let all = machine.devices.iter().filter(|(name, device)| {
         let kind = DeviceKind::from_link(device.link_type, device.kind.as_deref());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the downstream is shaped.
+//! Chooses where the downstream is shaped.
 
 use crate::found::Found;
 use crate::purpose::{Purpose, TRACKED};
@@ -8,9 +8,9 @@ use weirgate_state::Ability;
 /// A way to shape the downstream, by the field `inbound` of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inbound {
-    /// As weirgate chooses, which a policy says by saying nothing.
+    /// weirgate's choice, if the policy omits the field.
     Auto,
-    /// Where packets leave by the one device of the hosts.
+    /// On the only device of the hosts, as packets leave.
     Lan,
     /// On an IFB device, as packets arrive.
     Ifb,
@@ -21,7 +21,7 @@ pub(crate) enum Inbound {
 }
 
 impl Inbound {
-    /// The value of the field; `None` where it is not written.
+    /// Returns the value of the field; `None` if it is omitted.
     pub(crate) const fn value(self) -> Option<&'static str> {
         match self {
             Self::Auto => None,
@@ -32,7 +32,7 @@ impl Inbound {
         }
     }
 
-    /// It in words.
+    /// Returns a description.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Auto => "as weirgate chooses",
@@ -43,19 +43,20 @@ impl Inbound {
         }
     }
 
-    /// Whether what arrives is queued.
+    /// Returns whether arriving packets are queued.
     pub(crate) const fn queues(self) -> bool {
         matches!(self, Self::Auto | Self::Lan | Self::Ifb)
     }
 
-    /// The first that serves: what weirgate chooses; else an IFB, where it would choose
-    /// the LAN and what a tunnel brings has to be shaped too; else what the kernel has.
+    /// Returns the first suitable choice. That is weirgate's own choice; or an IFB, if weirgate
+    /// would choose the LAN but packets from tunnels must be shaped too; or whatever the kernel
+    /// supports.
     pub(crate) fn of(found: &Found, purpose: &Purpose) -> Self {
         let has = |ability| !found.lacks.contains(&ability);
         let ifb = has(Ability::Ifb) && has(Ability::NftForward);
         let one = found.lan.len() == 1;
-        // Weirgate chooses the LAN, where it is one device, for rules that ask
-        // connection tracking. What a tunnel brings does not leave by it.
+        // If the LAN is one device, weirgate chooses it for rules that use connection tracking.
+        // Packets from tunnels do not leave through it.
         let inside = purpose.services.contains(&TRACKED);
         match (one, ifb) {
             _ if found.bridge.is_some() => Self::Auto,

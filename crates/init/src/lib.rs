@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was found on a machine, and three answers, to a first policy.
+//! Makes a first policy from observations of a machine and three answers.
 //!
 //! * [`Found`] chooses the link's device and those of the hosts.
-//! * [`LINES`] and [`PURPOSES`] are the tables that questions, options and
-//!   policies are made of; [`Question`] puts them in words.
-//! * [`policy`] writes the policy: commented, of at most 40 lines.
+//! * [`LINES`] and [`PURPOSES`] are the tables behind questions, options and policies; [`Question`]
+//!   has the texts.
+//! * [`policy`] writes the policy, with comments, in at most 40 lines.
 //!
-//! Values in, text out: crate kernel looks, crate cli asks and writes.
+//! This crate is pure: crate kernel observes the machine, and crate cli asks the questions and
+//! writes the file.
 //!
 //! ```
 //! use weirgate_init::{Answers, Asked, Found, LINES, PURPOSES, policy};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kinds of line, in users' words, with what each means for a policy.
+//! The kinds of line in users' words, with their fields in a policy.
 
 use weirgate_state::DeviceName;
 
-/// How a session or a tag is put around IP packets on the line.
+/// The session or tag that is added to IP packets on the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dial {
     /// Neither.
@@ -14,29 +14,29 @@ pub enum Dial {
     Pppoe,
     /// PPPoE in tagged frames.
     PppoeVlan,
-    /// PPP over something that does not show.
+    /// PPP over an unknown carrier.
     Ppp,
 }
 
 /// A kind of line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AccessLine {
-    /// Its word in options.
+    /// Its name in options.
     pub key: &'static str,
-    /// It in words.
+    /// A description.
     pub words: &'static str,
-    /// Other words for it.
+    /// Other names for it.
     pub also: &'static [&'static str],
-    /// Which rates are its own, in words.
+    /// Where to find its rates, in words.
     pub rates: &'static str,
-    /// Its link layer by [`Dial`], in that order.
+    /// Its link layer for each [`Dial`], in that order.
     layers: [&'static str; 5],
-    /// How far below the rates to stay, where the defaults of a policy are too
-    /// little because the rates are a guess.
+    /// The margin below the rates, if a policy's default is too small because the rates are a
+    /// guess.
     pub margin: Option<&'static str>,
-    /// Whether its rate changes while it is used.
+    /// Whether its rate changes during use.
     pub varies: bool,
-    /// Beginnings of the names of devices and drivers that are of such a line.
+    /// Prefixes of names of devices and drivers that suggest this kind.
     hints: &'static [&'static str],
 }
 
@@ -48,7 +48,7 @@ const PPPOE_ETHERNET: [&str; 5] = [
     "ethernet:pppoe",
 ];
 
-/// All kinds, the most usual first.
+/// All kinds, the most common first.
 pub const LINES: [AccessLine; 6] = [
     AccessLine {
         key: "fibre",
@@ -75,7 +75,7 @@ pub const LINES: [AccessLine; 6] = [
         words: "DSL of 20 Mbit/s or more (VDSL)",
         also: &["vdsl2", "dsl"],
         rates: "what the modem shows",
-        // Behind a router that dials, the session does not show.
+        // Behind a router that dials in, the session is not visible.
         layers: [
             "vdsl2:pppoe",
             "vdsl2:vlan",
@@ -92,7 +92,7 @@ pub const LINES: [AccessLine; 6] = [
         words: "DSL of less (ADSL)",
         also: &["adsl2", "adsl2+"],
         rates: "what the modem shows",
-        // With the overhead that no usual encapsulation exceeds.
+        // An overhead that no common encapsulation exceeds.
         layers: [
             "adsl:pppoe-llc-fcs",
             "adsl:pppoe-llc-fcs",
@@ -127,7 +127,7 @@ pub const LINES: [AccessLine; 6] = [
 ];
 
 impl AccessLine {
-    /// The kind with this key or other word.
+    /// Returns the kind with this key or other name.
     #[must_use]
     pub fn named(word: &str) -> Option<&'static Self> {
         let word = word.to_ascii_lowercase();
@@ -135,8 +135,7 @@ impl AccessLine {
         lines.find(|line| line.key == word || line.also.contains(&&*word))
     }
 
-    /// What a device and its driver look like; the first kind where they show
-    /// nothing.
+    /// Guesses the kind from a device and its driver; the first kind if there is no hint.
     #[must_use]
     pub fn guessed(device: &DeviceName, driver: Option<&str>) -> &'static Self {
         let looks = |hint: &&str| {
@@ -148,7 +147,7 @@ impl AccessLine {
         hinted.unwrap_or(&LINES[0])
     }
 
-    /// The name of its link layer.
+    /// Returns the name of its link layer.
     #[must_use]
     pub const fn layer(&self, dial: Dial) -> &'static str {
         self.layers[dial as usize]

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a line is for, in users' words, with the class that goes first.
+//! The purposes of a line in users' words, with the class of highest priority.
 
-/// What matters most on a line.
+/// What is most important on a line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// Its word in options.
+    /// Its name in options.
     pub key: &'static str,
-    /// It in words.
+    /// A description.
     pub words: &'static str,
-    /// The percentage of the line that what goes first is guaranteed.
+    /// The guarantee of the first class, in per cent of the line.
     pub(crate) share: u8,
-    /// What goes first: services of the library.
+    /// The services of the library that are in the first class.
     pub(crate) services: &'static [&'static str],
-    /// Whether ports of a server here go first too.
+    /// Whether ports of a local server are in the first class too.
     pub serves: bool,
 }
 
-/// The service that asks connection tracking, which bridged packets do not pass.
+/// The service that needs connection tracking, which bridged packets bypass.
 pub(crate) const TRACKED: &str = "voice";
 
-/// Ports of a server that nobody named: ssh and the web.
+/// The default ports of a server: ssh and the web.
 pub const USUAL_PORTS: [u16; 3] = [22, 80, 443];
 
-/// All of them, the most usual first.
+/// All purposes, the most common first.
 pub const PURPOSES: [Purpose; 3] = [
     Purpose {
         key: "calls",
@@ -48,7 +48,7 @@ pub const PURPOSES: [Purpose; 3] = [
 ];
 
 impl Purpose {
-    /// The purpose with this key.
+    /// Returns the purpose with this key.
     #[must_use]
     pub fn named(word: &str) -> Option<&'static Self> {
         PURPOSES.iter().find(|one| one.key == word)

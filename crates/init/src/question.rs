@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The three questions, and what may be answered.
+//! The three questions, and their permitted answers.
 
 use crate::line::{AccessLine, LINES};
 use crate::purpose::{PURPOSES, Purpose, USUAL_PORTS};
@@ -9,26 +9,26 @@ use weirgate_units::Rate;
 /// A question, with the options that answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// It in words.
+    /// The text of the question.
     pub title: String,
-    /// What may be chosen, by number from 1; empty where a text is asked for.
+    /// The choices, numbered from 1; empty if the answer is a text.
     pub choices: Vec<&'static str>,
-    /// What an empty answer means.
+    /// The meaning of an empty answer.
     pub default: Option<String>,
     /// The options that answer it.
     pub options: &'static str,
 }
 
-/// How fast the line is.
+/// The rates of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rates {
-    /// So fast, up and down.
+    /// These rates, up and down.
     Given(Rate, Rate),
     /// To be measured with this host.
     Measure(String),
 }
 
-/// The place of an answer that is a number from 1.
+/// Returns the index of an answer that is a number from 1.
 fn number(text: &str, most: usize) -> Option<usize> {
     let number: usize = text.parse().ok()?;
     number.checked_sub(1).filter(|at| *at < most)
@@ -40,7 +40,7 @@ fn listed<'a>(keys: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Question {
-    /// What kind of line it is.
+    /// Returns the question about the kind of line.
     #[must_use]
     pub fn line(guess: &AccessLine) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Question {
         }
     }
 
-    /// How fast it is.
+    /// Returns the question about the rates.
     #[must_use]
     pub fn rates(line: &AccessLine) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Question {
         }
     }
 
-    /// What matters most.
+    /// Returns the question about the purpose.
     #[must_use]
     pub fn purpose() -> Self {
         Self {
@@ -81,10 +81,10 @@ impl Question {
     }
 }
 
-/// Reads a kind of line: a number, its key or another word for it.
+/// Parses a kind of line: a number, its key or another name.
 ///
 /// # Errors
-/// What may be written instead.
+/// Fails with the permitted answers.
 pub fn line(text: &str) -> Result<&'static AccessLine, String> {
     let text = text.trim();
     let found = number(text, LINES.len()).and_then(|at| LINES.get(at));
@@ -96,10 +96,10 @@ pub fn line(text: &str) -> Result<&'static AccessLine, String> {
     })
 }
 
-/// Reads two rates, or `measure HOST`.
+/// Parses two rates, or `measure HOST`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Fails with the mistake.
 pub fn rates(text: &str) -> Result<Rates, String> {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c == '/' || c == ',')
@@ -119,10 +119,10 @@ pub fn rates(text: &str) -> Result<Rates, String> {
     }
 }
 
-/// Reads what matters: a number or its key; behind `server`, its ports.
+/// Parses a purpose: a number or its key; after `server`, its ports.
 ///
 /// # Errors
-/// What may be written instead.
+/// Fails with the permitted answers.
 pub fn purpose(text: &str) -> Result<(&'static Purpose, Vec<u16>), String> {
     let mut words = text
         .split(|c: char| c.is_whitespace() || c == ':' || c == ',')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was found, in words.
+//! Describes the observations.
 
 use crate::found::{Found, listed};
 use crate::line::Dial;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use weirgate_state::Ability;
 use weirgate_units::Inserted as _;
 
-/// Drivers of devices that a hypervisor gives, with its name.
+/// Drivers of devices of hypervisors, with the hypervisor's name.
 const HYPERVISORS: [(&str, &str); 5] = [
     ("virtio_net", "KVM"),
     ("vmxnet3", "VMware"),
@@ -17,7 +17,7 @@ const HYPERVISORS: [(&str, &str); 5] = [
     ("xen_netfront", "Xen"),
 ];
 
-/// Features by ethtool's short words.
+/// The short names of features in ethtool.
 const OFFLOADS: [(&str, &str); 5] = [
     ("tx-tcp-segmentation", "tso"),
     ("tx-tcp6-segmentation", "tso"),
@@ -27,7 +27,7 @@ const OFFLOADS: [(&str, &str); 5] = [
 ];
 
 impl Found {
-    /// What was found: a title and a line of text each.
+    /// Returns the observations, each as a title and a line of text.
     #[must_use]
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![("link", self.link())];
@@ -76,7 +76,7 @@ impl Found {
         lines
     }
 
-    /// Offloads by the words that ethtool takes.
+    /// Returns the enabled offloads by the words for ethtool.
     fn merging(&self) -> Vec<&str> {
         let on = self.offloads.iter().map(|feature| {
             let known = OFFLOADS.iter().find(|(name, _)| feature == name);

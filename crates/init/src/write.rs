@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policy's text.
+//! Writes the policy's text.
 
 use crate::found::Found;
 use crate::inbound::Inbound;
@@ -10,54 +10,53 @@ use weirgate_linklayer::{DeviceKind, LinkLayer};
 use weirgate_state::{Ability, DeviceName};
 use weirgate_units::Rate;
 
-/// The most lines that a policy has.
+/// The maximum number of lines of a policy.
 pub const MOST_LINES: usize = 40;
 
-/// Lines of the second rule that some policies have.
+/// The length of the second rule of some policies, in lines.
 const RULE_LINES: usize = 4;
 
-/// Where comments begin, in characters.
+/// The column of comments, in characters.
 const COLUMN: usize = 23;
 
-/// The largest packet of Ethernet, which a policy need not name, and the range
-/// that a policy takes.
+/// The largest Ethernet packet, the default of a policy; and the range that a policy accepts.
 const USUAL_MTU: u32 = 1500;
 const MTUS: std::ops::RangeInclusive<u32> = 576..=2048;
 
-/// Below this a full packet of 1500 bytes takes more than 6 ms, so the class
-/// that goes first gets a queue with a bound, and more of the line.
+/// Below this rate a full packet of 1500 bytes takes more than 6 ms. The first class then gets a
+/// bounded queue and a larger share of the line.
 const SLOW: Rate = Rate::kbit(2_000);
-/// Acknowledgements of downloads that are so many times faster fill the upstream, where
-/// packets are of the usual size; from the second on they would be reserved most of it,
-/// and get this percentage.
+/// If the downstream is this many times faster, acknowledgements of downloads of usual packets fill
+/// the upstream. From the second ratio on, the reserve for them would take most of the upstream, so
+/// it is limited to this percentage.
 const ASYMMETRIC: u64 = 10;
 const EXTREME: u64 = 16;
 const ACKNOWLEDGEMENTS: u64 = 60;
-/// The parts of a changing downstream, as it is at a busy hour, between which it is followed.
+/// The tracked range of a varying downstream, as parts of its rate at a busy hour.
 const FLOOR: u64 = 8;
 const CEILING: u64 = 4;
-/// A class with the least share of a purpose, 5 %, has at least 1 kbit/s of it, which a class
-/// must have.
+/// The minimum of the tracked range: a class with the smallest share of a purpose, 5 %, then has at
+/// least 1 kbit/s, the minimum of a class.
 const LEAST_FLOOR: Rate = Rate::kbit(32);
 
-/// What was answered.
+/// The answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
     /// The kind of line.
     pub line: &'static AccessLine,
-    /// Its rates on the wire, upstream.
+    /// Its upstream rate on the wire.
     pub up: Rate,
-    /// The same downstream.
+    /// Its downstream rate on the wire.
     pub down: Rate,
-    /// The host that they were measured with; `None` where they were given.
+    /// The host with which the rates were measured; `None` if they were given.
     pub measured: Option<String>,
-    /// What matters.
+    /// The purpose.
     pub purpose: &'static Purpose,
-    /// Ports of a server here.
+    /// The ports of a local server.
     pub ports: Vec<u16>,
 }
 
-/// A rate as policies have it.
+/// Formats a rate for a policy.
 fn rate(rate: Rate) -> String {
     match rate.as_bits_per_second() {
         bits if bits % 1_000_000 == 0 => format!("{}mbit", bits / 1_000_000),
@@ -68,13 +67,13 @@ fn rate(rate: Rate) -> String {
 struct Text(String);
 
 impl Text {
-    /// A line without a comment.
+    /// Appends a line without a comment.
     fn line(&mut self, text: &str) {
         self.0.push_str(text);
         self.0.push('\n');
     }
 
-    /// A field with a comment, which may be empty.
+    /// Appends a field with a comment, which may be empty.
     fn field(&mut self, name: &str, value: &str, comment: &str) {
         let field = format!("{name} = {value}");
         match comment {
@@ -83,13 +82,13 @@ impl Text {
         }
     }
 
-    /// The same with a text as the value. Names of devices may have what a text
-    /// must not.
+    /// Appends a field whose value is a text. Names of devices may contain characters that must be
+    /// escaped.
     fn text(&mut self, name: &str, value: &str, comment: &str) {
         self.field(name, &quoted(value), comment);
     }
 
-    /// The head of a second rule, apart from the first where there is room.
+    /// Appends the header of a second rule, after an empty line if there is room.
     fn second_rule(&mut self) {
         if self.0.lines().count() + RULE_LINES < MOST_LINES {
             self.line("");
@@ -131,7 +130,7 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
         text.text("down-ceiling", &rate(ceiling), "or for more");
     }
     let [up, down] = [answers.up, answers.down].map(Rate::as_bits_per_second);
-    // Smaller packets ask for more acknowledgements.
+    // Smaller packets cause more acknowledgements.
     let down = down.saturating_mul(u64::from(USUAL_MTU)) / u64::from(mtu(found));
     if !answers.line.varies && down >= up.saturating_mul(ASYMMETRIC) {
         text.line("");
@@ -155,7 +154,7 @@ pub fn policy(found: &Found, answers: &Answers) -> String {
     text.0
 }
 
-/// The largest packet that the policy counts with.
+/// Returns the largest packet that the policy assumes.
 fn mtu(found: &Found) -> u32 {
     if MTUS.contains(&found.mtu) {
         found.mtu
@@ -213,13 +212,13 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
     }
 }
 
-/// Whether a class is shared between hosts, which takes cake and hosts.
+/// Returns whether a class is shared fairly between hosts, which needs cake and hosts.
 fn between_hosts(found: &Found) -> bool {
     !found.lacks.contains(&Ability::Cake) && !found.lan.is_empty()
 }
 
-/// The queue of classes that name none, where the kernel has none of those that
-/// could be theirs: one that holds 50 ms of the upstream.
+/// Returns the default queue of classes if the kernel lacks all kinds that weirgate would choose: a
+/// FIFO that holds 50 ms of the upstream.
 fn queue(found: &Found, up: Rate) -> Option<String> {
     let kinds = [Ability::FqCodel, Ability::Sfq, Ability::Cake];
     let packets = up.as_bits_per_second() / 20 / 8 / u64::from(USUAL_MTU);
@@ -231,7 +230,7 @@ fn classes(text: &mut Text, found: &Found, answers: &Answers) {
     let Answers { purpose, .. } = answers;
     let other = queue(found, answers.up);
     let slow = answers.up < SLOW;
-    // Less of a slow line is too little for a call.
+    // A smaller share of a slow line is not enough for a call.
     let share = if slow {
         purpose.share.max(30)
     } else {
@@ -265,7 +264,7 @@ fn classes(text: &mut Text, found: &Found, answers: &Answers) {
     text.field("default", "true", "whatever no rule names");
 }
 
-/// The code points of calls, which bridged packets have too (RFC 3246, RFC 5865).
+/// The code points of calls, which rules for bridged packets can use (RFC 3246, RFC 5865).
 const VOICE: &str = "[\"EF\", \"VA\"]";
 
 fn rules(text: &mut Text, found: &Found, answers: &Answers) {

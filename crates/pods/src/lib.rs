@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rate for what a pod receives: the file that says it, and the queue that does it.
+//! Limits the rate that a pod receives: parses the configuration file, and states the queue.
 //!
-//! A node has a pair of veth devices for each pod, and what the node's end sends is what the
-//! pod receives. [`parse`] reads the file of such a device, [`device`] is what the device
-//! should have. This crate reads no files, and asks no kernel.
+//! A node has a pair of veth devices for each pod; the pod receives what the node's end sends.
+//! [`parse`] reads the file for that device, and [`device`] returns its desired state. This crate
+//! reads no files, and makes no netlink requests.
 //!
 //! ```
 //! use weirgate_pods::{device, is_own, parse};
@@ -20,28 +20,28 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Span};
 
-/// The handle of a pod's queue, by which it is known again: that of no policy.
+/// The handle of a pod's queue, which identifies it. No policy uses it.
 const HANDLE: Handle = Handle::new(0x706f, 0);
 
-/// The lowest and the highest rate. cake takes 0 for none at all.
+/// The lowest and the highest rate. For cake, a rate of 0 means unlimited.
 const LOWEST: Rate = Rate::bits_per_second(64_000);
 const HIGHEST: Rate = Rate::bits_per_second(100_000_000_000);
 
-/// The round-trip time that cake is made for unless configured otherwise (tc-cake(8)).
+/// The default round-trip time of cake (tc-cake(8)).
 const RTT: Span = Span::from_millis(100);
 const SHORTEST: Span = Span::from_micros(100);
 const LONGEST: Span = Span::from_secs(10);
 
-/// What a pod has.
+/// The configuration of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pod {
-    /// The rate of what it receives, in bytes of frames as the device counts them.
+    /// The rate that it receives, in bytes of frames as the device counts them.
     pub rate: Rate,
-    /// The round-trip time that its queue is made for.
+    /// The round-trip time that its queue assumes.
     pub rtt: Span,
 }
 
-/// Reads a pod's file. It is there if no problem is an error.
+/// Reads a pod's file. Returns a pod only if no problem is an error.
 #[must_use]
 pub fn parse(source: &str) -> (Option<Pod>, Vec<Problem>) {
     let problems = Problems::default();
@@ -68,7 +68,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Pod> {
     })
 }
 
-/// A value between two, both of which are right.
+/// Reads a value between two inclusive bounds.
 fn within<T>(root: &mut Reader<'_, '_>, key: &'static str, (least, most): (&T, &T)) -> Option<T>
 where
     T: std::str::FromStr<Err = weirgate_units::ParseError> + PartialOrd + std::fmt::Display,
@@ -84,9 +84,8 @@ where
     None
 }
 
-/// What the node's end of the pair should have: one cake, which has the rate, the AQM, and
-/// a queue for each flow. It takes apart what was put together for TCP (GSO): 64 kB at once
-/// are 13 ms at 40 Mbit/s.
+/// Returns the desired state of the node's end of the pair: one cake, which has the rate, the AQM,
+/// and a queue for each flow. It splits GSO packets, because 64 kB at once take 13 ms at 40 Mbit/s.
 #[must_use]
 pub fn device(pod: &Pod) -> Device {
     let reason = format!("what the pod receives: {}", pod.rate);
@@ -94,7 +93,7 @@ pub fn device(pod: &Pod) -> Device {
     let kind = QdiscKind::Cake(Cake {
         bandwidth: Some(pod.rate),
         rtt: pod.rtt,
-        // All packets are to one host.
+        // All packets go to one host.
         flow_mode: CakeFlowMode::Triple,
         nat: false,
         ack_filter: CakeAckFilter::No,
@@ -117,7 +116,7 @@ pub fn device(pod: &Pod) -> Device {
     }
 }
 
-/// Whether a root qdisc is one that [`device`] says.
+/// Returns whether a root qdisc is one of [`device`].
 #[must_use]
 pub fn is_own(root: &Qdisc) -> bool {
     root.handle == HANDLE && matches!(root.kind, QdiscKind::Cake(_))
@@ -127,7 +126,7 @@ pub fn is_own(root: &Qdisc) -> bool {
 mod tests {
     use super::*;
 
-    /// The problems of a file that is wrong, as they are shown.
+    /// Returns the problems of an invalid file, as they are shown.
     fn wrong(text: &str) -> Vec<String> {
         let (pod, problems) = parse(text);
         assert!(pod.is_none(), "{text}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times of the day and week: what people write, and the times in UTC that it means.
+//! Times of the day and week: converts local hours to UTC.
 //!
 //! ```
 //! use weirgate_schedule::{Clock, Day, Schedule, hours};
@@ -25,7 +25,7 @@ const WEEK: i64 = 7 * DAY;
 /// A day of the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Day {
-    /// Sunday, which is 0 in a [`TimeSpan`].
+    /// Sunday, 0 in a [`TimeSpan`].
     Sun,
     /// Monday.
     Mon,
@@ -37,12 +37,12 @@ pub enum Day {
     Thu,
     /// Friday.
     Fri,
-    /// Saturday, which is 6.
+    /// Saturday, 6 in a [`TimeSpan`].
     Sat,
 }
 
 impl Day {
-    /// All of them, as people list them.
+    /// All days, beginning with Monday.
     pub const ALL: [Self; 7] = [
         Self::Mon,
         Self::Tue,
@@ -53,7 +53,7 @@ impl Day {
         Self::Sun,
     ];
 
-    /// How it is written.
+    /// Returns the day's name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,34 +71,32 @@ impl Day {
 /// Times in a week, in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// One where the clock's offset from UTC is always the same, otherwise one
-    /// for each offset.
+    /// One season if the clock's offset from UTC never changes, otherwise one for each offset.
     pub seasons: Vec<Season>,
 }
 
-/// The times with one offset from UTC, and what is meant in them.
+/// The intervals with one offset from UTC, and the times of day in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Season {
-    /// Seconds since 1970 from..=to; none where it is always.
+    /// Intervals in seconds since 1970, both ends inclusive; empty means always.
     pub intervals: Vec<(u64, u64)>,
-    /// Seconds of the day from..=to, and the days on which they are meant,
-    /// Sunday is 0; apart from each other.
+    /// Disjoint times of day with their days.
     pub spans: Vec<TimeSpan>,
 }
 
-/// A part of some days.
+/// A time of day on some days of the week.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// The days, sorted.
+    /// The days, sorted; Sunday is 0.
     pub days: Vec<u8>,
-    /// The first second.
+    /// The first second of the day.
     pub from: u32,
-    /// The last second.
+    /// The last second of the day, inclusive.
     pub to: u32,
 }
 
 impl Schedule {
-    /// The hours that begin on these days, by this clock.
+    /// Returns the schedule of hours that begin on these days, by this clock.
     #[must_use]
     pub fn new(days: &[Day], hours: &[Hours], clock: &Clock) -> Self {
         let season = |(ahead, intervals): &(i64, Vec<(u64, u64)>)| Season {
@@ -110,20 +108,20 @@ impl Schedule {
         }
     }
 
-    /// How many parts of days it has, of all seasons.
+    /// Returns the number of time spans in all seasons.
     #[must_use]
     pub fn parts(&self) -> usize {
         self.seasons.iter().map(|season| season.spans.len()).sum()
     }
 
-    /// Whether a time is one of them, in seconds since 1970.
+    /// Returns whether a time, in seconds since 1970, is within the schedule.
     #[must_use]
     pub fn holds(&self, at: u64) -> bool {
         self.seasons.iter().any(|season| season.holds(at))
     }
 
-    /// The first second after `at` at which it may begin or end: nothing changes before.
-    /// There is always one, at most a week away.
+    /// Returns the next second after `at` at which the schedule may begin or end, at most a week
+    /// away.
     #[must_use]
     pub fn changes(&self, at: u64) -> u64 {
         let seasons = self.seasons.iter();
@@ -132,16 +130,17 @@ impl Schedule {
     }
 }
 
-/// The day since 1970, which was a Thursday, as a day of the week; and the second of it.
+/// Returns the day of the week and the second of the day of a time since 1970, which began on a
+/// Thursday.
 fn day_and_second(at: u64) -> (u8, u32) {
     let day = DAY.unsigned_abs();
     (((at / day + 4) % 7) as u8, (at % day) as u32)
 }
 
 impl Season {
-    /// Whether the clock has this offset then.
+    /// Returns whether the clock has this offset at that time.
     fn is_now(&self, at: u64) -> bool {
-        // The last second of an interval is the first of the next offset's.
+        // The last second of an interval is the first second of the next one.
         let within = |(from, to): &(u64, u64)| (*from..*to).contains(&at);
         self.intervals.is_empty() || self.intervals.iter().any(within)
     }
@@ -179,7 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What the clock of a zone says, by a library that has read the same database.
+        /// Compares with the clock of a zone in a library that reads the same database.
         #[test]
         fn a_schedule_holds_when_the_clock_says_so(
             zone in prop::sample::select(vec![
@@ -208,14 +207,14 @@ mod tests {
             } else {
                 (today == meant && quarter >= from) || (today == next && quarter < to)
             };
-            // On the days of a change hours are those of the offset at their beginning.
+            // On the days of an offset change, hours have the offset of their beginning.
             let hours_away = |hours: i64| {
                 let other = Timestamp::from_second(at as i64 + hours * 3600).unwrap();
                 tz.to_offset(other)
             };
             prop_assume!(hours_away(-36) == hours_away(36));
             prop_assert_eq!(schedule.holds(at), wanted);
-            // Nothing changes before the next change, and it is not far.
+            // Nothing changes before the next change, which is at most eight days away.
             let next = schedule.changes(at);
             prop_assert!(next > at && next - at <= 8 * 86_400);
             let between = at + (next - at) / 2;

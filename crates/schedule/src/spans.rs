@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of days, cut at midnights of UTC.
+//! Times of day, split at midnight UTC.
 
 use crate::{DAY, Day, TimeSpan, WEEK};
 use std::collections::BTreeMap;
 use weirgate_units::Arrange as _;
 
-/// A part of a day, in seconds of it; the end is beyond the day where it is past
-/// midnight.
+/// A time of day in seconds. The end exceeds a day if it is after midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
     from: i64,
@@ -18,8 +17,7 @@ impl Hours {
     pub const DAY: Self = Self { from: 0, to: DAY };
 }
 
-/// Reads `08:00-17:30`; `22:00-06:00` ends on the next day. `None` for what is no part
-/// of a day.
+/// Parses `08:00-17:30`; `22:00-06:00` ends on the next day. Returns `None` for any other text.
 #[must_use]
 pub fn hours(text: &str) -> Option<Hours> {
     let (from, to) = text.split_once('-')?;
@@ -33,7 +31,7 @@ pub fn hours(text: &str) -> Option<Hours> {
     })
 }
 
-/// `17:30` in seconds; at most `24:00`.
+/// Parses `17:30` to seconds, at most `24:00`.
 pub(crate) fn clock(text: &str) -> Option<i64> {
     let (hour, minute) = text.trim().split_once(':')?;
     let two = |part: &str| {
@@ -45,8 +43,8 @@ pub(crate) fn clock(text: &str) -> Option<i64> {
     (minute < 60 && seconds <= DAY).then_some(seconds)
 }
 
-/// The times in UTC of a clock that is so many seconds ahead, days with the same hours
-/// together.
+/// Returns the times in UTC for a clock that is `ahead` seconds ahead; days with equal times are
+/// merged.
 pub(crate) fn of(days: &[Day], ranges: &[Hours], ahead: i64) -> Vec<TimeSpan> {
     let mut pieces: Vec<(i64, i64)> = Vec::new();
     for day in days {

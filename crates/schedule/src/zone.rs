@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a zone's clock has which offset from UTC, by the tz database that came
-//! with this version.
+//! The offsets of time zones from UTC, by the tz database of this version's build.
 
 use crate::spans;
 use std::collections::BTreeMap;
@@ -8,26 +7,25 @@ use weirgate_document::nearest;
 
 use zones::{LAWS, ZONES};
 
-/// `ZONES`: names, each with its law's place in `LAWS`. A law is the times in seconds
-/// since 1970 at which the offset changes, with the seconds ahead of UTC from then on.
-/// The first is that of 1970. `build.rs` says which years it knows.
+/// `ZONES` has names, each with the index of its rules in `LAWS`. Rules are the times in seconds
+/// since 1970 at which the offset changes, each with the new offset in seconds ahead of UTC. The
+/// first time is in 1970. `build.rs` says which years are covered.
 #[expect(clippy::unreadable_literal, reason = "nobody reads what is generated")]
 mod zones {
     include!(concat!(env!("OUT_DIR"), "/zones.rs"));
 }
 
-/// Later than any time that a kernel's clock says: about the year 2255.
+/// Later than any time of a kernel's clock: about the year 2255.
 const ALWAYS: u64 = 9_000_000_000;
 
-/// Seconds east of Greenwich, and when a zone has them: times from and to.
+/// Seconds east of Greenwich, and the intervals in which a zone has this offset.
 pub(crate) type Offset = (i64, Vec<(u64, u64)>);
 
-/// A clock, by which hours are meant.
+/// The clock of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {
-    /// Seconds ahead of UTC, each with the times at which it is so, in seconds
-    /// since 1970 from..=to; none where it is always. The last second of one is the
-    /// first of the next.
+    /// Offsets in seconds ahead of UTC, each with its intervals in seconds since 1970, both ends
+    /// inclusive; empty means always. The last second of an interval is the first of the next one.
     offsets: Vec<Offset>,
 }
 
@@ -38,14 +36,14 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// One that is always so many seconds ahead of UTC.
+    /// Makes a clock that is always this far ahead of UTC.
     fn ahead(seconds: i64) -> Self {
         Self {
             offsets: vec![(seconds, Vec::new())],
         }
     }
 
-    /// Reads `+01:00` or `-03:30`, at most 14 hours: what it is ahead of UTC. `None` for
+    /// Parses `+01:00` or `-03:30`, at most 14 hours, as the time ahead of UTC. Returns `None` for
     /// any other text.
     #[must_use]
     pub fn ahead_of_utc(text: &str) -> Option<Self> {
@@ -58,11 +56,11 @@ impl Clock {
         (seconds <= 14 * 3600).then(|| Self::ahead(sign * seconds))
     }
 
-    /// The clock of a zone of the tz database.
+    /// Returns the clock of a zone in the tz database.
     ///
     /// # Errors
     ///
-    /// The most similar name, if one is, where no zone has this name.
+    /// Returns the most similar name, if there is one, if no zone has this name.
     pub fn of_zone(zone: &str) -> Result<Self, Option<&'static str>> {
         let found = ZONES
             .iter()
@@ -102,10 +100,10 @@ mod tests {
         // 29 March and 25 October 2026, 01:00 UTC.
         assert_eq!(found[0].1[0], (0, 1_774_746_000));
         assert_eq!(found[1].1[0], (1_774_746_000, 1_792_890_000));
-        // Winter comes first and last, 25 summers between.
+        // Winters are first and last, with 25 summers between them.
         assert_eq!((found[0].1.len(), found[1].1.len()), (26, 25));
         assert_eq!(found[0].1[25].1, ALWAYS);
-        // Southern summers, half an hour.
+        // Lord Howe Island: half an hour in the southern summer.
         let island = Clock::of_zone("Australia/Lord_Howe").unwrap().offsets;
         assert_eq!((island[0].0, island[1].0), (37_800, 39_600));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table as C, for the classifier.
+//! Converts the table to C, for the classifier.
 
 use crate::{BITS, EXTENSIONS, FLOWS, HEAD, LOOKS, Length, PATTERNS, Pattern, Transport};
 use std::fmt::Write as _;
 
-/// What `bpf/payload` includes as `patterns.h`.
+/// Returns the file that `bpf/payload` includes as `patterns.h`.
 #[must_use]
 pub fn header() -> String {
     let mut out = String::from(
@@ -46,7 +46,7 @@ fn test(pattern: &Pattern) -> String {
         parts.push(format!("SET(payload, {place}, {mask:#x}, {value:#x})"));
     }
     for (place, bytes) in pattern.bytes {
-        // Three digits each, so that no digit behind belongs to one.
+        // Three digits each, so that a following digit is not part of the escape.
         let octal: Vec<String> = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
         let octal = octal.concat();
         parts.push(format!("AT(payload, {place}, \"{octal}\")"));

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What betrays a protocol in the first packets of a flow: the one table from
-//! which the classifier in the kernel (`bpf/payload`) is compiled, and with
-//! which an explanation of a packet looks.
+//! The byte patterns by which a protocol is recognised in the first packets of a flow. The
+//! classifier in the kernel (`bpf/payload`) and the explanation of a packet use the same table.
 //!
-//! A pattern is fixed bytes at fixed places of a packet's payload, with the
-//! text that says so ([`PATTERNS`]). There are no regular expressions: what
-//! cannot be recognised by a few bytes is not looked for, and what is encrypted has
-//! none; QUIC's first packets are known by what precedes the encrypted part.
-//! [`SeenFlows`] is what the classifier remembers of flows.
+//! A pattern is fixed bytes at fixed offsets of a packet's payload, with its source ([`PATTERNS`]).
+//! There are no regular expressions: a protocol that a few bytes cannot identify is not recognised,
+//! nor is an encrypted one. QUIC's first packets are recognised by their unencrypted header.
+//! [`SeenFlows`] is the classifier's state of flows.
 //!
 //! ```
 //! use weirgate_signatures::{Signature, Transport, find};
@@ -25,19 +23,18 @@ pub use header::header;
 pub use seen_flows::{Look, SeenFlows};
 pub use table::PATTERNS;
 
-/// Bytes of a payload that are looked at; no pattern ends behind them.
+/// The bytes of a payload that are examined; no pattern ends after them.
 pub const HEAD: usize = 64;
-/// Packets with payload that are looked at, of each flow.
+/// How many packets with payload are examined of each flow.
 pub const LOOKS: u8 = 8;
-/// Flows that the classifier of a device remembers; the one that was used least
-/// recently makes room.
+/// The flows that a device's classifier remembers; the least recently used one is evicted.
 pub const FLOWS: u32 = 65_536;
-/// IPv6 extension headers that are passed over.
+/// The IPv6 extension headers that are skipped.
 pub const EXTENSIONS: usize = 4;
-/// Bits of a packet's mark that say what its flow is.
+/// The bits of a packet's mark that contain the signature's number.
 pub const BITS: u32 = 3;
 
-/// What a flow is found to be.
+/// A recognised protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signature {
     /// `BitTorrent`, with its DHT, trackers over UDP, and uTP.
@@ -53,7 +50,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// All of them.
+    /// All signatures.
     pub const ALL: [Self; 5] = [
         Self::BitTorrent,
         Self::EDonkey,
@@ -62,7 +59,7 @@ impl Signature {
         Self::Quic,
     ];
 
-    /// Its name, as policies have it.
+    /// Returns its name in policies.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +71,7 @@ impl Signature {
         }
     }
 
-    /// Its number in a packet's mark; 0 is nothing.
+    /// Returns its number in a packet's mark; 0 means none.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -87,7 +84,7 @@ impl Signature {
     }
 }
 
-/// What carries a payload.
+/// The transport protocol of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -97,7 +94,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// By the number of the protocol; `None` for others, which nobody looks at.
+    /// Returns the transport of an IP protocol number; `None` for those that are not examined.
     #[must_use]
     pub const fn of(protocol: u8) -> Option<Self> {
         match protocol {
@@ -108,50 +105,48 @@ impl Transport {
     }
 }
 
-/// What the length of a payload must be, beside reaching to the last byte that
-/// is looked at.
+/// The required length of a payload, in addition to containing all bytes of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     /// Any.
     Any,
     /// Exactly this.
     Exactly(u32),
-    /// What the four bytes after the first say, in little endian, counts all
-    /// that follows them.
+    /// The four bytes after the first, in little endian, must be the length of what follows them.
     Stated,
 }
 
-/// Bits of one byte: what is left of it under `mask` is `value`.
+/// A condition on the bits of one byte: the byte masked with `mask` is `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits {
-    /// Where the byte stands.
+    /// The offset of the byte.
     pub place: usize,
-    /// The bits that count.
+    /// The bits that are compared.
     pub mask: u8,
-    /// What they are; the others are 0.
+    /// Their values; all other bits are 0.
     pub value: u8,
 }
 
-/// One way to know a protocol.
+/// A pattern of a protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Pattern {
-    /// What a flow is that has it.
+    /// The protocol that it identifies.
     pub is: Signature,
-    /// What carries it.
+    /// The transport protocol.
     pub transport: Transport,
-    /// Bytes by the place where they stand; all must be there.
+    /// Bytes with their offsets; all must match.
     pub bytes: &'static [(usize, &'static [u8])],
-    /// Bits that must be there too.
+    /// Bits that must match too.
     pub bits: Option<Bits>,
     /// The payload's length.
     pub length: Length,
-    /// The text that says so.
+    /// The source of the pattern.
     pub source: &'static str,
 }
 
 impl Pattern {
-    /// Whether a payload has it, of which `head` is the begin: [`HEAD`] bytes,
-    /// or all where there are fewer.
+    /// Returns whether a payload matches. `head` is its beginning: [`HEAD`] bytes, or all if there
+    /// are fewer.
     #[must_use]
     pub fn is_in(&self, head: &[u8], length: u32) -> bool {
         let there = |(place, bytes): &(usize, &[u8])| {
@@ -176,8 +171,8 @@ impl Pattern {
     }
 }
 
-/// What a payload betrays. `head` is its begin: [`HEAD`] bytes, or all where
-/// there are fewer; `length` is the whole payload's.
+/// Returns the protocol of a payload. `head` is its beginning: [`HEAD`] bytes, or all if there are
+/// fewer; `length` is that of the whole payload.
 #[must_use]
 pub fn find(transport: Transport, head: &[u8], length: u32) -> Option<Signature> {
     PATTERNS
@@ -214,7 +209,7 @@ mod tests {
     #[test]
     fn quic_is_known_by_its_long_headers() {
         let udp = |payload: &[u8]| find(Transport::Udp, payload, payload.len() as u32);
-        // Initial, 0-RTT, Handshake, Retry; protected bits are any.
+        // Initial, 0-RTT, Handshake, Retry; protected bits may have any value.
         for first in [0xc0, 0xcf, 0xd3, 0xe1, 0xf0] {
             for version in [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]] {
                 let packet = [&[first][..], &version, &[8; 30]].concat();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the classifier of a device does with packets one after the other, step
-//! by step as `bpf/payload/payload.bpf.c` does it. The kernel's run of the
-//! program is held against this.
+//! A model of a device's classifier, with the same steps as `bpf/payload/payload.bpf.c`. Tests
+//! compare it with runs of the program in the kernel.
 
 use crate::{EXTENSIONS, HEAD, LOOKS, Signature, Transport, find};
 use std::collections::BTreeMap;
@@ -10,53 +9,51 @@ use std::collections::BTreeMap;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const PPPOE_SESSION: u16 = 0x8864;
-/// PPP's numbers of IPv4 and IPv6, and the bytes of PPPoE's header with that
-/// number (RFC 2516 section 4).
+/// PPP's protocol numbers of IPv4 and IPv6, and the length of PPPoE's header including that number
+/// (RFC 2516 section 4).
 const PPP_IPV4: usize = 0x0021;
 const PPP_IPV6: usize = 0x0057;
 const SESSION_HEADER: usize = 8;
-/// IPv6 extension headers that are passed over: hop-by-hop options, routing,
-/// destination options.
+/// The IPv6 extension headers that are skipped: hop-by-hop options, routing, destination options.
 const PASSED_OVER: [u8; 3] = [0, 43, 60];
-/// SYN and ACK of TCP's flags.
+/// The flags SYN and ACK of TCP.
 const SYN_ACK: u8 = 0x12;
 const SYN: u8 = 0x02;
 
 /// An address, IPv4 in the first four bytes, and a port.
 type End = ([u8; 16], u16);
 
-/// Both ends, the smaller first, so that both directions are one flow; and the
-/// protocol.
+/// Both ends, the smaller first, so that both directions are one flow; and the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Flow {
     ends: [End; 2],
     protocol: u8,
 }
 
-/// What is remembered of a flow.
+/// The state of a flow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     looks: u8,
     found: Option<Signature>,
 }
 
-/// What a packet turned out to be.
+/// The result for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Look {
-    /// What its flow is, as far as it is known by now.
+    /// The protocol of its flow, as far as it is known.
     pub found: Option<Signature>,
-    /// Whether bytes were wanted that the packet has and that are not known.
+    /// Whether the captured part of the packet was too short for the examination.
     pub cut_off: bool,
 }
 
-/// The flows that a classifier has seen. It forgets none, where the one in the
-/// kernel makes room after [`FLOWS`](crate::FLOWS).
+/// The flows that a classifier has seen. This model never evicts; the kernel's map does after
+/// [`FLOWS`](crate::FLOWS).
 #[derive(Debug, Clone, Default)]
 pub struct SeenFlows {
     flows: BTreeMap<Flow, Known>,
 }
 
-/// A packet from its network header on, and how much of it is known.
+/// A packet from its network header on, with its captured bytes and its length.
 struct Bytes<'a> {
     known: &'a [u8],
     length: usize,
@@ -76,7 +73,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Where the transport header begins, and the packet's end as it says itself.
+/// The start of the transport header, and the packet's end by its IP header.
 struct Bounds {
     transport: usize,
     end: usize,
@@ -87,7 +84,7 @@ fn short(bytes: &[u8], at: usize) -> usize {
     byte(at) << 8 | byte(at + 1)
 }
 
-/// The IP packet, which may be in a session of PPPoE.
+/// Parses the IP packet, which may be in a PPPoE session.
 fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Bounds)> {
     match ethertype {
         IPV4 => ipv4(bytes, 0),
@@ -106,7 +103,7 @@ fn ip(ethertype: u16, bytes: &mut Bytes<'_>) -> Option<(Flow, Bounds)> {
 
 fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
     let header: [u8; 20] = bytes.load(at)?;
-    // A fragment: more to come, or an offset.
+    // A fragment: it has the more-fragments flag or an offset.
     if short(&header, 6) & 0x3fff != 0 {
         return None;
     }
@@ -153,8 +150,8 @@ fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
 }
 
 impl SeenFlows {
-    /// Lets a packet pass: its ethertype, its bytes from the network header on
-    /// as far as they are known, and how many there are.
+    /// Processes a packet: its ethertype, its captured bytes from the network header on, and its
+    /// length.
     pub fn see(&mut self, ethertype: u16, known: &[u8], length: usize) -> Look {
         let mut bytes = Bytes {
             known,
@@ -188,7 +185,7 @@ impl SeenFlows {
         if flow.ends[0] > flow.ends[1] {
             flow.ends.swap(0, 1);
         }
-        // SYN without ACK: the ports may have been another flow's.
+        // SYN without ACK: the ports may have belonged to another flow.
         if flags & SYN_ACK == SYN {
             self.flows.remove(&flow);
             return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The patterns, each with the text that says so.
+//! The patterns, each with its source.
 
 use crate::{Bits, Length, Pattern, Signature, Transport};
 
@@ -29,8 +29,8 @@ const fn bittorrent(bytes: &'static [(usize, &'static [u8])], source: &'static s
     pattern(is, udp, bytes, Length::Any, source)
 }
 
-/// Protocol (0xe3 eDonkey, 0xc5 eMule's extension, 0xd4 packed), the length of
-/// what follows, the message's type. The first message fills its segment.
+/// Makes a pattern of eDonkey: the protocol (0xe3 eDonkey, 0xc5 eMule's extension, 0xd4 packed),
+/// the length of what follows, and the message's type. The first message fills its segment.
 const fn edonkey(bytes: &'static [(usize, &'static [u8])]) -> Pattern {
     let (is, tcp) = (Signature::EDonkey, Transport::Tcp);
     pattern(is, tcp, bytes, Length::Stated, EMULE)
@@ -46,9 +46,9 @@ const fn direct_connect(bytes: &'static [(usize, &'static [u8])], source: &'stat
     pattern(is, tcp, bytes, Length::Any, source)
 }
 
-/// A packet with a long header: the form and the fixed bit, then the version.
-/// The fixed bit may be another one only once both ends have agreed (RFC 9287
-/// section 3.1), which is later.
+/// Makes a pattern of a packet with a long header: the form and the fixed bit, then the version.
+/// The fixed bit may differ only after both ends have agreed (RFC 9287 section 3.1), which is
+/// later.
 const fn quic(version: &'static [(usize, &'static [u8])], source: &'static str) -> Pattern {
     let (is, udp) = (Signature::Quic, Transport::Udp);
     Pattern {
@@ -61,7 +61,7 @@ const fn quic(version: &'static [(usize, &'static [u8])], source: &'static str) 
     }
 }
 
-/// All patterns, in the order in which they are tried.
+/// All patterns, in the order of their evaluation.
 pub const PATTERNS: &[Pattern] = &[
     pattern(
         Signature::BitTorrent,
@@ -70,14 +70,14 @@ pub const PATTERNS: &[Pattern] = &[
         Length::Any,
         "BEP 3, \"peer protocol\": the handshake",
     ),
-    // Queries and answers begin with the node's id, as the keys of a bencoded
-    // dictionary are sorted.
+    // Queries and answers begin with the node's id, because the keys of a bencoded dictionary are
+    // sorted.
     bittorrent(&[(0, b"d1:ad2:id20:")], "BEP 5, \"KRPC protocol\": a query"),
     bittorrent(
         &[(0, b"d1:rd2:id20:")],
         "BEP 5, \"KRPC protocol\": an answer",
     ),
-    // The asker's address is sorted before.
+    // The asker's address sorts before it.
     bittorrent(
         &[(0, b"d2:ip6:"), (13, b"1:rd2:id20:")],
         "BEP 42: an answer that states the asker's IPv4 address",
@@ -93,7 +93,7 @@ pub const PATTERNS: &[Pattern] = &[
         Length::Exactly(16),
         "BEP 15: a tracker's connection request",
     ),
-    // Version 1 without extension; the handshake stands behind 20 bytes.
+    // Version 1 without extension; the handshake follows after 20 bytes.
     bittorrent(
         &[(0, b"\x01\x00"), (20, HANDSHAKE)],
         "BEP 29: uTP's data packet that carries the handshake",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests of several crates need: the project's files, golden files, a small
-//! experiment, and a model of an access line that writes recordings.
+//! Test helpers for several crates: the project's files, golden files, a small experiment, and a
+//! model of an access line that writes recordings.
 //!
 //! A development dependency only; no program contains it.
 //!
-//! A golden file holds the text that a test expects. `UPDATE_EXPECT=1 cargo test`
-//! writes the files anew; review the difference before you commit it.
+//! A golden file contains the text that a test expects. `UPDATE_EXPECT=1 cargo test` rewrites the
+//! files; review the difference before you commit it.
 //!
 //! ```
 //! let readme = weirgate_testing::read("README.md");
@@ -24,7 +24,7 @@ use weirgate_document::Problem;
 ///
 /// # Panics
 ///
-/// Occurs where the sources that this crate was built from have gone.
+/// Panics if the source tree of the build no longer exists.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -32,12 +32,11 @@ pub fn root() -> PathBuf {
         .expect("the project's folder exists")
 }
 
-/// Runs a command line, whose words single spaces divide; what it prints. No shell sees
-/// it.
+/// Runs a command line, split at single spaces, without a shell. Returns its output.
 ///
 /// # Panics
 ///
-/// Occurs where it cannot be run, or fails.
+/// Panics if it cannot be run, or fails.
 #[track_caller]
 pub fn run(line: &str) -> String {
     let mut words = line.split(' ');
@@ -51,24 +50,24 @@ pub fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The text of a file, by its path from the project's root.
+/// Returns the text of a file, by its path from the project's root.
 ///
 /// # Panics
 ///
-/// Occurs where the file cannot be read.
+/// Panics if the file cannot be read.
 #[track_caller]
 pub fn read(path: &str) -> String {
     let path = root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files of a folder with an extension such as `toml`, in the order of their
-/// names; the folder by its path from the project's root.
+/// Returns the files of a folder with an extension such as `toml`, in order of name. The folder is
+/// relative to the project's root.
 ///
 /// # Panics
 ///
-/// Occurs where the folder cannot be read or has no such file, so that no test
-/// passes because it looked at nothing.
+/// Panics if the folder cannot be read or has no such file, so that no test passes with an empty
+/// list.
 #[track_caller]
 pub fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let folder = root().join(folder);
@@ -83,23 +82,23 @@ pub fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Compares a text with a golden file, or writes the file where `UPDATE_EXPECT`
-/// is set. A relative path starts at the project's root.
+/// Compares a text with a golden file, or writes the file if `UPDATE_EXPECT` is set. A relative
+/// path starts at the project's root.
 ///
 /// # Panics
 ///
-/// Occurs where the text differs from the file's.
+/// Panics if the texts differ.
 #[track_caller]
 pub fn golden(path: impl AsRef<Path>, text: &str) {
     expect_test::expect_file![root().join(path)].assert_eq(text);
 }
 
-/// Compares a text with what a page has between `<!-- MARK:begin -->` and
-/// `<!-- MARK:end -->`, or writes it there where `UPDATE_EXPECT` is set.
+/// Compares a text with the part of a page between `<!-- MARK:begin -->` and `<!-- MARK:end -->`,
+/// or writes it there if `UPDATE_EXPECT` is set.
 ///
 /// # Panics
 ///
-/// Occurs where the page lacks the marks, or has another text between them.
+/// Panics if the page lacks the marks, or has another text between them.
 #[track_caller]
 pub fn golden_part(path: &str, mark: &str, text: &str) {
     let page = read(path);
@@ -114,10 +113,9 @@ pub fn golden_part(path: &str, mark: &str, text: &str) {
     golden(path, &format!("{before}{begin}{text}{end}{after}"));
 }
 
-/// The head of an experiment on the ADSL line of Brouer's thesis (chapter 3):
-/// 2000 kbit/s down, 512 kbit/s up, ATM cells, 28 bytes of overhead. A test
-/// appends phases, traffic, probes and arms. `down` is the buffer of the
-/// exchange, such as `40kB`.
+/// Returns the head of an experiment on the ADSL line of Brouer's thesis (chapter 3): 2000 kbit/s
+/// down, 512 kbit/s up, ATM cells, 28 bytes of overhead. A test appends phases, traffic, probes and
+/// arms. `down` is the buffer of the exchange, such as `40kB`.
 pub fn adsl(name: &str, down: &str) -> String {
     format!(
         "version = 1\nname = \"{name}\"\ntitle = \"{name}\"\nsource = \"a test\"\n\
@@ -129,12 +127,12 @@ pub fn adsl(name: &str, down: &str) -> String {
     )
 }
 
-/// The fields that each table of a file may have, in the order of the file: what the
-/// reader says of an unknown one, in every table that has one.
+/// Returns the known fields of each table of a file, in the order of the file, from the reader's
+/// reports about an unknown field in each table.
 ///
 /// # Panics
 ///
-/// Occurs where such a report has no list of fields.
+/// Panics if a report has no list of fields.
 #[track_caller]
 pub fn known_fields(source: &str, problems: &[Problem]) -> Vec<BTreeSet<String>> {
     let unknown = problems.iter().filter(|problem| problem.code == "D003");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A model of an access line with window-limited TCP, datagrams
-//! and probes, event by event. It writes recordings for tests of figures and
-//! reports. It is not the laboratory and measures nothing real.
+//! A discrete-event model of an access line with window-limited TCP, datagrams and probes. It
+//! writes recordings for tests of figures and reports. It is not the laboratory and measures
+//! nothing real.
 //!
-//! The gate arm hands a packet to the modem only when the modem is empty, probes
-//! first, then ACKs, then datagrams, then the rest.
+//! The gate of an arm passes a packet to the modem only when the modem is empty: probes first, then
+//! ACKs, then datagrams, then the rest.
 //!
 //! Over 500 lines, because every event of the model changes the same state.
 
@@ -23,7 +23,7 @@ const SECOND: u64 = 1_000_000_000;
 const MSS: u64 = 1448;
 const HEADERS: u16 = 52;
 
-/// Runs one arm. `gate` puts a gate before the modem.
+/// Runs one arm; `gate` puts a gate before the modem.
 pub fn run(experiment: &Experiment, arm: &str, gate: bool) -> Recording {
     let mut model = Model::new(experiment, arm, gate);
     while let Some(Reverse((at, _, event))) = model.events.pop() {
@@ -78,7 +78,7 @@ struct Flow {
     window: u64,
     cwnd: f64,
     threshold: f64,
-    /// Window and time of the last loss, for CUBIC (RFC 9438).
+    /// The window and the time of the last loss, for CUBIC (RFC 9438).
     peak: (f64, u64),
     una: u64,
     next: u64,
@@ -86,7 +86,7 @@ struct Flow {
     resent: BTreeSet<u64>,
     recover: u64,
     retransmits: u32,
-    // receiver
+    // The receiver's state.
     expected: u64,
     above: BTreeSet<u64>,
     unacked: u32,
@@ -273,7 +273,7 @@ impl<'a> Model<'a> {
         {
             return;
         }
-        // A little off the grid, or probes would see one phase of every period.
+        // Add jitter; otherwise probes would sample one phase of every period.
         let jitter = u64::from(number.wrapping_mul(2_654_435_761) >> 12) % 5_000_000;
         self.at(
             self.now + probe.interval.as_nanos() + jitter,
@@ -301,7 +301,7 @@ impl<'a> Model<'a> {
         });
     }
 
-    /// A packet comes to the gate or to the line.
+    /// Passes a packet to the gate or to the line.
     fn offer(&mut self, packet: Packet) {
         if self.gate && packet.direction == Direction::Up {
             let band = match packet.content {
@@ -311,7 +311,7 @@ impl<'a> Model<'a> {
                 Content::Data { .. } => 3,
             };
             let band = &mut self.queues.get_mut(&Direction::Up).unwrap().gated[band];
-            // 28125 bytes each, as the thesis has it.
+            // The limit of each queue is 28125 bytes, as in the thesis.
             if band
                 .iter()
                 .map(|packet| u64::from(packet.bytes))
@@ -568,7 +568,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// After seconds without progress, starts again from the first missing.
+    /// Retransmits from the first missing byte after seconds without progress.
     fn timer(&mut self, index: usize, una: u64) {
         let flow = self.flows[index].as_mut().unwrap();
         if flow.una == una && flow.next > una {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy as OpenWrt's configuration (UCI), and back without loss.
+//! Converts a policy to OpenWrt's configuration (UCI), and back without loss.
 //!
-//! Which option is which field follows from the registry of fields
-//! ([`weirgate_policy::TABLES`]), so there is nothing to add here for a new field.
+//! The mapping of options to fields follows from the registry of fields
+//! ([`weirgate_policy::TABLES`]), so a new field needs no change here.
 //!
-//! * A table is a section of its name, `config link`; one of several is another section.
-//! * A table within one of several has both names, `config ruleset_rule`, and belongs to the
-//!   last `config ruleset` before it.
-//! * A field is an option of its name with `_` for `-`. A field of a table within has both
-//!   names, with `__` between: `option layer__overhead '44'`.
-//! * A list is several `list`; one value that stands alone is an `option`.
-//! * `true` and `false` are `1` and `0`, but for a setting that may be a number, too.
-//! * A table that a policy has by name, such as a group, says it in `option name`.
-//! * A table from texts to texts is a list of `KEY=VALUE`.
+//! * A table is a section with its name, `config link`. Each of several tables is a section.
+//! * A table within one of several has both names, `config ruleset_rule`, and belongs to the last
+//!   `config ruleset` before it.
+//! * A field is an option with its name, with `_` for `-`. A field of an inner table has both
+//!   names, with `__` between them: `option layer__overhead '44'`.
+//! * A list is several `list` lines; a single value is an `option`.
+//! * `true` and `false` are `1` and `0`, except for a setting that may also be a number.
+//! * A named table of a policy, such as a group, has its name in `option name`.
+//! * A table of texts by text is a list of `KEY=VALUE`.
 //!
-//! Text in, text out; what the values mean is judged by crate `policy`.
+//! This crate is pure; crate `policy` judges the values.
 //!
 //! ```
 //! let file = "config weirgate\n\toption enabled '1'\n\n\
@@ -39,7 +39,7 @@ pub use of_policy::of_policy;
 pub use read::{Choice, Section, read};
 pub use to_policy::{Configured, to_policy};
 
-/// Occurs when a text is no UCI, or holds what no policy has.
+/// The error of a text that is not UCI, or that has something no policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what} ({hint})")]
 pub struct UciError {
@@ -61,5 +61,5 @@ impl UciError {
     }
 }
 
-/// The section of the service itself, which is no part of the policy.
+/// The section of the service, which is not part of the policy.
 const SERVICE: &str = "weirgate";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the text of a policy to UCI.
+//! Converts the text of a policy to UCI.
 
 use crate::fields::{NAME, ROOT, WITHIN, fields, inner, several, written};
 use crate::{SERVICE, UciError};
@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use toml::{Table, Value};
 use weirgate_policy::{Field, FieldKind};
 
-/// The UCI file of a policy, in the order of the registry. A field by a former name gets its
-/// present one; a number in quotes becomes a number where either may be written.
+/// Returns the UCI file of a policy, in the order of the registry. A former name of a field becomes
+/// the current one. A quoted number becomes a number if either is permitted.
 ///
 /// # Errors
 ///
-/// Occurs where the text is no TOML, or holds what is no field, or what UCI cannot say: an
-/// empty list or inner table, and an `=` in a key of a table from texts to texts.
+/// Fails if the text is not TOML, has an unknown field, or has something that UCI cannot express.
+/// The latter is an empty list or inner table, or an `=` in a key of a table of texts.
 pub fn of_policy(policy: &str, enabled: bool) -> Result<String, UciError> {
     let table: Table = toml::from_str(policy).map_err(|error| {
         let before = error.span().map_or(0, |span| span.start);
@@ -53,7 +53,7 @@ pub fn of_policy(policy: &str, enabled: bool) -> Result<String, UciError> {
     Ok(out)
 }
 
-/// What a table has of a field, by its name or a former one.
+/// Returns the value of a field in a table, by its current or a former name.
 fn of_field<'a>(table: &'a Table, field: &Field) -> Option<&'a Value> {
     let former = || field.former.iter().find_map(|name| table.get(*name));
     table.get(field.name).or_else(former)
@@ -64,7 +64,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Each of several tables, with those within it behind it.
+    /// Writes each of several tables, followed by the tables within it.
     fn sections(
         &self,
         out: &mut String,
@@ -98,7 +98,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The options of a table, and of the tables within that are no sections.
+    /// Writes the options of a table, and of its inner tables that are not sections.
     fn options(
         &self,
         out: &mut String,
@@ -145,10 +145,10 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A value that stands for itself.
+    /// Converts a single value.
     fn plain(&self, field: &Field, value: &Value) -> Result<String, UciError> {
         Ok(match value {
-            // Where a number may stand, too, UCI's words for true and false would be one.
+            // If a number is also permitted, UCI's words for true and false would be ambiguous.
             Value::Boolean(value) if matches!(field.kind, FieldKind::Setting(_)) => {
                 value.to_string()
             }
@@ -160,7 +160,7 @@ impl Writer<'_> {
         })
     }
 
-    /// An error at the first line that has the key.
+    /// Returns an error at the first line with the key.
     fn refused(&self, key: &str, what: &str) -> UciError {
         let mut lines = self.policy.lines();
         let line = lines.position(|line| line.contains(key)).unwrap_or(0) + 1;
@@ -169,8 +169,8 @@ impl Writer<'_> {
     }
 }
 
-/// A line; a quote within the value ends the quotes, stands behind a backslash, and begins
-/// new ones.
+/// Writes a line. A quote within the value becomes `'\''`: it closes the quotes, adds an escaped
+/// quote, and opens them again.
 fn option(out: &mut String, word: &str, name: &str, value: &str) {
     let value = value.replace('\'', "'\\''");
     let _ = writeln!(out, "\t{word} {name} '{value}'");

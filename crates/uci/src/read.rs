@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The form of UCI files: sections with options and lists (`uci_parse_line` and
-//! `uci_parse_argument` of libuci's file.c). A quoted word may have several lines.
+//! Parses UCI files: sections with options and lists (`uci_parse_line` and `uci_parse_argument` of
+//! libuci's file.c). A quoted word may span several lines.
 
 use crate::UciError;
 use std::iter::Peekable;
@@ -13,9 +13,9 @@ pub struct Section {
     pub line: usize,
     /// Its type.
     pub kind: String,
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     pub name: Option<String>,
-    /// What it holds, in order.
+    /// Its options and lists, in order.
     pub choices: Vec<Choice>,
 }
 
@@ -34,11 +34,11 @@ pub struct Choice {
 
 const FORM: &str = "a UCI file has lines such as: config link, option up '40mbit', list lan 'lan'";
 
-/// The sections of a file.
+/// Returns the sections of a file.
 ///
 /// # Errors
 ///
-/// Occurs where a line is none of UCI's, or a quote has no end.
+/// Fails if a line is not UCI, or a quote is not closed.
 pub fn read(text: &str) -> Result<Vec<Section>, UciError> {
     let mut sections: Vec<Section> = Vec::new();
     let mut lines = Lines {
@@ -86,7 +86,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The next line's number and words, without quotes and comment; `None` at the end.
+    /// Returns the next line's number and words, without quotes and comment; `None` at the end.
     fn next_line(&mut self) -> Result<Option<(usize, Vec<String>)>, UciError> {
         if self.rest.peek().is_none() {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Lines<'_> {
                 }
                 '\'' | '"' => self.quoted(c, word.get_or_insert_default())?,
                 '\\' => match self.next() {
-                    // A line goes on.
+                    // A backslash at the end continues the line.
                     Some('\n') | None => {}
                     Some(c) => word.get_or_insert_default().push(c),
                 },
@@ -116,7 +116,7 @@ impl Lines<'_> {
         Ok(Some((line, words)))
     }
 
-    /// What stands before the same quote; a backslash is itself between single ones.
+    /// Reads up to the closing quote; a backslash is literal between single quotes.
     fn quoted(&mut self, quote: char, word: &mut String) -> Result<(), UciError> {
         let line = self.line;
         while let Some(c) = self.next() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From UCI to the text of a policy.
+//! Converts UCI to the text of a policy.
 
 use crate::fields::{NAME, ROOT, WITHIN, called, fields, inner, several, written};
 use crate::read::{Choice, Section, read};
@@ -9,28 +9,28 @@ use std::fmt::Write as _;
 use weirgate_document::quoted;
 use weirgate_policy::FieldKind;
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configured {
     /// The policy's text.
     pub policy: String,
-    /// Whether the service is to apply it.
+    /// Whether the service applies the policy.
     pub enabled: bool,
 }
 
 const OPTIONS: &str = "docs/guides/openwrt.md has how options are called; \
                        `weirgate export --uci` writes them";
 
-/// The policy that a file has.
+/// Returns the policy in a file.
 ///
 /// # Errors
 ///
-/// Occurs where the text is no UCI, or a section or option is no table or field of a policy.
+/// Fails if the text is not UCI, or a section or option is not a table or field of a policy.
 pub fn to_policy(text: &str) -> Result<Configured, UciError> {
     let mut enabled = true;
     let mut head = String::new();
     let mut tables = String::new();
-    // The last section of each table that may hold others, by the path of its header.
+    // The last section of each table that may contain others, by the path of its header.
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     let mut once: Vec<String> = Vec::new();
     for section in read(text)? {
@@ -76,7 +76,7 @@ pub fn to_policy(text: &str) -> Result<Configured, UciError> {
     })
 }
 
-/// Whether the service's own section lets it work.
+/// Returns whether the service's own section enables it.
 fn service(section: &Section) -> Result<bool, UciError> {
     let mut enabled = true;
     for choice in &section.choices {
@@ -91,17 +91,17 @@ fn service(section: &Section) -> Result<bool, UciError> {
     Ok(enabled)
 }
 
-/// Where a section stands in a policy.
+/// The table of a policy that a section becomes.
 struct PolicyTable {
     /// Its header, without brackets.
     path: String,
     /// Its table in the registry.
     table: &'static str,
-    /// Whether a policy has several in order.
+    /// Whether a policy has several of them, in order.
     array: bool,
-    /// Whether it may be there once.
+    /// Whether it may occur only once.
     single: bool,
-    /// Whether an option says its name.
+    /// Whether an option has its name.
     named: bool,
 }
 
@@ -152,7 +152,7 @@ fn policy_table(
     Err(UciError::new(section.line, what, OPTIONS))
 }
 
-/// One of several: in order, or by its name.
+/// Returns the table for one of several: in order, or by name.
 fn one_of(
     path: &str,
     kind: FieldKind,
@@ -182,7 +182,7 @@ fn one_of(
     })
 }
 
-/// The fields of a section.
+/// Writes the fields of a section.
 fn body(out: &mut String, table: &str, section: &Section, named: bool) -> Result<(), UciError> {
     let mut done: Vec<&str> = Vec::new();
     let mut keys: Vec<String> = Vec::new();
@@ -209,7 +209,7 @@ fn body(out: &mut String, table: &str, section: &Section, named: bool) -> Result
             continue;
         }
         let (key, kind) = field(table, choice, section)?;
-        // By a former name too, or as a text and as a table.
+        // The field may also be given by a former name, or both as a text and as a table.
         let same_field = |other: &String| {
             let (long, short) = if key.len() > other.len() {
                 (&key, other)
@@ -230,7 +230,7 @@ fn body(out: &mut String, table: &str, section: &Section, named: bool) -> Result
     Ok(())
 }
 
-/// The key of an option in a policy, and what may be written.
+/// Returns the key of an option in a policy, and its permitted values.
 fn field(table: &str, choice: &Choice, section: &Section) -> Result<(String, FieldKind), UciError> {
     let unknown = || {
         let what = format!("`{}` is no option of {}", choice.name, shown(section));
@@ -252,7 +252,7 @@ fn field(table: &str, choice: &Choice, section: &Section) -> Result<(String, Fie
     Err(unknown())
 }
 
-/// A value as a policy has it.
+/// Formats a value for a policy.
 fn value(kind: FieldKind, choices: &[&Choice]) -> Result<String, UciError> {
     let first = choices[0];
     if kind == FieldKind::Map {
@@ -280,7 +280,7 @@ fn value(kind: FieldKind, choices: &[&Choice]) -> Result<String, UciError> {
     Ok(element(kind, &first.value))
 }
 
-/// One value that stands for itself.
+/// Formats a single value.
 fn element(kind: FieldKind, text: &str) -> String {
     let integer = || text.parse::<i64>().ok().map(|number| number.to_string());
     let whole = integer().filter(|number| number == text);
@@ -306,7 +306,7 @@ fn element(kind: FieldKind, text: &str) -> String {
     found.unwrap_or_else(|| quoted(text))
 }
 
-/// `KEY=VALUE` of each.
+/// Formats a table from values of `KEY=VALUE`.
 fn map(choices: &[&Choice]) -> Result<String, UciError> {
     let mut all: BTreeMap<&str, &str> = BTreeMap::new();
     for choice in choices {
@@ -327,7 +327,7 @@ fn map(choices: &[&Choice]) -> Result<String, UciError> {
     Ok(format!("{{ {} }}", pairs.join(", ")))
 }
 
-/// UCI's words for true and false (`uci_parse_boolean`, and get_bool of OpenWrt's scripts).
+/// Parses UCI's words for true and false (`uci_parse_boolean`, and get_bool of OpenWrt's scripts).
 fn truth(text: &str) -> Option<bool> {
     match text {
         "1" | "yes" | "on" | "true" | "enabled" => Some(true),

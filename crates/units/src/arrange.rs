@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sorting, and maps from what iterators give, by little code.
+//! Sorting, and collecting into maps, with little machine code.
 //!
-//! The standard library's sort is compiled again for every type and comparison, and is 4 kB
-//! each time. `collect` into a map sorts first, so that it costs as much. The router's
-//! program did both in a hundred places (`docs/decisions/0034-small-program.md`).
+//! The compiler instantiates the standard library's sort for every type and comparison, with 4 kB
+//! each. `collect` into a map sorts first, so that it costs as much. The router's program used both
+//! in a hundred places (`docs/decisions/0034-small-program.md`).
 
 use std::cmp::Ordering;
 
-/// Sorts as the methods of slices do: stably, in O(n log n). Only numbers are sorted, by a
-/// function that all types share; then each element goes to its place.
+/// Sorts as the methods of slices do: stably, in O(n log n). Only indices are sorted, by a function
+/// that all types share; then each element is moved to its place.
 pub trait Arrange<T> {
-    /// As [`slice::sort`].
+    /// Sorts as [`slice::sort`] does.
     fn arrange(&mut self)
     where
         T: Ord;
 
-    /// As [`slice::sort_by`].
+    /// Sorts as [`slice::sort_by`] does.
     fn arrange_by(&mut self, compare: impl FnMut(&T, &T) -> Ordering);
 
-    /// As [`slice::sort_by_key`].
+    /// Sorts as [`slice::sort_by_key`] does.
     fn arrange_by_key<K: Ord>(&mut self, key: impl FnMut(&T) -> K);
 }
 
@@ -46,7 +46,7 @@ impl<T> Arrange<T> for [T] {
     }
 }
 
-/// The place of each of so many elements when they are in order.
+/// Returns the rank of each of `count` elements.
 #[inline(never)]
 fn ranks(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
@@ -58,10 +58,10 @@ fn ranks(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec
     ranks
 }
 
-/// Collects by insertion, one after the other.
+/// Collects by inserting one element after the other.
 pub trait Inserted: Iterator {
-    /// As `collect`, of collections that can be extended: the last of several values of one
-    /// key stays.
+    /// Collects as `collect` does, for collections that can be extended. Of several values with one
+    /// key, the last one remains.
     fn inserted<C: Default + Extend<Self::Item>>(self) -> C;
 }
 

@@ -9,11 +9,10 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Dscp(u8);
 
-/// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865
-/// (VA, voice admit), RFC 8622 (LE), IANA's registry of code points (NQB). EF
-/// is 101110; Mylonas 2.3 misprints it as 101100. The behaviours of DRT (RTn in real
-/// time, NRTn not, n being the importance) have no standard code points; theirs
-/// are of pool 2, for local use: `u iii 11` (`aqm/drt.c`).
+/// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865 (VA, voice admit), RFC
+/// 8622 (LE), IANA's registry of code points (NQB). EF is 101110; Mylonas 2.3 misprints it as
+/// 101100. The behaviours of DRT (RTn in real time, NRTn not, n being the importance) have no
+/// standard code points. Here they are in pool 2, for local use: `u iii 11` (`aqm/drt.c`).
 const NAMES: [(&str, u8); 36] = [
     ("CS0", 0),
     ("LE", 1),
@@ -55,7 +54,7 @@ const NAMES: [(&str, u8); 36] = [
 const HINT: &str = "write a name such as `EF`, `AF41`, `CS1`, `LE`, or a number from 0 to 63";
 
 impl Dscp {
-    /// The code point of a value from 0 to 63; `None` above.
+    /// Returns the code point of a value from 0 to 63; `None` above.
     #[must_use]
     pub const fn new(value: u8) -> Option<Self> {
         if value < 64 { Some(Self(value)) } else { None }
@@ -89,7 +88,7 @@ impl FromStr for Dscp {
             Some(digits) => (digits, 16),
             None => (upper.as_str(), 10),
         };
-        // The standard library takes a sign; a code point has none.
+        // The standard library accepts a sign; a code point has none.
         let plain = digits.chars().all(|c| c.is_ascii_alphanumeric());
         let value = if plain {
             u8::from_str_radix(digits, radix).ok()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! FNV-1a (RFC 9923): the hash by which names, tables and programs get numbers
-//! that are the same on every machine and in every release.
+//! FNV-1a (RFC 9923), the hash for numbers of names, tables and programs that must be the same on
+//! every machine and in every release.
 
-/// The 32-bit hash of some bytes.
+/// Returns the 32-bit hash of bytes.
 #[must_use]
 pub fn fnv1a_32(bytes: impl IntoIterator<Item = u8>) -> u32 {
     bytes.into_iter().fold(0x811c_9dc5, |hash, byte| {
@@ -10,13 +10,13 @@ pub fn fnv1a_32(bytes: impl IntoIterator<Item = u8>) -> u32 {
     })
 }
 
-/// The 64-bit hash of some bytes.
+/// Returns the 64-bit hash of bytes.
 #[must_use]
 pub fn fnv1a_64(bytes: impl IntoIterator<Item = u8>) -> u64 {
     fnv1a_64_more(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// The 64-bit hash of bytes that follow those of `hash`.
+/// Continues the 64-bit hash `hash` with more bytes.
 #[must_use]
 pub fn fnv1a_64_more(hash: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(hash, |hash, byte| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of qdiscs and classes.
+//! Identifiers of qdiscs and classes.
 
 use crate::parse::{ParseError, serde_by_text};
 use std::fmt;
@@ -24,13 +24,13 @@ impl Handle {
         Self { major, minor }
     }
 
-    /// As the kernel's 32-bit number (`TC_H_MAKE`, linux/pkt_sched.h).
+    /// Converts to the kernel's 32-bit number (`TC_H_MAKE`, linux/pkt_sched.h).
     #[must_use]
     pub const fn as_u32(self) -> u32 {
         ((self.major as u32) << 16) | self.minor as u32
     }
 
-    /// From the kernel's 32-bit number.
+    /// Converts from the kernel's 32-bit number.
     #[must_use]
     pub const fn from_u32(value: u32) -> Self {
         Self {

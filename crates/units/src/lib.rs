@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Quantities as users write them and as the kernel counts them.
+//! Quantities in users' notation and in the kernel's units.
 //!
 //! Every type parses from text (`FromStr`), prints one canonical text
 //! (`Display`) that parses back to the same value, and carries its unit in its
@@ -11,7 +11,7 @@
 //! let line: Rate = "512kbit".parse()?;
 //! let quarter: Share = "25%".parse()?;
 //! assert_eq!(quarter.of(line).to_string(), "128kbit");
-//! // What a full packet takes on the line.
+//! The time of a full packet on the line.
 //! let packet = Size::bytes(1500);
 //! assert_eq!(line.time_for(packet), Some(Span::from_nanos(23_437_500)));
 //! # Ok::<(), weirgate_units::ParseError>(())

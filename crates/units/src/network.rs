@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose an address is, as far as the address itself tells.
+//! The network of an address, as far as the address shows it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The network that somebody with this address may have as a whole: the /24 of an IPv4
-/// address, the /64 of an IPv6 one. What is bounded for each peer is counted by it.
+/// Returns the network that the owner of an address may have as a whole: the /24 of an IPv4
+/// address, the /64 of an IPv6 address. Limits per peer are counted by network.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

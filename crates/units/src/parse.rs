@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all quantities share: a number, a suffix, an error with a hint.
+//! Shared code of all quantities: a number, a suffix, an error with a hint.
 
 use thiserror::Error;
 
-/// Occurs when a text is not a quantity of the expected kind.
+/// The error of a text that is not a quantity of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{problem}; {hint}")]
 pub struct ParseError {
@@ -27,8 +27,8 @@ pub(crate) type Unit = (&'static str, u64);
 
 /// Parses `<decimal number><space*><suffix>` exactly, in integers.
 ///
-/// At most nine fraction digits; a value that is not whole in the base unit
-/// (for example `0.5` of a unit with factor 1) is refused rather than rounded.
+/// At most nine fraction digits are accepted. A value that is not whole in the base unit (for
+/// example `0.5` of a unit with factor 1) is refused rather than rounded.
 pub(crate) fn scaled(
     text: &str,
     units: &[Unit],
@@ -96,7 +96,7 @@ pub(crate) fn canonical(
     write!(f, "{}{suffix}", value / factor)
 }
 
-/// Gives a quantity its text form in serde.
+/// Implements serde's traits for a quantity by its text form.
 macro_rules! serde_by_text {
     ($type:ty) => {
         impl serde::Serialize for $type {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text that another machine sent.
+//! Text from another machine.
 
 use std::fmt::{self, Write as _};
 
-/// How much of it is displayed.
+/// The most bytes that are displayed.
 const MOST_SHOWN: usize = 4096;
 
-/// Text of another machine, which may hold anything. It is only displayed so that a
-/// terminal does nothing with it but show it: what is not printable is escaped, lines
-/// but the first are indented and so never look like ours, and a long text is cut.
+/// Text from another machine, which may contain anything. It can only be displayed in a form that
+/// is safe for a terminal. Characters that are not printable are escaped, lines after the first are
+/// indented, so that they cannot look like ours, and a long text is cut.
 ///
 /// ```
 /// use weirgate_units::PeerText;
@@ -23,26 +23,26 @@ const MOST_SHOWN: usize = 4096;
 pub struct PeerText(String);
 
 impl PeerText {
-    /// Takes the text as it came.
+    /// Wraps the text unchanged.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its lines.
+    /// Returns its lines.
     pub fn lines(&self) -> impl Iterator<Item = Self> {
         self.0.lines().map(Self::new)
     }
 
-    /// Whether this stands in it.
+    /// Returns whether it contains a text.
     #[must_use]
     pub fn contains(&self, text: &str) -> bool {
         self.0.contains(text)
     }
 
-    /// What it says to a program.
+    /// Parses it with `read`.
     ///
     /// # Errors
-    /// Why it is nothing of the kind, as text of the peer, of which the reason has parts.
+    /// Fails with the reason, as text of the peer, because the reason may contain parts of it.
     pub fn read<T, E: fmt::Display>(
         &self,
         read: impl FnOnce(&str) -> Result<T, E>,
@@ -50,7 +50,7 @@ impl PeerText {
         read(&self.0).map_err(|error| Self(format!("{error}: {}", self.0)))
     }
 
-    /// Whether it is nothing but space.
+    /// Returns whether it consists of white space only.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.0.trim().is_empty()
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        // Colours, C1's CSI, a return to the line's begin, bell, delete, reversal.
+        // Colours, C1's CSI, carriage return, bell, delete, right-to-left override.
         let text = "\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
         let expected = r"\u{1b}[2J\u{9b}31m\ra\u{7}\u{7f}\u{202e}b\u{2028}c";
         assert_eq!(shown(text), expected);

@@ -6,7 +6,7 @@ use crate::{Size, Span};
 use std::fmt;
 use std::str::FromStr;
 
-/// A rate in bit/s. What is counted (IP bytes, wire bytes) is the context's.
+/// A rate in bit/s. The context determines whether IP bytes or wire bytes are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
@@ -25,8 +25,8 @@ const ALIASES: [Unit; 7] = [
     ("m", 1_000_000),
     ("g", 1_000_000_000),
 ];
-/// Units that providers write for bits and tc(8) reads as bytes; in bits. A
-/// policy must not be wrong by a factor of eight, so they are refused.
+/// Units that providers use for bits and tc(8) reads as bytes; the factors are for bits. They are
+/// refused, because a policy must not be wrong by a factor of eight.
 const AMBIGUOUS: [Unit; 8] = [
     ("bps", 1),
     ("kbps", 1_000),
@@ -40,22 +40,22 @@ const AMBIGUOUS: [Unit; 8] = [
 const HINT: &str = "write a number with bit, kbit, mbit or gbit, such as `512kbit`";
 
 impl Rate {
-    /// Nothing at all.
+    /// A rate of 0.
     pub const ZERO: Self = Self(0);
 
-    /// A rate of so many bit/s.
+    /// Makes a rate from bit/s.
     #[must_use]
     pub const fn bits_per_second(value: u64) -> Self {
         Self(value)
     }
 
-    /// A rate of so many byte/s, or the largest rate there is.
+    /// Makes a rate from byte/s, at most the largest rate.
     #[must_use]
     pub const fn bytes_per_second(value: u64) -> Self {
         Self(value.saturating_mul(8))
     }
 
-    /// A rate of so many kbit/s (1000 bit/s), or the largest rate there is.
+    /// Makes a rate from kbit/s (1000 bit/s), at most the largest rate.
     #[must_use]
     pub const fn kbit(value: u64) -> Self {
         Self(value.saturating_mul(1_000))
@@ -90,7 +90,7 @@ impl Rate {
         Some(Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// What passes in `span` at this rate, in whole bytes, rounded down.
+    /// Returns the bytes that pass in `span` at this rate, rounded down.
     #[must_use]
     pub fn bytes_in(self, span: Span) -> Size {
         let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000;

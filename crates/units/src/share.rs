@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of a whole.
+//! Shares of a whole.
 
 use crate::Rate;
 use crate::parse::{self, ParseError, Unit, serde_by_text};
 use std::fmt;
 use std::str::FromStr;
 
-/// A part of a whole, in millionths. Policies may write more than 100 %; what
-/// such a value means is the policy checker's to say.
+/// A share of a whole, in millionths. It may exceed 100 %; the policy checker decides whether that
+/// is permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Share(u32);
 
@@ -18,13 +18,13 @@ impl Share {
     /// The whole, 100 %.
     pub const WHOLE: Self = Self(1_000_000);
 
-    /// So many millionths.
+    /// Makes a share from millionths.
     #[must_use]
     pub const fn millionths(value: u32) -> Self {
         Self(value)
     }
 
-    /// So many per cent, or the largest share there is.
+    /// Makes a share from per cent, at most the largest share.
     #[must_use]
     pub const fn percent(value: u32) -> Self {
         Self(value.saturating_mul(10_000))
@@ -36,13 +36,13 @@ impl Share {
         self.0
     }
 
-    /// The share as a number, 1.0 for the whole.
+    /// Returns the share as a number, 1.0 for the whole.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e6
     }
 
-    /// This part of a rate, rounded down to a bit/s.
+    /// Returns this share of a rate, rounded down to a bit/s.
     #[must_use]
     pub fn of(self, rate: Rate) -> Rate {
         let bits = u128::from(rate.as_bits_per_second()) * u128::from(self.0) / 1_000_000;

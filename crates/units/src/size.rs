@@ -35,7 +35,7 @@ const HINT: &str =
     "write a number of bytes with no unit, B, kB, MB, GB, KiB, MiB or GiB, such as `28125`";
 
 impl Size {
-    /// A size of so many bytes.
+    /// Makes a size from bytes.
     #[must_use]
     pub const fn bytes(value: u64) -> Self {
         Self(value)
@@ -57,8 +57,7 @@ impl FromStr for Size {
     }
 }
 
-/// As a person would write the size: in KiB, MiB or GiB where no decimal unit is
-/// exact.
+/// Prints the size in decimal units if one is exact, otherwise in KiB, MiB or GiB.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimal = self.0.is_multiple_of(DECIMAL[1].1);

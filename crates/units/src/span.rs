@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
 
-/// A time span, or a time since an agreed zero, in whole nanoseconds.
+/// A time span, or a time since an agreed origin, in whole nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(u64);
 
@@ -21,28 +21,28 @@ const UNITS: [Unit; 6] = [
 const HINT: &str = "write a number with ns, us, ms, s, min or h, such as `150ms`";
 
 impl Span {
-    /// No time.
+    /// A span of 0.
     pub const ZERO: Self = Self(0);
 
-    /// A span of so many nanoseconds.
+    /// Makes a span from nanoseconds.
     #[must_use]
     pub const fn from_nanos(value: u64) -> Self {
         Self(value)
     }
 
-    /// A span of so many microseconds, or the longest span there is.
+    /// Makes a span from microseconds, at most the longest span.
     #[must_use]
     pub const fn from_micros(value: u64) -> Self {
         Self(value.saturating_mul(1_000))
     }
 
-    /// A span of so many milliseconds, or the longest span there is.
+    /// Makes a span from milliseconds, at most the longest span.
     #[must_use]
     pub const fn from_millis(value: u64) -> Self {
         Self(value.saturating_mul(1_000_000))
     }
 
-    /// A span of so many seconds, or the longest span there is.
+    /// Makes a span from seconds, at most the longest span.
     #[must_use]
     pub const fn from_secs(value: u64) -> Self {
         Self(value.saturating_mul(1_000_000_000))
@@ -66,7 +66,7 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
-    /// The difference, or zero where `other` is longer.
+    /// Returns the difference, or zero if `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -76,7 +76,7 @@ impl Span {
 impl Add for Span {
     type Output = Self;
 
-    /// The sum, or the longest span there is.
+    /// Returns the sum, at most the longest span.
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -85,7 +85,7 @@ impl Add for Span {
 impl Sub for Span {
     type Output = Self;
 
-    /// As [`Span::saturating_sub`].
+    /// Returns the difference, as [`Span::saturating_sub`] does.
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
     }

@@ -20,8 +20,8 @@ pub struct Kits {
 }
 
 impl Kits {
-    /// Finds and builds them, and checks what every arm sets; all mistakes at
-    /// once. Paths are relative to the experiment's file.
+    /// Finds and builds the disciplines, and checks the settings of every arm. Reports all mistakes
+    /// at once. Paths are relative to the experiment's file.
     pub fn of(file: &Path, experiment: &Experiment) -> Result<Self, Failure> {
         let mut kits = Self::default();
         let mut mistakes = Vec::new();

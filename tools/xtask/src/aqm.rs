@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks of the kit of disciplines: their fuzzing, the long comparisons, and
-//! the format of their C.
+//! Tasks of the kit of disciplines: fuzzing, long comparisons, and the format of the C sources.
 
 use crate::command::{long, run};
 use crate::test::binaries::Extent;
@@ -11,11 +10,12 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-/// The branches of the shaper, with all disciplines, that a run must at least see.
+/// The smallest number of branches that a fuzzing run of the shaper, with all disciplines, must
+/// cover.
 const SHAPER_BRANCHES: u32 = 850;
 
-/// Every discipline by `aqm/disciplines.txt`, each with the branches that a run of its
-/// fuzzing must at least see.
+/// Returns every discipline in `aqm/disciplines.txt`, each with the smallest number of branches
+/// that a fuzzing run must cover.
 pub fn disciplines(root: &Path) -> Result<Vec<(String, u32)>> {
     let table = fs::read_to_string(root.join("aqm/disciplines.txt"))?;
     let rows = table.lines().filter(|line| !line.starts_with('#'));
@@ -29,19 +29,19 @@ pub fn disciplines(root: &Path) -> Result<Vec<(String, u32)>> {
         .collect()
 }
 
-/// The same, and the shaper with all of them.
+/// Returns the disciplines, and the shaper with all of them.
 fn subjects(root: &Path) -> Result<Vec<(String, u32)>> {
     let mut subjects = disciplines(root)?;
     subjects.push(("shaper".to_owned(), SHAPER_BRANCHES));
     Ok(subjects)
 }
 
-/// The formatter: the first of these that runs.
+/// Names of the formatter; the first one that runs is used.
 const FORMATTERS: [&str; 3] = ["clang-format-19", "clang-format-20", "clang-format"];
 
-/// `weirgate aqm test` of every discipline and of the shaper, and for [`Extent::All`] a short
-/// `fuzz` of each: what a change breaks at once. As many side by side as there are
-/// processors, the shaper, which takes longest, first.
+/// Runs `weirgate aqm test` for every discipline and the shaper, and for [`Extent::All`] a short
+/// `fuzz` of each. Runs as many at once as there are processors, the shaper first, because it takes
+/// longest.
 pub fn short(root: &Path, extent: Extent) -> Result<()> {
     let queue = Mutex::new(subjects(root)?);
     let next = || queue.lock().ok()?.pop();
@@ -72,7 +72,7 @@ pub fn short(root: &Path, extent: Extent) -> Result<()> {
     })
 }
 
-/// `weirgate aqm fuzz` of every discipline and of the shaper.
+/// Runs `weirgate aqm fuzz` for every discipline and the shaper.
 pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     for (name, floor) in subjects(root)? {
         run(Command::new(root.join("target/release/weirgate"))
@@ -83,7 +83,7 @@ pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// So many packets of every discipline, recorded in the kernel, replayed.
+/// Records this many packets of every discipline in the kernel, and replays them.
 pub fn parity(root: &Path, packets: u64) -> Result<()> {
     let name = "kernel_and_native_host_agree_on_many_packets";
     let packets = packets.to_string();
@@ -91,13 +91,13 @@ pub fn parity(root: &Path, packets: u64) -> Result<()> {
     long(root, "guest", name, &size)
 }
 
-/// A thousand times on and off.
+/// Loads and unloads a discipline a thousand times.
 pub fn cycles(root: &Path) -> Result<()> {
     let name = "nothing_stays_behind_a_thousand_cycles";
     long(root, "aqm", name, &[])
 }
 
-/// Compares every file of C with what the formatter makes of it.
+/// Compares every C file with the formatter's output.
 #[allow(clippy::print_stdout, reason = "what is left out is printed")]
 pub fn format(root: &Path) -> Result<()> {
     let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much more capacity a queue needs that does not tell mice from elephants
+//! Computes the additional capacity of a queue that does not distinguish mice from elephants
 //! (Braithwaite 2006, section 2.3, after Addie and others).
 //!
-//! The source is a Poisson Pareto burst process: bursts begin at random
-//! (Poisson), last for a Pareto time, and send at one rate while they last. The
-//! queue is a fluid one without a limit. A flow counts as delayed where its last
-//! bit leaves more than a fifth of the flow's duration after it came. Asked for
-//! is the capacity at which at most one flow in twenty is delayed, first come
-//! first served, over that where the beginning of every flow goes before what
-//! follows after a threshold.
+//! The source is a Poisson Pareto burst process. Bursts begin at random (Poisson), have Pareto
+//! durations, and send at a fixed rate while they last. The queue is a fluid queue without a limit.
+//! A flow counts as delayed if its last bit leaves more than a fifth of the flow's duration after
+//! it came. The result is the capacity at which at most one flow in twenty is delayed, first come,
+//! first served. It is relative to the capacity with priority for the beginning of every flow, up
+//! to a threshold.
 //!
-//! Units: a burst sends 1 a time unit, and its mean duration is 1, so the load
-//! is the mean number of bursts under way.
+//! Units: a burst sends 1 per time unit, and its mean duration is 1, so the load is the mean number
+//! of active bursts.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Delay over duration from which a flow counts as delayed.
+/// The ratio of delay to duration from which a flow counts as delayed.
 const LATE: f64 = 0.2;
-/// Share of flows that may be.
+/// The permitted share of delayed flows.
 const MAY_BE_LATE: f64 = 0.05;
 
-/// `SplitMix64`, as the lab's traffic has it.
+/// `SplitMix64`, as in the lab's traffic.
 struct Random(u64);
 
 impl Random {
-    /// Above 0, up to 1.
+    /// Returns a number above 0, up to 1.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -35,14 +34,14 @@ impl Random {
     }
 }
 
-/// A burst: when it begins and how long it lasts.
+/// A burst, with its start and its duration.
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     start: f64,
     lasts: f64,
 }
 
-/// Bursts of mean duration 1, `load` under way on average.
+/// Returns bursts of mean duration 1, with `load` of them active on average.
 fn bursts(count: usize, load: f64, shape: f64, seed: u64) -> Vec<Burst> {
     let mut random = Random(seed);
     let least = (shape - 1.0) / shape;
@@ -64,7 +63,7 @@ enum Event {
     End,
 }
 
-/// A time that is never NaN, in order.
+/// A time that is never NaN, with an order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct At(f64);
 
@@ -82,7 +81,7 @@ impl Ord for At {
     }
 }
 
-/// A fluid queue with two classes, the first served before the second.
+/// A fluid queue with two classes, of which the first has priority.
 #[derive(Debug, Default)]
 struct Queue {
     capacity: f64,
@@ -90,17 +89,17 @@ struct Queue {
     elephants: f64,
     waiting_mice: f64,
     waiting_elephants: f64,
-    /// What came for the second class, and what left.
+    /// The arrivals and departures of the second class.
     came: f64,
     left: f64,
-    /// Last bits that wait: what must have left, when each came, and how long
-    /// its flow lasted.
+    /// The last bits that wait: the departures needed before each, its arrival, and its flow's
+    /// duration.
     last_bits: VecDeque<(f64, f64, f64)>,
     late: usize,
 }
 
 impl Queue {
-    /// Lets so much time go by, from `at` on, in which sources stay as they are.
+    /// Advances the time from `at` by `time`, during which the sources do not change.
     fn pass(&mut self, mut at: f64, mut time: f64) {
         while time > 0.0 {
             let spare = (self.capacity - self.mice).max(0.0);
@@ -112,7 +111,7 @@ impl Queue {
                     time
                 };
                 self.waiting_mice = (self.waiting_mice - drain * step).max(0.0);
-                // The remainder of a subtraction must not keep this turning.
+                // Avoid an endless loop due to a rounding remainder.
                 if step < time {
                     self.waiting_mice = 0.0;
                 }
@@ -140,7 +139,7 @@ impl Queue {
         }
     }
 
-    /// Serves the second class at a rate for so long.
+    /// Serves the second class at a rate for `step`.
     fn serve(&mut self, step: f64, served: f64, at: f64) {
         while let Some((due, came, lasted)) = self.last_bits.front().copied() {
             let needed = due - self.left;
@@ -163,8 +162,8 @@ impl Queue {
     }
 }
 
-/// The share of flows that a queue of this capacity delays; flows go first
-/// until they have lasted for `threshold`.
+/// Returns the share of flows that a queue of this capacity delays. Flows have priority until they
+/// have lasted for `threshold`.
 fn delayed(bursts: &[Burst], capacity: f64, threshold: f64) -> f64 {
     let mut queue = Queue {
         capacity,
@@ -181,7 +180,7 @@ fn delayed(bursts: &[Burst], capacity: f64, threshold: f64) -> f64 {
             .map(|burst| (At(burst.start), Event::Start, next));
         let other = events.peek().map(|Reverse(event)| *event);
         let next_event = [start, other].into_iter().flatten().min();
-        // What follows the last start is no longer the process.
+        // After the last start, the traffic is no longer the process.
         let Some((at, event, number)) = next_event.filter(|event| event.0.0 <= end) else {
             break;
         };
@@ -221,8 +220,8 @@ fn delayed(bursts: &[Burst], capacity: f64, threshold: f64) -> f64 {
     (queue.late + queue.last_bits.len()) as f64 / ended.max(1) as f64
 }
 
-/// Bursts under way on average until the last start. Of heavy tails no sample
-/// has the mean that its distribution has, so each is measured by its own.
+/// Returns the average number of active bursts until the last start. With heavy tails, a sample's
+/// mean differs from its distribution's, so each sample is compared with its own.
 fn load_of(bursts: &[Burst]) -> f64 {
     let end = bursts.last().map_or(0.0, |burst| burst.start);
     let lasted = bursts
@@ -231,7 +230,7 @@ fn load_of(bursts: &[Burst]) -> f64 {
     lasted.sum::<f64>() / end.max(f64::MIN_POSITIVE)
 }
 
-/// The least capacity, over the load, at which few enough are delayed.
+/// Returns the smallest capacity, relative to the load, at which few enough flows are delayed.
 fn needed(bursts: &[Burst], threshold: f64) -> f64 {
     let load = load_of(bursts);
     let (mut low, mut high) = (1.0, 8.0);
@@ -246,7 +245,7 @@ fn needed(bursts: &[Burst], threshold: f64) -> f64 {
     high
 }
 
-/// Prints the table, over so many flows of each of so many seeds.
+/// Prints the table, for `flows` flows with each of `seeds` seeds.
 #[allow(
     clippy::print_stdout,
     reason = "the task's result goes to the terminal"
@@ -301,9 +300,8 @@ mod tests {
 
     #[test]
     fn delays_are_those_that_a_hand_calculates() {
-        // Two of rate 1 at capacity 1: after 10 the queue holds 10, which the
-        // first flow's last bit waits for; the second's too.
-        // A last burst of no length ends the process.
+        // Two bursts of rate 1 at capacity 1: after 10 the queue holds 10, for which both flows'
+        // last bits wait. A last burst of duration 0 ends the process.
         let last = Burst {
             start: 500.0,
             lasts: 0.0,
@@ -321,10 +319,10 @@ mod tests {
         ];
         assert!((delayed(&two, 1.0, f64::INFINITY) - 2.0 / 3.0).abs() < 1e-9);
         assert!(delayed(&two, 1.7, f64::INFINITY) < 1e-9);
-        // Capacity 1.6: 4 wait at the end, 2.5 later they are gone: over 2.
+        // Capacity 1.6: 4 wait at the end, and leave within 2.5, which exceeds 2.
         assert!((delayed(&two, 1.6, f64::INFINITY) - 2.0 / 3.0).abs() < 1e-9);
-        // A short flow beside a long one of the second class waits for nothing:
-        // the long one's last bit waits for what the short one took.
+        // A short flow beside a long one in the second class does not wait. The long one's last bit
+        // waits for the capacity that the short one used.
         let both = [
             Burst {
                 start: 0.0,

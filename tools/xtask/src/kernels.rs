@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The README's promises on every kernel that the lab fetches: one short run of each, and
-//! the page that says where a promise holds, differs, or cannot be had.
+//! The README's promises on every kernel that the lab fetches: one short run of each. The page
+//! shows where a promise holds, differs, or cannot be tested.
 //!
-//! One run is one file of figures in the folder; a run whose file is there is not made
-//! again, so that what was interrupted goes on where it was left.
+//! Each run has one file of figures in the folder. A run whose file exists is not repeated, so that
+//! an interrupted task can continue.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -13,15 +13,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The kernels, by their words (`weirgate_experiment::KernelName`).
+/// The names of the kernels (`weirgate_experiment::KernelName`).
 const KERNELS: [&str; 4] = ["cloud", "generic", "6.12", "6.1"];
 
-/// In the place of a figure.
+/// The text for a missing figure.
 const NOT_RUN: &str = "not run";
 
-/// A promise, and the run that holds it.
+/// A promise, and the run that tests it.
 struct Promise {
-    /// In words.
+    /// A description.
     about: &'static str,
     experiment: &'static str,
     arm: &'static str,
@@ -38,7 +38,7 @@ const fn promise(about: &'static str, [experiment, arm, metric]: [&'static str; 
     }
 }
 
-/// The promises, as docs/measurements/promises.md has them.
+/// The promises of docs/measurements/promises.md.
 const PROMISES: [Promise; 14] = [
     promise(
         "`weirgate try`: mean round trip beside uploads, ms",
@@ -111,7 +111,7 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     the kit as a queue are refused there before anything is changed. `weirgate doctor POLICY` \
     says so (`missing-module`), and `weirgate doctor --json` lists each part of the kernel.\n";
 
-/// Makes the runs that are missing, unless `page_only`, then writes the page.
+/// Makes the missing runs, unless `page_only`, then writes the page.
 pub fn run(root: &Path, folder: Option<&Path>, page_only: bool) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/kernels"), Path::to_owned);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -141,16 +141,16 @@ fn lab(root: &Path) -> Command {
     command
 }
 
-/// What a kernel's verifier reported of weirgate's programs.
+/// Returns the path of a kernel's verifier report on weirgate's programs.
 fn programs(folder: &Path, kernel: &str) -> PathBuf {
     folder.join(format!("{kernel}-programs.txt"))
 }
 
-/// What a cell of the table says.
+/// The content of a table's cell.
 #[derive(Debug, PartialEq, Eq)]
 enum Cell {
     NotRun,
-    /// The run came to no figures: the code of the message, or its first line.
+    /// The run has no figures: the code of the message, or its first line.
     Refused(String),
     Measured(String),
 }
@@ -183,7 +183,7 @@ fn cell(folder: &Path, promise: &Promise, kernel: &str) -> Cell {
     }
 }
 
-/// Why a run came to no figures. One that was interrupted is none.
+/// Returns why a run has no figures. An interrupted run counts as not run.
 fn refused(messages: &str) -> Cell {
     let after = |before: &str| messages.split_once(before).map(|(_, rest)| rest);
     if let Some(code) = after("error[").and_then(|rest| rest.split(']').next()) {
@@ -193,7 +193,7 @@ fn refused(messages: &str) -> Cell {
     reason.map_or(Cell::NotRun, |reason| Cell::Refused(reason.to_owned()))
 }
 
-/// The figure, and how many expectations are kept.
+/// Returns the figure, and how many expectations are kept.
 fn measured(outcome: &Value, promise: &Promise) -> String {
     let arm = &outcome["arms"][promise.arm];
     let value = |metric: &str| arm["metrics"][metric].as_f64();
@@ -223,9 +223,9 @@ fn measured(outcome: &Value, promise: &Promise) -> String {
     }
 }
 
-/// Whether a figure is what was expected; `None` for a tolerance of another form.
+/// Returns whether a figure is as expected; `None` for another form of tolerance.
 fn judge(value: f64, wanted: f64, tolerance: &str) -> Option<bool> {
-    /// Beyond what a sum of so many terms loses.
+    /// The rounding error of a sum with this many terms is smaller.
     const ROUNDING: f64 = 1e-9;
     Some(match tolerance {
         "at least" => value >= wanted - ROUNDING,
@@ -240,7 +240,7 @@ fn judge(value: f64, wanted: f64, tolerance: &str) -> Option<bool> {
     })
 }
 
-/// At most four digits.
+/// Formats a number with at most four digits.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 1_000.0 => 0,
@@ -298,13 +298,13 @@ fn text(folder: &Path) -> String {
     text
 }
 
-/// How many programs were taken, and which were not, by their reason.
+/// Returns how many programs were accepted, and which were not, by reason.
 fn taken(text: &str) -> String {
     let (mut taken, mut refused) = (0, BTreeMap::<&str, Vec<&str>>::new());
     for line in text.lines() {
         let name = line.split_whitespace().next().unwrap_or_default();
         if let Some((_, why)) = line.split_once("the verifier refuses it: ") {
-            // That a whole kind is missing says more than the system's error.
+            // If a whole kind is missing, say so instead of the system's error.
             let why = why.split_once("; ").map_or(why, |(_, kind)| kind);
             refused.entry(why).or_default().push(name);
         } else if line.contains(" instructions,") {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The project's tasks behind the Makefile: set-up, checks, tests, benchmark,
-//! fuzzing.
+//! The project's tasks behind the Makefile: set-up, checks, tests, benchmarks, fuzzing.
 //!
-//! Nothing here is needed to run weirgate.
+//! Users of weirgate need none of this.
 
 mod aqm;
 mod bench;
@@ -43,39 +42,39 @@ struct Arguments {
 enum Task {
     /// Install what building and the lab need; says what is missing without root.
     Setup,
-    /// Check dependencies, purity, unsafe, licences; find circles of imports, lines that
-    /// stand twice, and files and sentences that are too long.
+    /// Check dependencies, purity, unsafe, licences; find import cycles, duplicated lines, and
+    /// files and sentences that are too long.
     Invariants,
-    /// Build, check and test, but for the long tests; print how long each part takes.
+    /// Build, check and test, except for the long tests; print how long each part takes.
     Test,
     /// Build, check and run every test, the long ones too; then compare explain with this kernel.
     TestAll,
-    /// Run the tests side by side, and nothing else of `test`.
+    /// Run only the tests of `test`, side by side.
     Binaries {
-        /// Those alone that have this text in their name; may be repeated.
+        /// Run only tests with this text in their name; may be repeated.
         #[arg(long)]
         only: Vec<String>,
     },
-    /// Formatting, lints, invariants, licences of dependencies.
+    /// Check formatting, lints, invariants, and licences of dependencies.
     Check,
     /// Measure the lab's speed, boot and memory against their goals, on a quiet machine.
     Bench,
-    /// Measure `check` and `apply` of a large policy against their goals; the lab is not needed.
+    /// Measure `check` and `apply` of a large policy against their goals, without the lab.
     BenchPolicy,
     /// Measure size, `check` and an idle `keep` of the router's program, as root.
     BenchRouter,
-    /// Find the functions that `keep` runs, and write the list by which they stand together, as
+    /// Find the functions that `keep` calls, and write the list by which the linker groups them, as
     /// root; needs gdb.
     KeepOrder,
-    /// Measure what `weirgate watch` costs with 300 hosts, as root.
+    /// Measure the cost of `weirgate watch` with 300 hosts, as root.
     BenchWatch {
-        /// Send and receive, as in its namespace.
+        /// Send and receive in the router's namespace.
         #[arg(long, hide = true)]
         inside: bool,
-        /// Take and answer, as in the namespace of the hosts.
+        /// Receive and answer in the namespace of the hosts.
         #[arg(long, hide = true)]
         hosts: bool,
-        /// Print how many series there are, as in its namespace.
+        /// Print the number of series in the router's namespace.
         #[arg(long, hide = true)]
         series: bool,
     },
@@ -83,27 +82,27 @@ enum Task {
     Deb,
     /// Build the router's program as one file that needs no library, as root.
     Static(musl::Arguments),
-    /// Make all files of a release that can be made here, in one folder.
+    /// Make all release files that can be made here, in one folder.
     Release(release::Arguments),
-    /// Upgrade and downgrade the Debian package under systemd and traffic, in a machine of its
-    /// own, as root.
+    /// Upgrade and downgrade the Debian package under systemd and traffic, in a separate virtual
+    /// machine, as root.
     TestPackages(packages::Arguments),
     /// Check the manifests for Kubernetes against its schemas; needs kubernetes-validate (PyPI).
     Manifests,
-    /// Run a sweep of short runs on a Slurm of two nodes, kill one, and compare with one process;
-    /// as root.
+    /// Run a sweep of short runs on a Slurm cluster of two nodes, kill one, and compare with one
+    /// process; as root.
     SweepSlurm {
         /// Seeds of each of the two arms.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(3..=1000))]
         seeds: u16,
     },
-    /// Draw and list what follows from other files, check every link, and build the book.
+    /// Write generated files, check every link, and build the book.
     Docs {
-        /// Compare and check alone; write and build nothing.
+        /// Only compare and check; write and build nothing.
         #[arg(long)]
         check: bool,
     },
-    /// Fuzz every discipline under sanitizers, after proof that a planted mistake is found.
+    /// Fuzz every discipline under sanitizers, after a check that a planted mistake is found.
     AqmFuzz {
         /// Seconds for each discipline.
         #[arg(long, default_value_t = 60)]
@@ -111,7 +110,7 @@ enum Task {
     },
     /// Compare explain and this kernel on random sequences of packets, as root.
     ExplainRandom {
-        /// How many.
+        /// The number of sequences.
         #[arg(long, default_value_t = 10_000)]
         sequences: u32,
     },
@@ -121,69 +120,69 @@ enum Task {
         #[arg(long, default_value_t = 1_000_000)]
         packets: u64,
     },
-    /// Measure forty kinds of line in the lab with `weirgate probe`: with a cooperating end, then by
-    /// echoes alone.
+    /// Measure forty kinds of line in the lab with `weirgate probe`: with a cooperating end, then
+    /// only by echoes.
     ProbeLines,
     /// Make the missing runs of the inbound campaign, then its page in docs.
     InboundCampaign {
-        /// Where runs are kept, one file each; below target unless given.
+        /// The folder of the runs, one file each; the default is below target.
         #[arg(long)]
         folder: Option<PathBuf>,
         /// The program with the lab.
         #[arg(long)]
         weirgate: Option<PathBuf>,
-        /// Write the page of what is there, and run nothing.
+        /// Only write the page of the existing runs.
         #[arg(long)]
         page: bool,
     },
-    /// Make the missing runs of lines and loads that a seed draws, under `inbound = "auto"` and
+    /// Make the missing runs of lines and loads that a seed draws, with `inbound = "auto"` and
     /// cake, then their page in docs.
     InboundDrawn {
-        /// What the rows are drawn by.
+        /// The seed of the rows.
         #[arg(long)]
         seed: u64,
-        /// How many rows.
+        /// The number of rows.
         #[arg(long, default_value_t = 30)]
         rows: u64,
-        /// Where runs are kept, one file each; below target unless given.
+        /// The folder of the runs, one file each; the default is below target.
         #[arg(long)]
         folder: Option<PathBuf>,
         /// The program with the lab.
         #[arg(long)]
         weirgate: Option<PathBuf>,
-        /// Write the page of what is there, and run nothing.
+        /// Only write the page of the existing runs.
         #[arg(long)]
         page: bool,
     },
     /// Make the missing runs of the README's promises on every kernel that the lab fetches, then
     /// their page in docs.
     Kernels {
-        /// Where runs are kept, one file each; below target unless given.
+        /// The folder of the runs, one file each; the default is below target.
         #[arg(long)]
         folder: Option<PathBuf>,
-        /// Write the page of what is there, and run nothing.
+        /// Only write the page of the existing runs.
         #[arg(long)]
         page: bool,
     },
     /// Make the missing runs of RFC 7928's scenarios, of every discipline, then their page in docs.
     Rfc7928 {
-        /// Where runs are kept, one file each; below target unless given.
+        /// The folder of the runs, one file each; the default is below target.
         #[arg(long)]
         folder: Option<PathBuf>,
-        /// Write the page of what is there, and run nothing.
+        /// Only write the page of the existing runs.
         #[arg(long)]
         page: bool,
     },
     /// Print the DiffServ experiments' table of thesis, theory and measurement.
     DsTable {
-        /// Where outcomes are: what `weirgate lab run FILE --json` printed, as
-        /// files with the ending `json`.
+        /// The folder of outcomes: the output of `weirgate lab run FILE --json`, as files with the
+        /// extension `json`.
         folder: PathBuf,
-        /// Refuse lines that this document does not have: `docs/measurements/diffserv.md`.
+        /// Report lines that this document lacks: `docs/measurements/diffserv.md`.
         #[arg(long)]
         check: Option<PathBuf>,
     },
-    /// Calculate how much more capacity a queue needs that does not tell mice from elephants.
+    /// Calculate the additional capacity of a queue that does not distinguish mice from elephants.
     Bursts {
         /// Flows of each run.
         #[arg(long, default_value_t = 200_000)]
@@ -196,11 +195,11 @@ enum Task {
     AqmCycles,
     /// Put planted faults into a copy of the sources, one by one; report which test sees each.
     Faults {
-        /// Those alone that have this text in their name, or are of this area; may be repeated.
+        /// Try only faults with this text in their name, or of this area; may be repeated.
         #[arg(long)]
         only: Vec<String>,
     },
-    /// Prove that each fuzz target finds a planted mistake, then run it for so many seconds.
+    /// Check that each fuzz target finds a planted mistake, then run it for the given time.
     Fuzz(fuzz::Arguments),
 }
 
@@ -268,7 +267,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's root: two folders above this crate.
+/// Returns the workspace's root: two folders above this crate.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

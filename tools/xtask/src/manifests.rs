@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The manifests for Kubernetes against its schemas, by `kubernetes-validate` of PyPI, which
-//! has the schemas of every release.
+//! Checks the manifests for Kubernetes against its schemas, with `kubernetes-validate` of PyPI,
+//! which has the schemas of every release.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The release whose schemas count.
+/// The release whose schemas are used.
 const RELEASE: &str = "1.31";
 
 /// The manifests.
@@ -16,7 +16,7 @@ const MANIFESTS: [&str; 2] = [
     "packaging/sweeps/job.yaml",
 ];
 
-/// Checks every manifest, after proof that a mistake in it is found.
+/// Checks every manifest, after a check that a planted mistake in it is found.
 pub fn check(root: &Path) -> Result<()> {
     let folder = tempfile::tempdir()?;
     for manifest in MANIFESTS {
@@ -37,7 +37,7 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a manifest is valid. What is wrong goes to the terminal.
+/// Returns whether a manifest is valid. Mistakes are printed.
 fn passes(manifest: &Path) -> Result<bool> {
     let mut validate = Command::new("kubernetes-validate");
     validate.args(["--strict", "-k", RELEASE]).arg(manifest);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The router's program as one file that needs no library, linked with musl.
+//! Builds the router's program as one file that needs no library, linked with musl.
 //!
-//! Debian has no standard library of Rust for musl, but its sources, in the release under
-//! development, with the compiler of the same version. So the program is built in a root of
-//! its own with that release (`packaging/static/build`), which changes nothing here.
+//! Debian has no binaries of Rust's standard library for musl, but its unstable release has the
+//! sources, with a compiler of the same version. So the program is built in a separate root file
+//! system of that release (`packaging/static/build`), without changes to this machine.
 
 use crate::bench::{self, Figure, Goal};
 use crate::command::run;
@@ -15,51 +15,51 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The processors that it can be built for, as Rust calls them. The first is the machine's
-/// own, the other ones have a C compiler and musl in `INCLUDED`.
+/// The processors for which it can be built, by Rust's names. The first is the machine's own;
+/// `INCLUDED` has a C compiler and musl for the others.
 const PROCESSORS: [&str; 2] = ["x86_64", "aarch64"];
 
-/// As Debian calls them.
+/// Their names in Debian.
 const ARCHITECTURES: &str = "amd64,arm64";
 
-/// What is installed there. clang is of the version that the sources ask for, from the
-/// release before.
+/// The packages of the root file system. clang has the version that the sources require, from the
+/// previous release.
 const INCLUDED: &str = "rustc,cargo,rust-src,gcc,libc6-dev,musl-dev,make,pkg-config,clang-19,\
     llvm-19,libclang-19-dev,lld,ca-certificates,m4,flex,bison,gawk,autoconf,automake,autopoint,\
     libtool,gettext,git,gcc-aarch64-linux-gnu,musl-dev:arm64,qemu-user";
 
-/// The releases, the first of which has Rust.
+/// The releases; the first one has Rust.
 const RELEASES: [&str; 2] = ["sid", "trixie"];
 
-/// Debian's keys, which its mirrors are checked with.
+/// Debian's keys, with which its mirrors are verified.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The processor that it is for.
+    /// The processor.
     #[arg(long, default_value = PROCESSORS[0], value_parser = PROCESSORS)]
     processor: String,
-    /// Build what a small router needs: the commands that apply a policy and hold it.
+    /// Build only what a small router needs: the commands that apply and keep a policy.
     #[arg(long)]
     small: bool,
 }
 
-/// What a small router gives for each of them at most.
+/// The maximum sizes of both variants, in MB.
 const SMALL_MB: f64 = 3.0;
 const WHOLE_MB: f64 = 8.0;
 
 /// A policy with a mistake.
 const WRONG: &str = "version = 1\n[link]\ndevice = 7\n";
 
-/// A program that is built, and what a release calls it.
+/// A built program, and its name in a release.
 pub struct Built {
     /// Such as `x86_64-static-small`.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub place: PathBuf,
 }
 
-/// Builds one, says where it is, and fails where it is larger than its goal.
+/// Builds one program and prints its path; fails if it exceeds its maximum size.
 #[allow(clippy::print_stdout, reason = "the program is this task's result")]
 pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
     let before = bench::load();
@@ -79,7 +79,7 @@ pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
     bench::report(&[size], &before)
 }
 
-/// Builds both of them for each processor.
+/// Builds both variants for each processor.
 pub fn all(root: &Path) -> Result<Vec<Built>> {
     let each = PROCESSORS
         .into_iter()
@@ -119,11 +119,11 @@ fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
     Ok(Built { name, place })
 }
 
-/// Runs the program where backtraces are asked for: a mistake in a policy, and an error of
-/// the system, are reported all the same.
+/// Runs the program with backtraces enabled: a mistake in a policy, and an error of the system,
+/// must still be reported.
 fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
     let emulator = (processor != PROCESSORS[0]).then(|| format!("qemu-{processor}"));
-    // Whatever is written there fails (full(4)).
+    // Every write to it fails (full(4)).
     let full = fs::File::options().write(true).open("/dev/full")?;
     let trials = [
         (&["check", "-"][..], Stdio::null(), 2),
@@ -136,7 +136,7 @@ fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
         weirgate.stdin(Stdio::piped()).stdout(output);
         let mut running = weirgate.stderr(Stdio::piped()).spawn()?;
         let policy = running.stdin.take().context("its standard input")?;
-        // One that reads none may have ended.
+        // Ignore errors: a program that does not read its input may have ended.
         let _ = (&policy).write_all(WRONG.as_bytes());
         drop(policy);
         let ended = running.wait_with_output()?;
@@ -150,7 +150,7 @@ fn tells_mistakes(system: &Path, processor: &str) -> Result<()> {
     Ok(())
 }
 
-/// Where this machine's cargo finds certificates, if it is configured.
+/// Returns where this machine's cargo finds certificates, if it is configured.
 fn certificates() -> String {
     let variables = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
     variables
@@ -159,7 +159,7 @@ fn certificates() -> String {
         .join(" ")
 }
 
-/// Fetches the root from where this machine's own packages come.
+/// Fetches the root file system from the mirror of this machine's packages.
 fn debian(folder: &Path, system: &Path) -> Result<()> {
     let here = text(Command::new("dpkg").arg("--print-architecture"))?;
     ensure!(
@@ -185,7 +185,7 @@ fn debian(folder: &Path, system: &Path) -> Result<()> {
     run(&mut command)
 }
 
-/// The first address that this machine's apt has of Debian.
+/// Returns the first mirror in the configuration of this machine's apt.
 fn mirror() -> Result<String> {
     let listed = text(Command::new("apt-get").args([
         "indextargets",

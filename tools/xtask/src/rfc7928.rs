@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scenarios of RFC 7928 for every discipline of the kit, and the tables of them.
+//! Runs the scenarios of RFC 7928 for every discipline of the kit, and writes their tables.
 //!
-//! The scenarios are experiments in `experiments/rfc7928`; `rfc7928.toml` says which of
-//! their figures have a column.
+//! The scenarios are experiments in `experiments/rfc7928`; `rfc7928.toml` lists the figures with a
+//! column.
 
 use crate::aqm;
 use anyhow::{Context, Result};
@@ -15,15 +15,15 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-/// The page whose tables are written anew, and where they stand in it.
+/// The page whose tables are rewritten, and their place in it.
 const PAGE: &str = "docs/measurements/rfc7928.md";
 const BEGIN: &str = "<!-- scenarios: begin -->\n";
 const END: &str = "<!-- scenarios: end -->";
 
-/// The longest that a run may take, in seconds of wall time.
+/// The time limit of a run, in seconds of wall-clock time.
 const LONGEST_SECONDS: &str = "3600";
 
-/// The arm that every scenario has.
+/// The arm of every scenario.
 const ARM: &str = "kit";
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct List {
     scenarios: Vec<Scenario>,
 }
 
-/// An experiment, and which of its figures are shown.
+/// An experiment, and the figures that are shown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
@@ -48,7 +48,7 @@ struct Column {
     metric: String,
 }
 
-/// What the page says of an experiment.
+/// The page's texts about an experiment.
 #[derive(Deserialize)]
 struct Experiment {
     title: String,
@@ -56,12 +56,12 @@ struct Experiment {
     about: String,
 }
 
-/// Makes the runs that `folder` lacks, unless `page_only`, as many at once as there are
-/// processors; then writes the tables.
+/// Makes the runs that `folder` lacks, unless `page_only`, as many at once as there are processors.
+/// Then writes the tables.
 ///
 /// # Errors
 ///
-/// Where a run fails, or a file cannot be read or written.
+/// Fails if a run fails, or a file cannot be read or written.
 pub fn run(root: &Path, folder: Option<&Path>, page_only: bool) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/rfc7928"), Path::to_owned);
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -90,14 +90,14 @@ pub fn run(root: &Path, folder: Option<&Path>, page_only: bool) -> Result<()> {
     fs::write(&page, format!("{head}{BEGIN}\n{tables}{END}{tail}")).context(PAGE)
 }
 
-/// The file of a run's outcome.
+/// Returns the file of a run's outcome.
 fn file((experiment, discipline): (&str, &str)) -> String {
     format!("{experiment}-{discipline}.json")
 }
 
-/// Makes runs until all are made or one has failed.
+/// Makes runs until all are complete or one has failed.
 fn make(root: &Path, folder: &Path, mut runs: Vec<(&str, &str)>) -> Result<()> {
-    // The first of the list is made first.
+    // Runs are taken from the end.
     runs.reverse();
     let left = Mutex::new(runs);
     let next = || left.lock().ok().and_then(|mut runs| runs.pop());
@@ -132,7 +132,7 @@ fn one(root: &Path, folder: &Path, run: (&str, &str)) -> Result<()> {
     Ok(fs::write(folder.join(file(run)), &output.stdout)?)
 }
 
-/// What the page has of a scenario.
+/// Returns the page's section about a scenario.
 fn section(root: &Path, folder: &Path, scenario: &Scenario, names: &[&str]) -> Result<String> {
     let path = format!("experiments/rfc7928/{}.toml", scenario.experiment);
     let text = fs::read_to_string(root.join(&path)).context(path.clone())?;
@@ -172,7 +172,7 @@ fn section(root: &Path, folder: &Path, scenario: &Scenario, names: &[&str]) -> R
     Ok(out)
 }
 
-/// How a figure is shown.
+/// The format of a figure.
 #[derive(Clone, Copy)]
 enum Unit {
     Mbit,
@@ -182,7 +182,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// By the ending of a metric's name.
+    /// Returns the unit by the suffix of a metric's name.
     fn of(metric: &str) -> Self {
         match metric.rsplit('_').next() {
             Some("kbit") => Self::Mbit,

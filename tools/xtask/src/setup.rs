@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What building, tests and the lab need: Debian packages, installed by apt
-//! where that is allowed, and the Rust toolchain, which is only looked at.
+//! Installs what building, tests and the lab need: Debian packages, by apt if that is permitted.
+//! The Rust toolchain is only checked.
 
 use crate::command::run as execute;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// A package, a file that shows it is there, and what it is for.
+/// A package, a file that shows that it is installed, and its purpose.
 const PACKAGES: [(&str, &str, &str); 20] = [
     (
         "iproute2",
@@ -95,9 +95,8 @@ const PACKAGES: [(&str, &str, &str); 20] = [
     ),
 ];
 
-/// Programs of packages that start a service of their own when they are installed.
-/// So the packages are only unpacked, into [`TOOLS`]: the program, its package, and
-/// what it is for.
+/// Programs of packages that would start a service when installed. These packages are only
+/// unpacked, into [`TOOLS`]. Each entry has the program, its package and its purpose.
 const OTHERS: [(&str, &str, &str); 2] = [
     (
         "promtool",
@@ -111,17 +110,17 @@ const OTHERS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Where those are unpacked.
+/// The folder into which they are unpacked.
 const TOOLS: &str = "target/tools";
 
-/// The oldest Rust that builds this.
+/// The oldest Rust version that builds this project.
 const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Parts of the toolchain that `make check` runs: the component, and how to ask
-/// whether it is there.
+/// Components of the toolchain that `make check` uses: the component, and the subcommand that shows
+/// its presence.
 const COMPONENTS: [(&str, &str); 2] = [("rustfmt", "fmt"), ("clippy", "clippy")];
 
-/// Installs what is missing; without root, says so with the command to run.
+/// Installs what is missing; without root, prints the command to run.
 pub fn run() -> Result<()> {
     rust()?;
     packages()?;
@@ -130,8 +129,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Unpacks what is missing; where that cannot be had, tells which tests will be
-/// skipped.
+/// Unpacks what is missing; if that fails, reports which tests will be skipped.
 #[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 fn others() {
     let mut listed = false;
@@ -143,7 +141,7 @@ fn others() {
         }
         println!("unpacking: {package} ({why})");
         let mut found = unpack(package);
-        // Without lists of packages, apt knows none.
+        // Without package lists, apt finds no packages.
         if found.is_err() && is_root() && !listed {
             listed = true;
             found = execute(Command::new("apt-get").args(["-q", "update"]))
@@ -177,9 +175,9 @@ fn unpack(package: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds the OpenTelemetry collector's receiver, with which a test of crate
-/// watch reads what is sent. Without Go, or where its modules cannot be had,
-/// that test says that it is skipped; Debian's Go is too old for it.
+/// Builds the OpenTelemetry collector's receiver, with which a test of crate watch reads what is
+/// sent. That test reports that it is skipped if Go is missing or its modules cannot be fetched.
+/// Debian's Go is too old for it.
 #[allow(clippy::print_stdout, reason = "set-up tells what it does")]
 fn collector() {
     const FOLDER: &str = "tests/otlp";
@@ -199,7 +197,7 @@ fn collector() {
     }
 }
 
-/// Refuses a Rust that is too old, and tells which component is missing.
+/// Refuses a Rust version that is too old, and reports missing components.
 #[allow(clippy::print_stdout, reason = "set-up tells what it finds")]
 fn rust() -> Result<()> {
     let asked = Command::new("rustc").arg("--version").output();
@@ -224,7 +222,7 @@ fn rust() -> Result<()> {
     Ok(())
 }
 
-/// The first two numbers of a version such as `rustc 1.95.0 (...)`.
+/// Returns the first two numbers of a version such as `rustc 1.95.0 (...)`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let numbers = text.split([' ', '.']).filter_map(|part| part.parse().ok());
     let numbers: Vec<u32> = numbers.take(2).collect();
@@ -261,7 +259,7 @@ fn packages() -> Result<()> {
     )
 }
 
-/// Whether this process may install packages: the owner of /proc/self is root.
+/// Returns whether this process may install packages: whether root owns /proc/self.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)

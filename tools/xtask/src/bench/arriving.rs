@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holding arriving packets to a rate costs by the virtual queue, as a part of
-//! what an IFB with cake costs: instructions, counted by the lab's clock.
+//! Measures the cost of policing arriving packets by the virtual queue, relative to an IFB with
+//! cake. The cost is in instructions, counted by the lab's clock.
 
 use crate::bench::figure::{Figure, Goal};
 use crate::command::cargo;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// The test that measures both.
 const TEST: &str = "holding_beside_queueing";
 
-/// How a line begins that has a figure, what it is, and its goal.
+/// The beginning of a line with a figure, the figure's name, and its goal.
 const FIGURES: [(&str, &str, f64); 2] = [
     (
         "in nobody's way, as a part: ",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures beside their goals, and processes that end with a measurement.
+//! Figures with their goals, and processes that end with a measurement.
 
 use std::process::Child;
 
-/// What is asked of a figure.
+/// The goal of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Goal {
     AtLeast(f64),
     AtMost(f64),
-    /// None: it stands beside another figure.
+    /// No goal: the figure is shown for comparison.
     Beside,
 }
 
@@ -36,7 +36,7 @@ impl Figure {
         };
         let kept = if self.kept() { "kept" } else { "missed" };
         let goal = format!("{sign} {limit}");
-        // Goals of hundredths need thousandths.
+        // Goals in hundredths need three decimals.
         let digits = if limit < 1.5 { 3 } else { 2 };
         format!(
             "{:<58}{:>9.digits$}   {goal:<8}{kept}",
@@ -45,12 +45,12 @@ impl Figure {
     }
 }
 
-/// Ends a process when it is dropped.
+/// Kills a process when it is dropped.
 pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both calls fail only if the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions that `keep` runs until it waits, which the linker puts together
-//! (`docs/decisions/0034-small-program.md`): finds them, and writes their list.
+//! Finds the functions that `keep` calls before it waits, and writes their list, by which the
+//! linker groups them (`docs/decisions/0034-small-program.md`).
 //!
-//! gdb runs `keep` on the policy of [`router`], from a program with symbols, and prints
-//! each function that is met, on x86-64. `keep` waits when no further one is met for a
-//! while. A device then comes, so that what an event makes `keep` do is in the list.
+//! gdb runs `keep` on the policy of [`router`], from a program with symbols, and prints each
+//! function that is called, on x86-64. `keep` counts as waiting when no further function is called
+//! for a while. Then a device is added, so that the list includes the handling of events.
 
 use crate::bench::figure::Ended;
 use crate::bench::router;
@@ -20,22 +20,22 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The list that the linker gets.
+/// The list for the linker.
 const LIST: &str = "crates/cli/keep-order.txt";
 
 const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
     # The functions of `weirgate keep` from its start until it waits: docs/decisions/0034-small-program.md\n";
 
-/// What gdb does.
+/// The script for gdb.
 const SCRIPT: &str = include_str!("met.py");
 
-/// Without a new function for so long, `keep` counts as waiting.
+/// `keep` counts as waiting after this time without a new function.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// So many functions are met at least; fewer are a failure of the trace.
+/// The smallest plausible number of functions; fewer mean that the trace failed.
 const LEAST: usize = 500;
 
-/// Builds the router's program with symbols, and writes the list anew; needs root.
+/// Builds the router's program with symbols, and rewrites the list; needs root.
 #[allow(clippy::print_stdout, reason = "the count is this task's result")]
 pub fn write(root: &Path) -> Result<()> {
     run(cargo(root).args(["--locked", "router", "-C", "strip=none"]))?;
@@ -61,8 +61,8 @@ pub fn write(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The program's functions: the address of each, and all names that it has, since the
-/// linker makes one function of equal ones.
+/// Returns the program's functions: the address of each, with all its names, because the linker
+/// merges equal functions.
 fn functions(program: &Path) -> Result<BTreeMap<u64, Vec<String>>> {
     let output = Command::new("nm")
         .arg(program)
@@ -79,7 +79,7 @@ fn functions(program: &Path) -> Result<BTreeMap<u64, Vec<String>>> {
     Ok(functions)
 }
 
-/// The addresses of functions that `keep` meets until it waits.
+/// Returns the addresses of the functions that `keep` calls before it waits.
 fn met<'a>(program: &Path, functions: impl Iterator<Item = &'a u64>) -> Result<BTreeSet<u64>> {
     let folder = tempfile::tempdir()?;
     let (script, list) = (folder.path().join("met.py"), folder.path().join("list"));
@@ -107,7 +107,7 @@ fn met<'a>(program: &Path, functions: impl Iterator<Item = &'a u64>) -> Result<B
     });
     let mut met = BTreeSet::new();
     let mut process = None;
-    // It is told of every device, and does little where that is none of its own.
+    // `keep` is notified of every device, and does little if the device is not its own.
     for event in [Some("ip link add other type veth peer name another"), None] {
         while let Ok(line) = lines.recv_timeout(QUIET) {
             if let Some(address) = line.strip_prefix("met ") {
@@ -126,8 +126,9 @@ fn met<'a>(program: &Path, functions: impl Iterator<Item = &'a u64>) -> Result<B
     Ok(met)
 }
 
-/// A name without what another compiler or build writes otherwise: the hash at its end,
-/// and the number of a copy. The linker's runs of equal instructions have numbers alone.
+/// Returns a name without the parts that differ between compilers or builds: the hash at its end,
+/// and the number of a copy. Returns `None` for the linker's outlined functions, which have only
+/// numbers.
 fn stable(name: &str) -> Option<&str> {
     const HASH: &str = "17h";
     if name.starts_with("OUTLINED_FUNCTION_") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast weirgate and its laboratory are on this machine, against their goals.
+//! Measures the speed of weirgate and its laboratory on this machine, and compares with goals.
 //!
-//! Wall time depends on the machine and on what else it does, so this is no
-//! part of the tests; the load is shown beside the figures.
+//! Wall-clock time depends on the machine and its load, so this is not part of the tests. The load
+//! is shown with the figures.
 
 mod arriving;
 mod figure;
@@ -21,11 +21,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The experiment and arm by which the laboratory's speed is judged: 450
-/// virtual seconds of a full ADSL line.
+/// The experiment and arm for the laboratory's speed: 450 virtual seconds of a full ADSL line.
 const EXPERIMENT: (&str, &str) = ("adsl-3.2", "modem-only");
 
-/// Builds, prepares and measures; fails when a goal is missed.
+/// Builds, prepares and measures; fails if a goal is missed.
 pub fn run_all(root: &Path) -> Result<()> {
     let mut build = crate::command::cargo(root);
     build.args(["build", "--release"]);
@@ -54,18 +53,18 @@ pub fn run_all(root: &Path) -> Result<()> {
     run(day.arg(folder.path().join("history")))
 }
 
-/// Builds and measures a large policy alone, which needs no lab.
+/// Builds and measures only a large policy, without the lab.
 pub fn run_policy(root: &Path) -> Result<()> {
     alone(root, policy::figures)
 }
 
-/// Builds the router's program as packages hold it, and measures it; needs root.
+/// Builds the router's program as in packages, and measures it; needs root.
 pub fn run_router(root: &Path) -> Result<()> {
     let before = load();
     report(&router::figures(root)?, &before)
 }
 
-/// Builds and measures what watch costs, which needs no lab but root.
+/// Builds and measures the cost of `watch`, without the lab; needs root.
 pub fn run_watch(root: &Path) -> Result<()> {
     alone(root, watch::figures)
 }
@@ -90,7 +89,7 @@ pub fn report(figures: &[Figure], before: &str) -> Result<()> {
     Ok(())
 }
 
-/// One arm alone in the laboratory.
+/// Measures one arm in the laboratory.
 fn of_experiment(root: &Path) -> Result<Vec<Figure>> {
     let (experiment, arm) = EXPERIMENT;
     let folder = tempfile::tempdir()?;
@@ -107,7 +106,7 @@ fn of_experiment(root: &Path) -> Result<Vec<Figure>> {
     figures(&read("outcome.json")?, &read("run.json")?)
 }
 
-/// The figures in what `lab run --out` has saved.
+/// Returns the figures in the files of `lab run --out`.
 fn figures(outcome: &Value, run: &Value) -> Result<Vec<Figure>> {
     let number = |value: &Value, name: &str| {
         let number = value[name].as_f64();
@@ -149,7 +148,7 @@ fn of_try(root: &Path) -> Result<Figure> {
     })
 }
 
-/// How long the check of eight routers, forty customers and sixty services takes.
+/// Measures the check of a domain with eight routers, forty customers and sixty services.
 fn of_domain(root: &Path) -> Result<Figure> {
     let start = Instant::now();
     run(weirgate(root)
@@ -168,7 +167,7 @@ fn weirgate(root: &Path) -> Command {
     command
 }
 
-/// The machine's load over one, five and fifteen minutes.
+/// Returns the machine's load average over one, five and fifteen minutes.
 pub fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').take(3).collect();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a large policy takes: 1,000 hosts and 200 rules in both
-//! directions, beside the same result by `tc -batch` and `nft -f`.
+//! Measures a large policy: 1,000 hosts and 200 rules in both directions, compared with the same
+//! result by `tc -batch` and `nft -f`.
 //!
-//! Everything happens in a network namespace of its own, with queues that every
-//! kernel has. Each figure is the median of several runs of a whole command,
-//! its start included.
+//! Everything happens in a separate network namespace, with queues that every kernel has. Each
+//! figure is the median of several runs of a whole command, including its start.
 
 use crate::bench::figure::{Figure, Goal};
 use crate::command::run;
@@ -16,13 +15,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
-/// Runs of which the median counts.
+/// The number of runs for a median.
 const RUNS: usize = 11;
 const HOSTS: usize = 1_000;
 const RULES: usize = 200;
 const CLASSES: usize = 20;
 
-/// The policy; `changed` has one rule with another class.
+/// Returns the policy; with `changed`, one rule has another class.
 fn policy(changed: bool) -> String {
     let mut text = String::from(
         "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"100mbit\"\n\
@@ -63,14 +62,14 @@ fn policy(changed: bool) -> String {
     text
 }
 
-/// A network namespace with `wan` and `lan`, and a `/run` of its own.
+/// A network namespace with `wan` and `lan`, and its own `/run`.
 pub struct Namespace {
     holder: Child,
     wait: Option<ChildStdin>,
 }
 
 impl Namespace {
-    /// Makes one; needs root.
+    /// Makes a namespace; needs root.
     pub fn new() -> Result<Self> {
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "cat"])
@@ -101,12 +100,12 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// A process in it, by which others find it.
+    /// Returns a process in the namespace, which identifies it.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
 
-    /// A command in it, its words between single spaces.
+    /// Returns a command in the namespace, split at single spaces.
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -117,7 +116,7 @@ impl Namespace {
         command
     }
 
-    /// Seconds that a command takes, which must succeed.
+    /// Returns the duration in seconds of a command, which must succeed.
     fn time(command: &mut Command) -> Result<f64> {
         let start = Instant::now();
         run(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
@@ -132,14 +131,14 @@ impl Drop for Namespace {
     }
 }
 
-/// The middle one of several figures.
+/// Returns the median of several figures.
 pub fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// The parts of an exported script: what `tc -batch` takes, and each text that
-/// `nft -f` takes. Other programs' lines are the same for both.
+/// Returns the parts of an exported script: the input of `tc -batch`, and each input of `nft -f`.
+/// Lines of other programs are left out.
 fn parts(script: &str) -> (String, Vec<String>) {
     let (mut tc, mut nft) = (String::new(), Vec::new());
     let mut lines = script.lines();
@@ -156,7 +155,7 @@ fn parts(script: &str) -> (String, Vec<String>) {
     (tc, nft)
 }
 
-/// Measures; needs root.
+/// Measures the figures; needs root.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let program = root.join("target/release/weirgate");
     let program = program.display();
@@ -185,7 +184,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let last = policies[(RUNS - 1) % 2];
     let unchanged = several(&|_| time(format!("{program} apply {last}")))?;
     time(format!("{program} remove"))?;
-    // The same by the standard tools, without reading back or a way to return.
+    // Apply the same with the standard tools, without reading back or a rollback.
     let script = Command::new(program.to_string())
         .args(["export", &one])
         .output()?;
@@ -207,7 +206,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
         }
         Ok(setup + taken)
     })?;
-    // What rules redirect to must be there.
+    // The device to which rules redirect must exist.
     time("ip link add ifb-wan type ifb".to_owned())?;
     let reload = several(&|_| time(format!("nft -f {}", file("nft"))))?;
     let figure = |what, value, goal| Figure { what, value, goal };
@@ -228,7 +227,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
             change,
             Goal::AtMost(0.02),
         ),
-        // Each is what one command takes longer than another.
+        // Each is the difference between the times of two commands.
         figure("    entering the namespace, s", nothing, Goal::Beside),
         figure("    starting the program, s", start - nothing, Goal::Beside),
         figure(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a router gives for weirgate: the size of its program as packages hold it, how long
-//! `check` of a home's policy takes, and what `keep` takes while nothing happens.
+//! Measures what weirgate costs on a router: the size of its program as in packages, the time of
+//! `check` for a home's policy, and the cost of an idle `keep`.
 //!
-//! `keep` runs in a network namespace of its own, on a policy that was applied there, with
-//! queues that every kernel has.
+//! `keep` runs in a separate network namespace, on a policy that was applied there, with queues
+//! that every kernel has.
 
 use crate::bench::figure::{Figure, Goal};
 use crate::bench::policy::{Namespace, median};
@@ -15,32 +15,31 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The policy of a home, which comes with weirgate.
+/// The policy of a home, from weirgate's own policies.
 const HOME: &str = "policies/home.toml";
 
-/// What `keep` holds to.
+/// The policy of `keep`.
 const KEPT: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"40mbit\"\n\
     down = \"100mbit\"\nlayer = \"ethernet\"\ninbound = \"lan\"\n\
     [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\nqueue = \"pfifo 100\"\n\
     [[class]]\nname = \"normal\"\nshare = \"80%\"\nqueue = \"pfifo 100\"\ndefault = true\n\
     [[rule]]\nclass = \"urgent\"\nservice = [\"dns\", \"ping\", \"voice\"]\n";
 
-/// The budget: what a router gives at most. `cargo xtask bench-router` fails where it is
-/// exceeded.
+/// The budget. `cargo xtask bench-router` fails if it is exceeded.
 const PROGRAM_MB: f64 = 8.0;
 const CHECK_MS: f64 = 20.0;
 const KEEP_MB: f64 = 8.0;
 
-/// Runs of which the median counts.
+/// The number of runs for a median.
 const RUNS: usize = 21;
 
-/// Until `keep` has begun, and while it is observed: three times the pace that is allowed
-/// to a watchdog, so three wake-ups.
+/// The time until `keep` has started, and the time of its observation. The latter is three times
+/// the permitted interval of a watchdog, so three wake-ups.
 const SETTLE: Duration = Duration::from_secs(5);
 const OBSERVED: Duration = Duration::from_secs(90);
 const WAKE_UPS: f64 = 3.0;
 
-/// The figures; needs root.
+/// Measures the figures; needs root.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let mut build = crate::command::cargo(root);
     run(build.arg("router"))?;
@@ -64,7 +63,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Milliseconds of a whole command, its start included.
+/// Returns the duration of a whole command in milliseconds, including its start.
 fn check_ms(root: &Path, program: &Path) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..RUNS {
@@ -77,7 +76,7 @@ fn check_ms(root: &Path, program: &Path) -> Result<f64> {
     Ok(median(times))
 }
 
-/// A namespace in which the program has applied what `keep` holds to.
+/// Returns a namespace in which the program has applied the policy of `keep`.
 pub(super) fn applied(program: &Path) -> Result<Namespace> {
     let place = Namespace::new()?;
     let folder = tempfile::tempdir()?;
@@ -91,7 +90,7 @@ pub(super) fn applied(program: &Path) -> Result<Namespace> {
     Ok(place)
 }
 
-/// What `keep` takes while nothing happens: its memory, and how often it wakes up.
+/// Measures an idle `keep`: its memory, and how often it wakes up.
 fn idle(program: &Path) -> Result<[Figure; 2]> {
     let place = applied(program)?;
     let mut keep = place.command(&format!("{} keep", program.display()));
@@ -115,7 +114,7 @@ fn idle(program: &Path) -> Result<[Figure; 2]> {
     ])
 }
 
-/// A number of `/proc/PID/status` (proc(5)).
+/// Returns a number of `/proc/PID/status` (proc(5)).
 fn status(pid: u32, name: &str) -> Result<f64> {
     let file = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&file).with_context(|| file.clone())?;

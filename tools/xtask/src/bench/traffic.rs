@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic that `weirgate watch` is measured with: a router's to 300 hosts, of
-//! which 80 are active, half of it TCP, and what the hosts answer.
+//! The traffic with which `weirgate watch` is measured: a router's traffic to 300 hosts, of which
+//! 80 are active, half of it TCP; and the hosts' answers.
 
 use anyhow::{Context as _, Result};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,29 +8,29 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// Classes, each with a port: hosts take its datagrams and connections there.
+/// Classes, each with a port for datagrams and connections of hosts.
 pub const CLASSES: u16 = 8;
 pub const PORT: u16 = 5_000;
-/// Who takes what watch delivers.
+/// The address of the receiver of watch's numbers.
 pub const RECEIVER: &str = "127.0.0.1:9000";
 
 const HOSTS: u16 = 300;
 const ACTIVE: u16 = 80;
-/// A port at which every host is sent one datagram.
+/// A port at which every host gets one datagram.
 const FIRST: u16 = 4_000;
-/// Packets by the second: down to each active host in turn, every second one a
-/// segment of TCP, and up.
+/// Packets per second: to the active hosts in turn, where every second packet is a TCP segment, and
+/// from the hosts.
 const DOWN: u32 = 2_000;
 const UP: u32 = 500;
 const BYTES: usize = 400;
-/// How long the hosts may take to listen.
+/// The time limit for the hosts to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn host(number: u16) -> String {
     format!("10.8.{}.{}", 1 + number / 200, 1 + number % 200)
 }
 
-/// In the router's namespace: takes what is delivered, and sends to all hosts.
+/// Runs in the router's namespace: receives watch's numbers, and sends to all hosts.
 pub fn router() -> Result<()> {
     let receiver = TcpListener::bind(RECEIVER)?;
     thread::spawn(move || {
@@ -56,10 +56,10 @@ pub fn router() -> Result<()> {
         let turn = count / 2;
         if count.is_multiple_of(2) {
             let connection = &mut connections[turn as usize % usize::from(ACTIVE)];
-            // What finds no room is the gate's matter, not the sender's.
+            // Ignore errors: packets that exceed the gate's rate are lost.
             let _ = connection.write(&[0; BYTES]);
         } else {
-            // One in eight is for somebody who is seldom heard of.
+            // One in eight goes to a host that is seldom active.
             let number = if turn % 8 == 7 {
                 turn / 8 % u32::from(HOSTS)
             } else {
@@ -76,7 +76,7 @@ pub fn router() -> Result<()> {
     Ok(())
 }
 
-/// A connection whose every write is a segment, once somebody listens.
+/// Returns a connection on which every write is a segment, as soon as the port is open.
 fn connected(place: &str) -> Result<TcpStream> {
     let begin = Instant::now();
     loop {
@@ -94,11 +94,11 @@ fn connected(place: &str) -> Result<TcpStream> {
     }
 }
 
-/// In the hosts' namespace: takes what all of them are sent.
+/// Runs in the hosts' namespace: receives the traffic of all hosts.
 pub fn hosts() -> Result<()> {
     let mut unread = Vec::new();
     for port in (PORT..PORT + CLASSES).chain([FIRST]) {
-        // Nobody reads datagrams, but nobody says that the port is closed.
+        // The sockets are not read, but prevent port-unreachable errors.
         unread.push(UdpSocket::bind(("0.0.0.0", port))?);
     }
     let mut listeners = Vec::new();
@@ -116,7 +116,7 @@ pub fn hosts() -> Result<()> {
     Ok(())
 }
 
-/// Takes requests and says so, until the connection ends.
+/// Receives and acknowledges requests, until the connection ends.
 fn taken(stream: &TcpStream) {
     let mut to = stream;
     let mut reader = BufReader::new(stream);

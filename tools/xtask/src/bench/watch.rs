@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate watch` costs with 300 hosts, 80 of them active, eight classes
-//! both ways, a look a second, and all numbers sent by remote write and OTLP. Half
-//! of what hosts are sent is TCP, which they answer, so that round trips cost what
-//! they cost.
+//! Measures the cost of `weirgate watch` with 300 hosts, 80 of them active, eight classes in both
+//! directions, one sample per second, and all numbers sent by remote write and OTLP. Half of the
+//! traffic to hosts is TCP, which they acknowledge, so that the cost of round-trip measurement is
+//! included.
 //!
-//! The history has nearly four hours of 1,504 other series before, so that what is
-//! rare is in the memory's figure, too: the first quarter of an hour is sealed with
-//! these series and its own, and then sixteen are condensed at once.
+//! Before, the history has nearly four hours of 1,504 other series, so that the memory figure
+//! includes rare work. The first quarter of an hour is sealed with these series and its own, and
+//! then sixteen are condensed at once.
 //!
-//! Everything happens in two network namespaces of its own, a router's and one for
-//! all hosts. What packets are timed by counts too: the kernel says how long its
-//! BPF programs ran, and what their maps take.
+//! Everything happens in two separate network namespaces, a router's and one for all hosts. The
+//! cost of the BPF programs that measure packets is included: the kernel reports their run time and
+//! the memory of their maps.
 
 use crate::bench::figure::{Ended, Figure, Goal};
 use crate::bench::policy::Namespace;
@@ -27,12 +27,11 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Before it is measured, and while it is.
+/// The times before and during the measurement.
 const SETTLE: Duration = Duration::from_secs(30);
 const MEASURED: Duration = Duration::from_mins(1);
 
-/// Ticks by the second of `/proc/PID/stat`: `USER_HZ` is 100 on every machine
-/// that Linux runs on here.
+/// Clock ticks per second in `/proc/PID/stat`: `USER_HZ` is 100 on all supported machines.
 const TICKS: f64 = 100.0;
 
 const WATCH: &str = "127.0.0.1:9617";
@@ -63,11 +62,11 @@ fn policy() -> String {
     text
 }
 
-/// The figures.
+/// Measures the figures.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let place = Namespace::new()?;
     let hosts = Namespace::new()?;
-    // All hosts are one machine, which has all of their addresses.
+    // All hosts are one machine with all their addresses.
     run(&mut hosts.command("ip link del lan"))?;
     run(&mut place.command(&format!("ip link set inside netns {}", hosts.pid())))?;
     for line in [
@@ -163,7 +162,7 @@ fn measured(place: &Namespace, own: &str, pid: u32) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The collector, and the process that it began to answer requests.
+/// Returns the collector's process, and the process that it started for requests.
 fn both(pid: u32) -> Result<Vec<u32>> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     let web = children.split_whitespace().map(str::parse);
@@ -171,12 +170,12 @@ fn both(pid: u32) -> Result<Vec<u32>> {
     Ok(both?)
 }
 
-/// Seconds that its processes have used, and that its BPF programs have run.
+/// Returns the processor seconds of watch's processes, and the run time of its BPF programs.
 fn spent(pid: u32) -> Result<(f64, f64)> {
     let mut ticks = 0.0;
     for pid in both(pid)? {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // Behind the name, which is in brackets: field 14 and 15 of proc(5).
+        // The fields after the name, which is in brackets: fields 14 and 15 of proc(5).
         let rest = stat.rsplit(") ").next().unwrap_or_default();
         let own = rest.split(' ').skip(11).take(2);
         ticks += own.filter_map(|one| one.parse::<f64>().ok()).sum::<f64>();
@@ -185,8 +184,8 @@ fn spent(pid: u32) -> Result<(f64, f64)> {
     Ok((ticks / TICKS, nanoseconds / 1e9))
 }
 
-/// A number that the kernel tells of some of a process' descriptors, added up: of
-/// programs how long they ran, of maps (and of programs) the bytes they take.
+/// Sums up a number that the kernel reports for a process's descriptors: the run time of programs,
+/// or the bytes of maps and programs.
 fn sum_of_descriptors(pid: u32, name: &str) -> Result<f64> {
     let mut sum = 0.0;
     for file in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
@@ -199,8 +198,8 @@ fn sum_of_descriptors(pid: u32, name: &str) -> Result<f64> {
     Ok(sum)
 }
 
-/// What its processes had at most, added up: the program itself, which they share, is
-/// counted in each.
+/// Returns the sum of the peak memory of watch's processes. The program itself, which they share,
+/// is counted in each.
 fn memory(pid: u32) -> Result<f64> {
     let mut sum = 0.0;
     for pid in both(pid)? {
@@ -213,8 +212,7 @@ fn memory(pid: u32) -> Result<f64> {
     Ok(sum)
 }
 
-/// In the namespace: prints how many series watch has, and whether it has steps of a
-/// minute.
+/// Runs in the namespace: prints how many series watch has, and whether it has steps of a minute.
 #[allow(clippy::print_stdout, reason = "it is for the process outside")]
 pub fn series() -> Result<()> {
     let mut stream = TcpStream::connect(WATCH)?;

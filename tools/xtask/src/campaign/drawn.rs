@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines and loads that nobody chose: drawn from ranges by a seed, so that what
-//! `inbound = "auto"` does is not tuned to the rows of a list.
+//! Lines and loads that a seed draws from ranges, so that `inbound = "auto"` is not tuned to the
+//! rows of a list.
 
 use super::list::{Arm, Beside, Cake, Campaign, CampaignLine, Load};
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// What is drawn from, as `drawn.toml` has it. A range has its least and its most.
+/// The ranges in `drawn.toml`. A range has its minimum and its maximum.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ranges {
@@ -23,7 +23,7 @@ pub struct Ranges {
     kind: Vec<Kind>,
 }
 
-/// A kind of line, and what is drawn of it.
+/// A kind of line, with its ranges.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
@@ -33,15 +33,15 @@ struct Kind {
     mpu: u32,
     layer: String,
     cake: String,
-    /// Bytes on the wire of a full packet, which has 1448 of payload.
+    /// The wire bytes of a full packet, whose payload is 1448 bytes.
     packet: f64,
-    /// Kilobits a second downstream.
+    /// The downstream rate in kbit/s.
     down: (f64, f64),
-    /// How many times faster that is than upstream.
+    /// The ratio of the downstream to the upstream rate.
     ratio: (f64, f64),
 }
 
-/// The arm of weirgate's, as a policy has it that says nothing of it.
+/// The name of weirgate's arm, which uses a policy's default.
 pub const OURS: &str = "auto";
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
@@ -55,7 +55,7 @@ impl Draw {
         twice ^ twice >> 31
     }
 
-    /// Of a range, where a number is as likely as one twice as high.
+    /// Draws from a range with a log-uniform distribution.
     fn of(&mut self, (least, most): (f64, f64)) -> f64 {
         let part = (self.word() >> 11) as f64 / (1_u64 << 53) as f64;
         least * (most / least).powf(part)
@@ -66,21 +66,21 @@ impl Draw {
         &all[at as usize]
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `times`.
     fn once_in(&mut self, times: u64) -> bool {
         self.word().is_multiple_of(times)
     }
 }
 
 impl Ranges {
-    /// Reads those of this workspace.
+    /// Reads the ranges of this workspace.
     pub fn read(root: &Path) -> Result<Self> {
         let path = root.join("tools/xtask/drawn.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("{}", path.display()))
     }
 
-    /// So many rows of this seed, each with our arm and cake's.
+    /// Returns `rows` rows of this seed, each with our arm and cake's.
     pub fn campaign(&self, seed: u64, rows: u64) -> Campaign {
         let cake = |percent: &u64| Arm {
             name: format!("cake-{percent}"),
@@ -100,11 +100,11 @@ impl Ranges {
         Campaign::of((0..rows).map(|row| self.drawn(seed, row)).collect(), arms)
     }
 
-    /// A row; a later one is the same however many are drawn.
+    /// Returns a row, which does not depend on how many are drawn.
     fn drawn(&self, seed: u64, row: u64) -> (CampaignLine, Load) {
         let mut draw = Draw(seed.wrapping_mul(1_000_003).wrapping_add(row));
         let kind = draw.one(&self.kind);
-        // Two digits are enough for anybody.
+        // Two significant digits are enough.
         let rate = |kbit: f64| {
             let step = 10_f64.powf(kbit.log10().floor() - 1.0);
             ((kbit / step).round() * step) as u64

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of drawn lines and loads: each row beside the cake of nearest goodput.
+//! The page of drawn lines and loads: each row with the cake of most similar goodput.
 
 use super::drawn::OURS;
 use super::figures::{Figures, Run};
 use std::fmt::Write as _;
 
-/// What is compared: goodput, where more is better, mean delay and the 99th
-/// percentile, where less is.
+/// The compared figures: goodput, where more is better; mean and 99th percentile of the delay,
+/// where less is better.
 type Three = [f64; 3];
 
-/// How a row compares with cake.
+/// The comparison of a row with cake.
 struct Row<'r> {
     run: &'r Run<'r>,
     ours: Figures,
     nearest: (&'r str, Figures),
-    /// Better than the nearest in two of three, and within 2 % in the third.
+    /// Whether we are better than the nearest in two of three figures, and within 2 % in the third.
     wins: bool,
-    /// A cake that is better in all three.
+    /// A cake that is better in all three figures.
     beaten_by: Option<&'r str>,
 }
 
@@ -25,7 +25,7 @@ fn three(figures: &Figures) -> Three {
     [figures.kept, -mean, -latest]
 }
 
-/// How far one is above another, as a part of the other.
+/// Returns the difference of two values relative to the second.
 fn above(one: Three, other: Three) -> Three {
     let mut parts = [0.0; 3];
     for ((part, one), other) in parts.iter_mut().zip(one).zip(other) {
@@ -34,8 +34,8 @@ fn above(one: Three, other: Three) -> Three {
     parts
 }
 
-/// The row of a line, once all of its arms have been run: the nearest cake is none
-/// before.
+/// Returns the row of a line, if all its arms have been run; before that, the nearest cake is
+/// unknown.
 fn row<'r>(runs: &'r [Run<'r>]) -> Option<Row<'r>> {
     if runs.iter().any(|run| run.figures.is_none()) {
         return None;
@@ -67,7 +67,7 @@ fn row<'r>(runs: &'r [Run<'r>]) -> Option<Row<'r>> {
     })
 }
 
-/// The page of what has been run.
+/// Returns the page of the completed runs.
 pub fn text(seed: u64, ranges: &str, runs: &[Run<'_>]) -> String {
     let rows: Vec<Row<'_>> = runs
         .chunk_by(|one, other| one.line.name == other.line.name)

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run of the campaign and what its page shows of it.
+//! A run of the campaign, and its figures on the page.
 
 use super::list::{CampaignLine, Load};
 use serde_json::Value;
 
-/// The figures of a run that the page shows.
+/// The figures of a run on the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
-    /// The probe's round trips, in milliseconds: mean, 95th and 99th percentile,
-    /// longest.
+    /// The probe's round trips in milliseconds: mean, 95th and 99th percentile, maximum.
     pub delay: [f64; 4],
-    /// What TCP's receivers got downstream of what the line carries of payload,
-    /// 1 for all of it. Datagrams that were asked for count in the run with an
-    /// even stream of them.
+    /// The goodput of TCP's receivers downstream, relative to the payload that the line can carry.
+    /// In the run with a constant stream of requested datagrams, these are included.
     pub kept: f64,
-    /// Mean completion of short flows, in seconds, where there are any.
+    /// The mean completion time of short flows in seconds, if there are any.
     pub mice: Option<f64>,
 }
 
@@ -24,18 +22,18 @@ pub struct Run<'c> {
     pub line: &'c CampaignLine,
     pub load: &'c Load,
     pub arm: &'c str,
-    /// `None` where it was not made yet, or failed.
+    /// `None` if the run is missing or failed.
     pub figures: Option<Figures>,
 }
 
 impl Run<'_> {
-    /// The name of its file, and of its experiment with the load's.
+    /// Returns the name of the run's file, from the names of line, load and arm.
     pub fn name(&self) -> String {
         format!("{}-{}-{}", self.line.name, self.load.name, self.arm)
     }
 }
 
-/// What the page shows of the lab's figures; `None` where there are none.
+/// Returns the page's figures from the lab's; `None` if there are none.
 pub fn figures(run: &Run<'_>, text: &str) -> Option<Figures> {
     let document: Value = serde_json::from_str(text).ok()?;
     let metrics = &document["arms"][run.arm]["metrics"];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The campaign as `campaign.toml` has it: lines, loads, arms, and which are run
-//! together.
+//! The campaign in `campaign.toml`: lines, loads, arms, and their combinations.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -23,33 +22,33 @@ pub struct Campaign {
     runs: Vec<Entry>,
 }
 
-/// A line. Rates are kilobits per second on the wire; times are seconds.
+/// A line. Rates are in kbit/s on the wire, times in seconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CampaignLine {
     pub name: String,
     pub about: String,
     pub up: u64,
-    /// Where the downstream begins.
+    /// The initial downstream rate.
     pub down: u64,
     pub framing: String,
     pub overhead: u32,
     pub mpu: u32,
-    /// The link layer for weirgate, and for cake.
+    /// The link layer for weirgate and for cake.
     pub layer: String,
     pub cake: String,
-    /// What a full packet of 1448 bytes of payload has on the wire.
+    /// The wire bytes of a full packet with 1448 bytes of payload.
     pub packet: f64,
-    /// Bytes of the far end's queue.
+    /// The size of the far end's queue.
     pub buffer: String,
     pub from: u64,
     pub until: u64,
-    /// Other rates of the downstream, and from when on.
+    /// Other downstream rates, each with its start.
     #[serde(default)]
     pub then: Vec<(u64, u64)>,
 }
 
-/// What is on a line.
+/// The traffic on a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Load {
@@ -62,20 +61,20 @@ pub struct Load {
     pub beside: Vec<Beside>,
 }
 
-/// What is beside the downloads of a load.
+/// Traffic in addition to the downloads of a load.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beside {
     Web,
     Upload,
     Voice,
-    /// Datagrams at 1.25 times the line's rate, from someone who does not listen.
+    /// Datagrams at 1.25 times the line's rate, from an unresponsive sender.
     Flood,
     /// Datagrams at half the line's rate.
     Stream,
 }
 
-/// What polices the line: weirgate where `inbound` is there, else nothing or a rival.
+/// The control of the line: weirgate if `inbound` is set, otherwise nothing or a rival.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
@@ -92,7 +91,7 @@ pub struct Arm {
     pub htb: Option<Htb>,
 }
 
-/// Cake on the LAN device, at a part of the line's rate.
+/// Cake on the LAN device, at a percentage of the line's rate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cake {
@@ -100,14 +99,14 @@ pub struct Cake {
     pub mode: String,
 }
 
-/// HTB with one class on both devices, at a part of the line's rate.
+/// HTB with one class on both devices, at a percentage of the line's rate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Htb {
     pub percent: u64,
 }
 
-/// A run as it is written, with names.
+/// A combination as written, by names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -116,7 +115,7 @@ struct Entry {
     arms: Vec<String>,
 }
 
-/// A line and a load, and the arms that are run with them.
+/// A line and a load with their arms.
 #[derive(Debug)]
 pub struct Runs<'c> {
     pub line: &'c CampaignLine,
@@ -132,7 +131,7 @@ impl Campaign {
         toml::from_str(&text).with_context(|| format!("{}", path.display()))
     }
 
-    /// One of these rows, each with every arm.
+    /// Makes a campaign from rows, each with every arm.
     pub fn of(rows: Vec<(CampaignLine, Load)>, arms: Vec<Arm>) -> Self {
         let entry = |(line, load): &(CampaignLine, Load)| Entry {
             line: line.name.clone(),
@@ -150,7 +149,7 @@ impl Campaign {
         }
     }
 
-    /// All runs, with what they name.
+    /// Returns all runs, with names resolved.
     pub fn runs(&self) -> Result<Vec<Runs<'_>>> {
         let all = self.runs.iter().map(|entry| {
             let line = self.lines.iter().find(|line| line.name == entry.line);
@@ -177,7 +176,7 @@ impl Campaign {
 }
 
 impl Beside {
-    /// In words, after what it is beside.
+    /// Returns a description, which continues a list.
     pub fn words(self) -> &'static str {
         match self {
             Self::Web => ", and short flows",
@@ -190,8 +189,8 @@ impl Beside {
 }
 
 impl CampaignLine {
-    /// Kilobits of TCP's payload that the downstream carries in a second of the
-    /// time that is looked at, if nothing else is on it.
+    /// Returns the mean payload rate of TCP in kbit/s that the downstream can carry in the measured
+    /// time, without other traffic.
     pub fn payload(&self) -> f64 {
         let rates = [(0, self.down)]
             .into_iter()
@@ -234,7 +233,7 @@ mod tests {
     fn the_payload_of_a_line_that_steps_is_that_of_its_mean_rate() {
         let campaign = campaign();
         let step = &campaign.lines[2];
-        // 4 to 10 s and 20 to 32 s at 8000, 10 s at 2000.
+        // 4 to 10 s and 20 to 32 s at 8000 kbit/s, 10 s at 2000.
         let mean = (18.0 * 8_000.0 + 10.0 * 2_000.0) / 28.0;
         assert!((step.payload() - mean * 1_448.0 / 1_696.0).abs() < 0.1);
     }

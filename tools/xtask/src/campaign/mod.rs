@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The inbound campaign: every way to hold what arrives, over several lines and
-//! loads, each run short, and one page of what was measured.
+//! The inbound campaign: short runs of every method that controls arriving traffic, over several
+//! lines and loads, and one page with the results.
 //!
-//! One run is one file of figures in the folder; a run whose file is there is
-//! not made again, so that the campaign goes on where it was left. The page
-//! shows what is there and says what is not.
+//! Each run has one file of figures in the folder. A run whose file exists is not repeated, so that
+//! an interrupted campaign can continue. The page shows the completed runs, and names the missing
+//! ones.
 
 mod drawn;
 mod drawn_page;
@@ -22,12 +22,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The longest that a run may take, in seconds of wall time: a fast line on a
-/// busy machine.
+/// The time limit of a run in seconds of wall-clock time, sufficient for a fast line on a busy
+/// machine.
 const LONGEST_SECONDS: &str = "3600";
 
-/// Makes the runs that are missing, unless `page_only`, then writes the page.
-/// `weirgate` is the program with the lab, this workspace's unless given.
+/// Makes the missing runs, unless `page_only`, then writes the page. `weirgate` is the program with
+/// the lab; the default is this workspace's.
 pub fn run(
     root: &Path,
     folder: Option<&Path>,
@@ -44,7 +44,7 @@ pub fn run(
     })
 }
 
-/// The same for lines and loads that a seed draws, beside cake alone.
+/// Makes the missing runs of lines and loads that a seed draws, with cake as the only rival.
 pub fn random(
     root: &Path,
     (seed, rows): (u64, u64),
@@ -62,7 +62,7 @@ pub fn random(
     })
 }
 
-/// Makes the runs that are missing, and shows what is there after each.
+/// Makes the missing runs, and shows the progress after each.
 fn go(
     root: &Path,
     campaign: &Campaign,
@@ -89,7 +89,7 @@ fn put(path: &Path, text: String) -> Result<()> {
     fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
-/// Experiments and policies, for the lab and for whoever looks.
+/// Writes experiments and policies, for the lab and for readers.
 fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
     let policies = folder.join("policies");
     fs::create_dir_all(&policies).with_context(|| format!("{}", policies.display()))?;
@@ -108,7 +108,7 @@ fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The whole list, with what is there of figures.
+/// Returns the whole list, with the figures of completed runs.
 fn runs<'c>(campaign: &'c Campaign, folder: &Path) -> Result<Vec<Run<'c>>> {
     let mut all = Vec::new();
     for runs in campaign.runs()? {
@@ -127,7 +127,7 @@ fn runs<'c>(campaign: &'c Campaign, folder: &Path) -> Result<Vec<Run<'c>>> {
     Ok(all)
 }
 
-/// Makes one run. One that fails leaves its messages beside, and no figures.
+/// Makes one run. A failed run leaves a file of messages, and no figures.
 fn make(weirgate: &Path, folder: &Path, run: &Run<'_>) -> Result<()> {
     let name = run.name();
     let experiment = folder.join(format!("{}-{}.toml", run.line.name, run.load.name));

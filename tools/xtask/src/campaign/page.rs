@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page: a table for each line and load.
+//! The campaign's page: a table for each line and load.
 
 use super::figures::Run;
 use super::list::CampaignLine;
@@ -35,7 +35,7 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     QUIC is not among these loads: datagrams at an even rate stand for a sender that does not \
     slow down within the run.\n";
 
-/// The page of these runs.
+/// Returns the page of these runs.
 pub fn text(lines: &[CampaignLine], runs: &[Run<'_>]) -> String {
     let mut text = HEAD.to_owned();
     let made = runs.iter().filter(|run| run.figures.is_some()).count();

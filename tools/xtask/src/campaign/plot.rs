@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One picture: a small plot for each line and load, a point for each arm.
+//! The campaign's picture: a small plot for each line and load, with a point for each arm.
 
 use super::figures::Run;
 use std::fmt::Write as _;
 
-/// Plots beside one another, and the size of each with its margins; pixels.
+/// Plots in a row, and the size of each with its margins, in pixels.
 const COLUMNS: usize = 3;
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 300.0;
@@ -13,10 +13,10 @@ const TOP: f64 = 34.0;
 const RIGHT: f64 = 60.0;
 const BOTTOM: f64 = 36.0;
 
-/// Weirgate's arms, cake's, and others.
+/// The colours of weirgate's arms, cake's, and others.
 const COLOURS: [&str; 3] = ["#1b6ca8", "#c0562f", "#555555"];
 
-/// The picture of these runs.
+/// Returns the picture of these runs.
 pub fn svg(runs: &[Run<'_>]) -> String {
     let mut plots: Vec<Vec<&Run<'_>>> = Vec::new();
     for run in runs.iter().filter(|run| run.figures.is_some()) {
@@ -48,8 +48,8 @@ pub fn svg(runs: &[Run<'_>]) -> String {
     text + "</svg>\n"
 }
 
-/// Delay on a scale of powers, because without control it is a hundred times as
-/// long; what is given up evenly.
+/// Draws a plot. Delay has a logarithmic scale, because it is a hundred times as long without
+/// control; lost goodput has a linear one.
 fn draw(text: &mut String, plot: &[&Run<'_>]) {
     let points: Vec<(&str, f64, f64)> = plot
         .iter()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Experiments and policies of the campaign, as files of the lab.
+//! Experiments and policies of the campaign, as files for the lab.
 
 use super::list::{Arm, Beside, Cake, CampaignLine, Htb, Runs};
 use std::fmt::Write as _;
 
-/// The experiment of a line and a load, with every arm that is run with it.
+/// Returns the experiment of a line and a load, with all its arms.
 pub fn experiment(Runs { line, load, arms }: &Runs<'_>) -> String {
     let mut text = format!(
         "version = 1\nname = \"campaign-{0}-{1}\"\ntitle = \"{2}: {3}\"\nsettle = \"0s\"\n\n\
@@ -61,7 +61,7 @@ pub fn experiment(Runs { line, load, arms }: &Runs<'_>) -> String {
 }
 
 fn traffic(line: &CampaignLine, beside: Beside) -> String {
-    // Datagrams of 1000 bytes: microseconds between two at so many kilobits.
+    // Datagrams of 1000 bytes; the interval follows from the rate in kbit/s.
     let datagrams = |name: &str, kbit: u64| {
         let gap = 8_000_000 / kbit.max(1);
         format!(
@@ -121,7 +121,7 @@ fn classes(line: &CampaignLine, Htb { percent }: &Htb) -> Vec<String> {
         .collect()
 }
 
-/// The policy of an arm of weirgate's on a line; `None` for other arms.
+/// Returns the policy of weirgate's arm on a line; `None` for other arms.
 pub fn policy(line: &CampaignLine, arm: &Arm) -> Option<String> {
     let mut text = format!(
         "version = 1\n\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{}kbit\"\n\

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of all commands, from the manual pages that the programs write.
+//! The page of all commands, from the generated manual pages.
 
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     policy or experiment; 3 the kernel refused and the old state is back; 4 the old state could not \
     be restored.\n";
 
-/// Options that every command has.
+/// Options of every command, which are left out.
 const EVERYWHERE: [&str; 2] = ["--help", "--state-dir"];
 
-/// The page of the manual pages in a folder.
+/// Returns the page of the manual pages in a folder.
 pub fn page(folder: &Path) -> Result<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -35,7 +35,7 @@ pub fn page(folder: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The section of one manual page: heading, description, arguments and options.
+/// Returns the section of one manual page: heading, description, arguments and options.
 fn command(manual: &str) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -70,8 +70,7 @@ fn command(manual: &str) -> String {
     text
 }
 
-/// A command as it is typed: `weirgate-lab` is a program, and dashes after a
-/// program's name are spaces.
+/// Returns a command as it is typed: `weirgate-lab` is a program, and other dashes become spaces.
 fn title(name: &str) -> String {
     match name.strip_prefix("weirgate-lab") {
         Some(rest) => format!("weirgate-lab{}", rest.replace('-', " ")),
@@ -79,7 +78,7 @@ fn title(name: &str) -> String {
     }
 }
 
-/// Text of a manual page without its markup.
+/// Returns text of a manual page without its markup.
 fn plain(line: &str) -> String {
     let text = ["\\fB", "\\fI", "\\fR"]
         .iter()

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lists of disciplines in pages that are otherwise written by hand: the
-//! lines of `docs/SUMMARY.md` and `docs/aqm.md` that link to a discipline's page.
+//! The lists of disciplines in handwritten pages: the lines of `docs/SUMMARY.md` and `docs/aqm.md`
+//! that link to a discipline's page.
 
 use crate::aqm;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the pages are, from `docs/`.
+/// The folder of the pages, relative to `docs/`.
 const PAGES: &str = "reference/disciplines";
 
-/// Both pages as they should be.
+/// Returns both pages with current lists.
 pub fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let (mut contents, mut table) = (Vec::new(), Vec::new());
     for (name, _) in aqm::disciplines(root)? {
@@ -32,7 +32,7 @@ pub fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(pages)
 }
 
-/// The text with `lines` where its first run of lines with such links stands.
+/// Replaces the first block of lines with these links by `lines`.
 fn replaced(text: &str, lines: &[String]) -> String {
     let is_link = |line: &&str| line.contains(&format!("]({PAGES}/"));
     let all: Vec<&str> = text.lines().collect();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether links between pages lead somewhere, headings included.
+//! Checks links between pages, including headings.
 //!
-//! Links to other hosts are not followed. A page of the book may link only to
-//! what the book has, so that no link is dead there.
+//! Links to other hosts are not checked. A page of the book may link only to files in the book, so
+//! that no link is dead there.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Dead links of all pages, and pages that the book does not list.
+/// Returns dead links of all pages, and pages that are missing from the book.
 pub fn of_pages(root: &Path) -> Result<Vec<String>> {
     let mut texts = BTreeMap::new();
     for page in super::pages::pages(root)? {
@@ -36,7 +36,7 @@ pub fn of_pages(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// What is wrong with a link of a page, if anything is.
+/// Returns what is wrong with a link of a page; `None` if it is valid.
 fn wrong(
     root: &Path,
     texts: &BTreeMap<PathBuf, String>,
@@ -56,7 +56,7 @@ fn wrong(
     }
     let Some(text) = texts.get(&path) else {
         let there = root.join(&path);
-        // Of folders a book has no page.
+        // The book has no pages for folders.
         let enough = there.is_file() || there.is_dir() && !page.starts_with("docs");
         return (!enough).then(|| format!("{target} is not there"));
     };
@@ -64,7 +64,7 @@ fn wrong(
     missing.then(|| format!("{} has no heading #{heading}", path.display()))
 }
 
-/// The path from the root of what a page links to.
+/// Resolves a link of a page to a path from the root.
 fn resolved(page: &Path, target: &str) -> PathBuf {
     let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(target).components() {
@@ -79,7 +79,7 @@ fn resolved(page: &Path, target: &str) -> PathBuf {
     path
 }
 
-/// Targets of the links of a page with their lines, those in code aside.
+/// Returns the targets of a page's links with their lines, except those in code.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -94,7 +94,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The lines outside of fenced code, with their numbers.
+/// Returns the lines outside fenced code, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -104,12 +104,12 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A line without what stands between backticks.
+/// Returns a line without code in backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
-/// The names by which the headings of a page can be linked to.
+/// Returns the anchors of a page's headings.
 fn headings(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (_, line) in prose(text) {
@@ -124,7 +124,7 @@ fn headings(text: &str) -> Vec<String> {
         };
         match found.iter().filter(same).count() {
             0 => found.push(name),
-            // The second of one name has a number.
+            // Repeated names get a number.
             count if found.contains(&name) => found.push(format!("{name}-{count}")),
             _ => found.push(name),
         }
@@ -132,8 +132,7 @@ fn headings(text: &str) -> Vec<String> {
     found
 }
 
-/// A heading as part of an address: small letters and hyphens, links' targets
-/// left out.
+/// Converts a heading to an anchor: lower-case letters and hyphens, without the targets of links.
 fn slug(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;
@@ -147,7 +146,7 @@ fn slug(heading: &str) -> String {
     text.to_lowercase().replace(' ', "-")
 }
 
-/// Links of the built book that lead nowhere.
+/// Returns the dead links of the built book.
 pub fn of_book(book: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let mut folders = vec![book.to_owned()];
@@ -170,7 +169,7 @@ fn dead_in_html(page: &Path, findings: &mut Vec<String>) -> Result<()> {
         let target = after.split('"').next().unwrap_or_default();
         let file = target.split(['#', '?']).next().unwrap_or_default();
         let elsewhere = target.contains(':') || file.is_empty() || file.starts_with('/');
-        // mdbook gives its page of errors links from the root of the book.
+        // mdbook's error page has links from the root of the book.
         if !elsewhere && !page.ends_with("404.html") {
             let there = page.parent().unwrap_or(page).join(file);
             if !there.exists() {

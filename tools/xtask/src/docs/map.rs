@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the pages for engineers name what there is: every crate in the map of
-//! ARCHITECTURE.md, what the checks say of crates, and no path that is gone.
+//! Checks the pages for engineers. The map of ARCHITECTURE.md must have every crate, the pages must
+//! agree with the checks of crates, and every path must exist.
 
 use crate::invariants::{PURE, UNSAFE};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Folders with which a path of the project begins.
+/// The folders in which paths of the project begin.
 const FOLDERS: [&str; 11] = [
     "aqm/",
     "bpf/",
@@ -23,12 +23,11 @@ const FOLDERS: [&str; 11] = [
     "tools/",
 ];
 
-/// How much of each page a reader takes in at once: lines of the README, bytes of the
-/// architecture's page.
+/// The maximum sizes of pages for quick reading: lines of the README, bytes of ARCHITECTURE.md.
 const README_LINES: usize = 150;
 const ARCHITECTURE_BYTES: usize = 8_000;
 
-/// Crates that the map lacks, paths that are gone, and pages that have grown too long.
+/// Returns crates that the map lacks, paths that do not exist, and pages that are too long.
 pub fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
@@ -83,8 +82,8 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Paths between backticks, and names of source files without one, which nobody
-/// finds. Those with a name to be filled in (`NAME`) or a pattern are left out.
+/// Returns the paths in backticks, and names of source files without a path. Those with a
+/// placeholder (`NAME`) or a pattern are left out.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let code = text
         .lines()

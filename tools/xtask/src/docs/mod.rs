@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The documents: what is drawn and listed from other files, whether every link
-//! leads somewhere, and the book.
+//! The documents: generated pictures and lists, links, and the book.
 
 mod commands;
 mod disciplines;
@@ -15,13 +14,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where mdbook is installed for this project alone.
+/// The folder of this project's own installation of mdbook.
 const TOOLS: &str = "target/tools/mdbook";
 
-/// Where the book is built.
+/// The folder of the built book.
 const BOOK: &str = "target/book";
 
-/// Writes what is generated, checks all pages, and builds the book.
+/// Writes the generated files, checks all pages, and builds the book.
 pub fn build(root: &Path) -> Result<()> {
     for (path, text) in generated(root)? {
         fs::write(root.join(&path), text).with_context(|| path.display().to_string())?;
@@ -39,7 +38,7 @@ pub fn build(root: &Path) -> Result<()> {
     report(links::of_book(&root.join(BOOK))?)
 }
 
-/// Writes the pages of the ledger by the lab's program, or compares them.
+/// Writes or compares the pages of the ledger with the lab's program.
 pub fn results(root: &Path, words: &[&str]) -> Result<()> {
     let mut pages = Command::new(root.join("target/release/weirgate-lab"));
     pages.args(["results", "pages", "docs/results"]);
@@ -47,7 +46,7 @@ pub fn results(root: &Path, words: &[&str]) -> Result<()> {
     crate::command::run(pages.args(words).current_dir(root))
 }
 
-/// Compares what is generated, and checks links and the map of the crates.
+/// Compares the generated files, and checks links and the map of the crates.
 pub fn check(root: &Path) -> Result<()> {
     let mut findings = links::of_pages(root)?;
     findings.extend(map::check(root)?);
@@ -62,7 +61,7 @@ pub fn check(root: &Path) -> Result<()> {
     report(findings)
 }
 
-/// The files that follow from others, by their paths from the root.
+/// Returns the generated files by their paths from the root.
 fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let readme = fs::read_to_string(root.join("README.md")).context("README.md")?;
     let mut files = vec![
@@ -79,7 +78,7 @@ fn generated(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// The program mdbook: the one that is installed, else one built for this project.
+/// Returns the program mdbook: an installed one, or one that is built for this project.
 fn mdbook(root: &Path) -> Result<PathBuf> {
     let found = Command::new("mdbook").arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages that are looked at.
+//! The pages that are checked.
 
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The Markdown pages of the project, by their paths from the root.
+/// Returns the Markdown pages of the project, by their paths from the root.
 pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     let mut folders = vec![PathBuf::from("docs")];

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The picture of before and after, drawn from the table of the README, so that
-//! picture and table have the same figures.
+//! The picture of before and after, drawn from the table of the README, so that both have the same
+//! figures.
 
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 
-/// The colours of Okabe and Ito for before and after, and how the text follows
-/// the reader's setting of light and dark.
+/// The colours of Okabe and Ito for before and after. The text colour follows the reader's choice
+/// of light or dark.
 const STYLE: &str = "<style>text{font:15px sans-serif;fill:#222}.n{font-weight:bold}\
     .b{fill:#d55e00}.a{fill:#009e73}@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>";
 
 const WIDTH: f64 = 760.0;
-/// Where bars begin, and the room for the figure behind the longest.
+/// The start of bars, and the space for the figure after the longest bar.
 const LEFT: f64 = 210.0;
 const RIGHT: f64 = 90.0;
 const TOP: f64 = 60.0;
 const ROW: f64 = 62.0;
 const BAR: f64 = 20.0;
 
-/// A line of the table: its name, and delays in milliseconds.
+/// A row of the table: its name, and delays in milliseconds.
 struct TableRow<'a> {
     name: &'a str,
     before: f64,
     after: f64,
 }
 
-/// The drawing of the table between the marks.
+/// Draws the table between the marks.
 pub fn draw(readme: &str) -> Result<String> {
     let lines = table(readme)?;
     let height = TOP + ROW * lines.len() as f64 + 10.0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Planted faults: whether the tests see what they are there to see.
+//! Planted faults: checks that the tests detect mistakes.
 //!
-//! `tests/faults` has a file for each area, each with plausible mistakes: a text of
-//! the product and what stands in its place. The task puts one after the other into
-//! a copy of the sources and runs the tests that should fail. What nobody sees is a
-//! test that is missing.
+//! `tests/faults` has a file for each area with plausible mistakes, each a text of the product and
+//! its replacement. The task puts one after the other into a copy of the sources, and runs the
+//! tests that should fail. A fault that no test detects shows a missing test.
 //!
-//! The copy and what is built of it stay below `target/faults`, so that a run
-//! builds what has changed since the one before.
+//! The copy and its build remain below `target/faults`, so that a run rebuilds only what changed
+//! since the previous one.
 
 mod page;
 mod read;
@@ -21,11 +20,11 @@ use std::time::Instant;
 use tree::Tree;
 use trial::{Bench, Outcome};
 
-/// How many faults nobody may see.
+/// How many undetected faults are tolerated.
 const UNSEEN: usize = 1;
 
-/// Tries every fault, or those whose name or area has one of these texts in it, and
-/// writes the page where all were tried.
+/// Tries every fault, or those whose name or area contains one of these texts. Writes the page if
+/// all were tried.
 #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 pub fn run(root: &Path, only: &[String]) -> Result<()> {
     let all = read::all(root)?;
@@ -67,7 +66,7 @@ pub fn run(root: &Path, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Puts a fault into the copy, lets the tests look, and takes it out again.
+/// Puts a fault into the copy, runs the tests, and removes the fault.
 fn tried(tree: &Tree, bench: &Bench, fault: &Fault) -> Result<Outcome> {
     tree.plant(fault)?;
     let outcome = bench.look(tree, fault);

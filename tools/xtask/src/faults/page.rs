@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of faults and of those who saw them.
+//! The table of faults and of the tests that detected them.
 
 use super::read::Fault;
 use super::tree::PAGE;
@@ -31,12 +31,12 @@ fn page(faults: &[Fault], outcomes: &[Outcome]) -> String {
     )
 }
 
-/// The table: what the product then does, where, and the first test that failed.
+/// Returns the table: the faulty behaviour, the file, and the first test that failed.
 pub(super) fn table(faults: &[Fault], outcomes: &[Outcome]) -> String {
     let mut text = String::from("| fault | in | seen by |\n|---|---|---|\n");
     for (fault, outcome) in faults.iter().zip(outcomes) {
         let name = fault.name.replace('|', "\\|");
-        // A String takes any text.
+        // Writing to a String cannot fail.
         let _ = match outcome {
             Outcome::Seen(by) => writeln!(text, "| {name} | `{}` | `{by}` |", fault.file),
             other => writeln!(text, "| {name} | `{}` | {other} |", fault.file),

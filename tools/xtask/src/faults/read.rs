@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of `tests/faults`, and what is wrong with them: all mistakes at once,
-//! before anything is built.
+//! Reads the files of `tests/faults`, and reports all their mistakes at once, before anything is
+//! built.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -9,31 +9,31 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the files are, one for each area.
+/// The folder of the files, one for each area.
 pub(super) const FOLDER: &str = "tests/faults";
 
-/// What the names of the workspace's packages begin with; the rest is their folder.
+/// The prefix of the workspace's package names; the rest is the folder's name.
 const PREFIX: &str = "weirgate-";
 
-/// A mistake that somebody could make.
+/// A plausible mistake.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Fault {
-    /// What the product then does wrong.
+    /// The faulty behaviour of the product.
     pub(super) name: String,
     /// The file, from the project's root.
     pub(super) file: String,
-    /// Text that stands in the file once.
+    /// A text that occurs once in the file.
     pub(super) find: String,
-    /// What takes its place.
+    /// The replacement.
     pub(super) replace: String,
     /// Tests that should fail, the cheapest first.
     #[serde(default)]
     pub(super) seen_by: Vec<Witness>,
-    /// Whether it does not compile, which is seen as well.
+    /// Whether the compiler detects it.
     #[serde(default)]
     pub(super) compiler: bool,
-    /// The name of the file that it stands in, without its ending.
+    /// The area: the name of its file, without extension.
     #[serde(skip)]
     pub(super) area: String,
 }
@@ -46,26 +46,26 @@ pub(super) struct Witness {
     pub(super) package: String,
     /// `lib`, or `test` and the name of a target.
     pub(super) target: String,
-    /// What the path of a test contains.
+    /// A part of the path of a test.
     pub(super) filter: String,
-    /// Whether it boots the guest of the lab, which then has to be built.
+    /// Whether it boots the lab's guest, which must be built first.
     #[serde(default)]
     pub(super) guest: bool,
 }
 
 impl Witness {
-    /// The package's folder below `crates`.
+    /// Returns the package's folder below `crates`.
     pub(super) fn folder(&self) -> &str {
         self.package.strip_prefix(PREFIX).unwrap_or_default()
     }
 
-    /// The integration test's name; none of the unit tests.
+    /// Returns the integration test's name; `None` for unit tests.
     pub(super) fn test(&self) -> Option<&str> {
         self.target.strip_prefix("test ")
     }
 }
 
-/// As `cargo test` would be asked.
+/// The words of `cargo test`.
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.folder(), self.target, self.filter)
@@ -79,7 +79,7 @@ struct File {
     fault: Vec<Fault>,
 }
 
-/// Every fault, in the order of the files' names; or what is wrong with them.
+/// Returns every fault, in the order of the files' names; fails with all mistakes in them.
 pub(super) fn all(root: &Path) -> Result<Vec<Fault>> {
     let entries = fs::read_dir(root.join(FOLDER)).context(FOLDER)?;
     let mut files = Vec::new();
@@ -120,7 +120,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// What is wrong with one.
+/// Returns the mistakes in a fault.
 fn mistakes(root: &Path, fault: &Fault) -> Vec<String> {
     let mut found = Vec::new();
     let crates = fault.file.starts_with("crates/") && fault.file.contains("/src/");
@@ -152,7 +152,7 @@ fn mistakes(root: &Path, fault: &Fault) -> Vec<String> {
     found
 }
 
-/// Why a test cannot be there, as far as its sources say.
+/// Returns why a test cannot exist, as far as its sources show.
 fn unknown(root: &Path, witness: &Witness) -> Option<String> {
     let folder = root.join("crates").join(witness.folder());
     if witness.folder().is_empty() || !folder.join("Cargo.toml").is_file() {
@@ -172,12 +172,12 @@ fn unknown(root: &Path, witness: &Witness) -> Option<String> {
             if !file.is_file() && !own.join("main.rs").is_file() {
                 return Some(format!("{} has no test `{name}`", witness.package));
             }
-            // What a test file has besides lies in folders beside it.
+            // Further sources of a test file are in folders beside it.
             vec![folder.join("tests")]
         }
     };
     let name = witness.filter.rsplit("::").next().unwrap_or_default();
-    // A function, a module, or a row of a macro that makes tests.
+    // A function, a module, or a row of a macro that generates tests.
     let known = [
         format!("fn {name}"),
         format!("mod {name}"),
@@ -193,7 +193,7 @@ fn unknown(root: &Path, witness: &Witness) -> Option<String> {
     })
 }
 
-/// The Rust files of these folders.
+/// Returns the texts of the Rust files in these folders.
 fn texts(folders: &[PathBuf]) -> Vec<String> {
     let mut texts = Vec::new();
     let mut folders = folders.to_vec();
@@ -214,7 +214,7 @@ fn texts(folders: &[PathBuf]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A project with one crate, and this file of faults.
+    /// Makes a project with one crate and this file of faults.
     fn project(faults: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in [
@@ -342,7 +342,7 @@ mod tests {
         );
     }
 
-    /// The project's own faults: enough of them, and none that is out of date.
+    /// The project's own faults: there are enough, and none is out of date.
     #[test]
     fn the_faults_of_this_project_fit_its_sources() {
         let faults = all(&crate::root()).unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The copy of the sources that faults are put into.
+//! The copy of the sources into which faults are put.
 
 use super::read::Fault;
 use anyhow::{Context, Result, bail, ensure};
@@ -8,26 +8,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The page.
+/// The path of the page.
 pub(super) const PAGE: &str = "docs/measurements/faults.md";
 
-/// Where the copy is, and what is built of it.
+/// The folders of the copy and of its build.
 const COPY: &str = "target/faults/tree";
 const TARGET: &str = "target/faults/target";
 
-/// The tracked files of a project, copied.
+/// A copy of a project's tracked files.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// The project.
     root: PathBuf,
     /// The copy.
     pub(super) copy: PathBuf,
-    /// What is built of it.
+    /// The folder of the build.
     pub(super) target: PathBuf,
 }
 
-/// Refuses what is not committed, but for the page that this task writes: a result
-/// of sources that nobody else has would say nothing.
+/// Refuses uncommitted changes, except of the page that this task writes: otherwise nobody could
+/// reproduce the result.
 pub(super) fn clean(root: &Path) -> Result<()> {
     let except = format!(":!{PAGE}");
     let output = Command::new("git")
@@ -51,8 +51,8 @@ pub(super) fn clean(root: &Path) -> Result<()> {
 }
 
 impl Tree {
-    /// The copy, as the project is now. What is there already is not written again:
-    /// its time says to cargo that nothing has changed.
+    /// Updates the copy to the project's current files. Equal files are not rewritten, so that
+    /// their timestamps tell cargo that they are unchanged.
     pub(super) fn of(root: &Path) -> Result<Self> {
         let tree = Self {
             root: root.to_owned(),
@@ -67,7 +67,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Makes a file of the copy the project's own, where it is not.
+    /// Copies a file of the project, unless the copy is equal.
     fn copy(&self, path: &str) -> Result<()> {
         let (from, to) = (self.root.join(path), self.copy.join(path));
         let text = fs::read(&from).with_context(|| path.to_owned())?;
@@ -81,7 +81,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes files of the copy that the project has no more.
+    /// Removes files of the copy that the project no longer has.
     fn remove_others(&self, tracked: &BTreeSet<String>) -> Result<()> {
         let mut folders = vec![self.copy.clone()];
         while let Some(folder) = folders.pop() {
@@ -108,14 +108,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes it out again. The file's time is new, or cargo would take what was
-    /// built of the fault for what is there.
+    /// Removes a fault. The file gets a new timestamp; otherwise cargo would use the build with the
+    /// fault.
     pub(super) fn restore(&self, fault: &Fault) -> Result<()> {
         self.copy(&fault.file)
     }
 }
 
-/// The files that git tracks, from the project's root.
+/// Returns the files that git tracks, from the project's root.
 fn tracked(root: &Path) -> Result<BTreeSet<String>> {
     let listed = Command::new("git")
         .current_dir(root)
@@ -172,7 +172,7 @@ mod tests {
         let text = || fs::read_to_string(tree.copy.join("src/a.rs")).unwrap();
         tree.plant(&fault).unwrap();
         assert_eq!(text(), "one three\n");
-        // A run that was cut short leaves nothing to the next.
+        // An interrupted run does not affect the next one.
         Tree::of(root.path()).unwrap();
         assert_eq!(text(), "one two\n");
         tree.plant(&fault).unwrap();

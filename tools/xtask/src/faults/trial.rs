@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds and runs the tests that should see a fault.
+//! Builds and runs the tests that should detect a fault.
 
 use super::read::{Fault, Witness};
 use super::tree::Tree;
@@ -15,37 +15,37 @@ use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A test that takes so many times as long as without a fault, and this in any
-/// case, has no end.
+/// A test counts as endless if it takes this many times as long as without a fault, and at least
+/// this long.
 const TIMES: u32 = 10;
 const AT_LEAST: Duration = Duration::from_mins(1);
 
-/// The longest that a test may take where no fault is.
+/// The time limit of a test without a fault.
 const WITHOUT: Duration = Duration::from_mins(30);
 
-/// The same random numbers each time, a failure that is reported soon, and no seeds in
-/// the sources, with which the next fault would be tried (proptest's book, "Config").
+/// Settings of proptest: the same random numbers each time, a short time for shrinking, and no seed
+/// files in the sources, which the next fault would use (proptest's book, "Config").
 const PROPTEST: [(&str, &str); 3] = [
     ("PROPTEST_RNG_SEED", "1"),
     ("PROPTEST_MAX_SHRINK_TIME", "2000"),
     ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true"),
 ];
 
-/// What became of a fault.
+/// The outcome of a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// This test failed.
     Seen(String),
-    /// It does not compile, as its entry says.
+    /// It does not compile, as its entry predicts.
     Compiler,
     /// Every test passed.
     Nobody,
-    /// It does not compile, though its entry says nothing of that.
+    /// It does not compile, although its entry does not predict that.
     Uncompiled,
 }
 
 impl Outcome {
-    /// Whether somebody saw it.
+    /// Returns whether the fault was detected.
     pub(super) fn is_seen(&self) -> bool {
         matches!(self, Self::Seen(_) | Self::Compiler)
     }
@@ -62,13 +62,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How long each test takes where no fault is.
+/// The time of each test without a fault.
 #[derive(Debug)]
 pub(super) struct Bench(BTreeMap<Witness, Duration>);
 
 impl Bench {
-    /// Builds and runs the tests of all faults where none is. One that fails anyway
-    /// proves nothing, so all of those are reported.
+    /// Builds and runs the tests of all faults in the unchanged copy. Tests that fail there prove
+    /// nothing, and all of them are reported.
     #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
     pub(super) fn of(tree: &Tree, faults: &[Fault]) -> Result<Self> {
         let mut times = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Bench {
         Ok(Self(times))
     }
 
-    /// Runs a fault's tests until one fails; the fault is in the tree.
+    /// Runs the tests of the planted fault until one fails.
     pub(super) fn look(&self, tree: &Tree, fault: &Fault) -> Result<Outcome> {
         if fault.compiler {
             let mut check = cargo(tree);
@@ -125,18 +125,18 @@ impl Bench {
     }
 }
 
-/// Cargo in the copy of the sources.
+/// Returns cargo for the copy of the sources.
 fn cargo(tree: &Tree) -> Command {
     let mut cargo = crate::command::cargo(&tree.copy);
     cargo.env("CARGO_TARGET_DIR", &tree.target);
     cargo
 }
 
-/// A test's binary, built where it is not; none where it does not compile.
+/// Returns a test's binary, built if necessary; `None` if it does not compile.
 ///
-/// An integration test is built as one of the workspace, so that all of them share
-/// what they depend on. Cargo cannot do so for the unit tests of one crate: it would
-/// build those of all. They are built by themselves, with what their crate needs.
+/// An integration test is built as part of the workspace, so that all share their dependencies.
+/// Cargo cannot build the unit tests of one crate that way: it would build those of all crates.
+/// They are built separately, with their crate's dependencies.
 fn built(tree: &Tree, witness: &Witness) -> Result<Option<Binary>> {
     if witness.guest {
         let mut guest = cargo(tree);
@@ -164,16 +164,16 @@ fn built(tree: &Tree, witness: &Witness) -> Result<Option<Binary>> {
     Ok(Some(binary))
 }
 
-/// What became of the tests.
+/// The outcome of tests.
 #[derive(Debug, PartialEq, Eq)]
 enum TrialOutcome {
-    /// So many passed.
+    /// How many passed.
     Passed(u32),
-    /// The first of those that failed, and how many more did.
+    /// The first test that failed, and how many others did.
     Failed(String),
 }
 
-/// What a run of tests was.
+/// A run of tests.
 struct Ran {
     outcome: TrialOutcome,
     time: Duration,
@@ -184,7 +184,7 @@ struct Ran {
 fn run(binary: &Binary, witness: &Witness, patience: Duration) -> Result<Ran> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().join("output");
-    // A pipe would have to be read meanwhile.
+    // Use a file: a pipe would have to be read concurrently.
     let output = File::create(&place)?;
     let start = Instant::now();
     let mut child = Command::new(&binary.executable)
@@ -206,9 +206,9 @@ fn run(binary: &Binary, witness: &Witness, patience: Duration) -> Result<Ran> {
     })
 }
 
-/// How a child ends; none where it was ended because its time was over.
+/// Waits for a child's end; returns `None` if it was killed at its time limit.
 fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
-    // Nobody has waited for it, so the number is still its own.
+    // The child was not waited for yet, so its process identifier is still valid.
     let own = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -226,7 +226,7 @@ fn ended(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What libtest wrote, judged by how the program ended.
+/// Interprets libtest's output and the program's exit status.
 fn outcome(status: Option<ExitStatus>, text: &str, filter: &str) -> TrialOutcome {
     let Some(status) = status else {
         return TrialOutcome::Failed(format!("{filter}, which has no end"));

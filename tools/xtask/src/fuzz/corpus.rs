@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs have found to lead further: a folder for each target that git does not see
-//! and that the next run begins with, and what of it is folded into the seeds.
+//! The corpus: a folder for each target, ignored by git, with inputs that reached new code. The
+//! next run starts with it, and some of it is folded into the seeds.
 
 use super::targets::{ANY, environment};
 use crate::command::run;
@@ -8,18 +8,18 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a target's seeds, all together; `fuzz/tests/seeds.rs` holds them to it.
+/// The maximum total size of a target's seeds in bytes; `fuzz/tests/seeds.rs` checks it.
 const MOST: u64 = 64 << 10;
 
-/// The folder of what runs have found.
+/// Returns the folder of a target's corpus.
 pub fn found(root: &Path, target: &str) -> Result<PathBuf> {
     let folder = root.join("fuzz/corpus").join(target);
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-/// Adds to a target's seeds what reaches branches that they do not, the smallest first,
-/// as far as there is room; how many were added.
+/// Adds inputs that reach new branches to a target's seeds, the smallest first, up to the maximum
+/// size. Returns how many were added.
 pub fn fold(root: &Path, target: &str) -> Result<usize> {
     let seeds = root.join("fuzz/seeds").join(target);
     let merged = tempfile::tempdir()?;
@@ -50,7 +50,7 @@ pub fn fold(root: &Path, target: &str) -> Result<usize> {
     Ok(added)
 }
 
-/// Files of a folder and their bytes, the smallest first.
+/// Returns the files of a folder with their sizes, the smallest first.
 fn files(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut found = entries

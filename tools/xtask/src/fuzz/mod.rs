@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fuzzing: first that the fuzzer finds a planted mistake, then that it finds
-//! nothing else and has gone through enough of the code.
+//! Fuzzing: checks first that the fuzzer finds a planted mistake, then that it finds nothing else
+//! and covers enough of the code.
 
 mod corpus;
 mod record;
@@ -15,17 +15,17 @@ use std::path::Path;
 use std::process::Command;
 use targets::{ANY, TARGETS, Target, environment};
 
-/// What a planted mistake says when it is met; see the targets.
+/// The message of a planted mistake; see the targets.
 const PLANTED: &str = "the planted mistake";
 
-/// The longest that finding it may take, in seconds: many times what it takes
-/// on a quiet machine, where it takes some ten thousand runs.
+/// The time limit for finding it, in seconds. It is a multiple of the time on a quiet machine,
+/// where it takes some ten thousand runs.
 const PATIENCE: u32 = 900;
 
-/// Where a run tries fewer inputs, its branches are not judged.
+/// If a run tries fewer inputs, its coverage is not judged.
 const LEAST_RUNS: u64 = 10_000;
 
-/// What is to be done.
+/// The options.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// Seconds for each target.
@@ -46,7 +46,7 @@ pub struct Arguments {
     page: bool,
 }
 
-/// Runs the named targets, or all: the planted mistake, then `seconds` without it.
+/// Runs the named targets, or all: with the planted mistake, then `seconds` without it.
 #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
     let named = &arguments.target;
@@ -69,8 +69,8 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     }
-    // One feature after the other: each is a build. What fails keeps none of the others
-    // from being run.
+    // One feature after the other, because each needs a build. A failure does not prevent the other
+    // runs.
     let mut failed = Vec::new();
     if !arguments.unplanted {
         build(root, "fuzzing,planted")?;
@@ -90,7 +90,8 @@ pub fn all(root: &Path, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Has the fuzzer find a target's planted mistake; how many runs it took.
+/// Checks that the fuzzer finds a target's planted mistake, and returns the number of runs that it
+/// took.
 fn proved(root: &Path, target: &str) -> Result<u64> {
     let output = fuzz(root, target, PATIENCE, "fuzzing,planted", 1)?;
     let runs = ran(&output);
@@ -101,13 +102,13 @@ fn proved(root: &Path, target: &str) -> Result<u64> {
     Ok(runs)
 }
 
-/// Runs a target, records that, and judges it.
+/// Runs a target, records the run, and judges it.
 #[allow(clippy::print_stdout, reason = "what takes minutes is printed")]
 fn long(root: &Path, target: &Target, seconds: u32) -> Result<()> {
     let name = target.name;
     let before = artifacts(root, name)?;
     let begin = busy();
-    // A run that began as the last one did would try the same inputs again.
+    // A run with the seed of an earlier one would try the same inputs again.
     let seed = Record::executions(root, name)? as u32 | 1;
     let output = fuzz(root, name, seconds, "fuzzing", seed)?;
     let (covered, runs) = (coverage(&output), ran(&output));
@@ -135,14 +136,14 @@ fn long(root: &Path, target: &Target, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of the processors of this process and of what it waited for.
+/// Returns the processor time in seconds of this process and its finished children.
 fn busy() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     processor::busy(&stat).unwrap_or_default()
 }
 
-/// Files of a target's findings, which begin with its name. An input that took long on a
-/// machine with other work is none: one that takes longer than `-timeout` is.
+/// Returns the files of a target's findings, which begin with its name. Slow inputs are left out,
+/// because a busy machine causes them; an input that exceeds `-timeout` is a finding.
 fn artifacts(root: &Path, target: &str) -> Result<Vec<String>> {
     let folder = root.join("fuzz/artifacts");
     fs::create_dir_all(&folder)?;
@@ -161,18 +162,18 @@ fn installed() -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Builds, so that the time of a run is that of the run.
+/// Builds the targets first, so that the build does not count as run time.
 fn build(root: &Path, features: &str) -> Result<()> {
     let mut build = crate::command::cargo(root);
     build.args(["+nightly", "fuzz", "build", "--sanitizer", "none", ANY]);
     run(build.args(["--features", features]))
 }
 
-/// The messages of a run whose random numbers begin with `seed`, which is not 0. A finding
-/// is no error here; the caller judges.
+/// Runs a target with the random seed `seed`, which must not be 0, and returns the messages. A
+/// finding is not an error here; the caller judges.
 fn fuzz(root: &Path, target: &str, seconds: u32, features: &str, seed: u32) -> Result<String> {
     let temporary = tempfile::tempdir()?;
-    // What a planted mistake leads to is of no use later.
+    // Discard the corpus of a planted mistake.
     let planted = features.contains("planted");
     let corpus = if planted {
         temporary.path().to_owned()
@@ -185,7 +186,7 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &str, seed: u32) -> R
         format!("{}/fuzz/artifacts/{target}-", root.display())
     };
     let mut command = crate::command::cargo(root);
-    // The targets have no unsafe code that a sanitizer would watch.
+    // The targets have no unsafe code, so sanitizers are not needed.
     command
         .args(["+nightly", "fuzz", "run", "--sanitizer", "none", ANY])
         .args(["--features", features])
@@ -198,10 +199,10 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &str, seed: u32) -> R
             root.display()
         ))
         .arg(format!("-artifact_prefix={artifacts}"))
-        // One or two changes at a time leave most texts readable.
+        // One or two mutations at a time keep most texts parseable.
         .args(["-mutate_depth=2", "-max_len=4096"])
         .arg(format!("-seed={seed}"))
-        // In seconds of wall time, which a busy machine stretches.
+        // In seconds of wall-clock time, which is longer on a busy machine.
         .args(["-timeout=30", "-rss_limit_mb=1024"]);
     let output = environment(&mut command, root, target).output();
     let output = output.context("cargo fuzz")?;
@@ -212,14 +213,14 @@ fn fuzz(root: &Path, target: &str, seconds: u32, features: &str, seed: u32) -> R
     Ok(text)
 }
 
-/// The branches seen by a run that ended by itself: `#123 DONE cov: 5084 ...`.
+/// Returns the branches that a completed run covered: `#123 DONE cov: 5084 ...`.
 fn coverage(output: &str) -> Option<u32> {
     let line = output.lines().find(|line| line.contains("DONE"))?;
     let number = line.split("cov: ").nth(1)?.split(' ').next()?;
     number.parse().ok()
 }
 
-/// How many texts were tried, of the last status line: `#123 NEW cov: ...`.
+/// Returns how many inputs were tried, from the last status line: `#123 NEW cov: ...`.
 fn ran(output: &str) -> u64 {
     let status = |line: &str| -> Option<u64> {
         let number = line.strip_prefix('#')?.split_whitespace().next()?;
@@ -261,9 +262,9 @@ mod tests {
         assert_eq!(names.collect::<BTreeSet<_>>(), rows.collect());
     }
 
-    /// Whether libFuzzer cannot read a line of a dictionary: it knows no escapes
-    /// but of a backslash, of a quotation mark, and of two hexadecimal digits
-    /// (`ParseOneDictionaryEntry`, FuzzerUtil.cpp).
+    /// Returns whether libFuzzer cannot parse a line of a dictionary. It knows only the escapes of
+    /// a backslash, of a quotation mark, and of two hexadecimal digits (`ParseOneDictionaryEntry`,
+    /// FuzzerUtil.cpp).
     fn unreadable(line: &str) -> bool {
         let quoted = line
             .split_once('"')

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all runs together have tried and found: a file that each run adds to, and the
-//! page that is made of it.
+//! The record of all runs: a file to which each run adds, and the page that is generated from it.
 
 use super::targets::TARGETS;
 use anyhow::{Context, Result};
@@ -14,30 +13,30 @@ const FOLDER: &str = "fuzz";
 const RECORD: &str = "fuzz/record.toml";
 const PAGE: &str = "docs/measurements/fuzzing.md";
 
-/// What the file begins with.
+/// The head of the file.
 const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT
 # Written by `cargo xtask fuzz`. Whoever mends a finding moves its name from `open` to
 # `mended`, with a word about what it was.
 
 ";
 
-/// By target.
+/// The record by target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record(BTreeMap<String, Tried>);
 
-/// All runs of a target.
+/// The sums of all runs of a target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// Processor time.
+    /// The processor time in seconds.
     pub processor_s: f64,
-    /// Inputs.
+    /// The number of inputs.
     pub executions: u64,
-    /// Branches that the last whole run saw.
+    /// The branches that the last completed run covered.
     pub branches: u32,
-    /// Findings that nobody has mended, by the names of their files.
+    /// Findings that are not fixed yet, by the names of their files.
     #[serde(default)]
     pub open: Vec<String>,
-    /// Findings that are mended, in words.
+    /// Fixed findings, with descriptions.
     #[serde(default)]
     pub mended: Vec<String>,
 }
@@ -55,14 +54,14 @@ impl Record {
         fs::write(root.join(RECORD), text).context(RECORD)
     }
 
-    /// Inputs that a target has been given so far.
+    /// Returns how many inputs a target has had so far.
     pub fn executions(root: &Path, target: &str) -> Result<u64> {
         let _alone = alone(root)?;
         let record = Self::read(root)?;
         Ok(record.0.get(target).map_or(0, |tried| tried.executions))
     }
 
-    /// Adds a run to a target's in the file. Other runs may add theirs at the same time.
+    /// Adds a run to a target's sums in the file. Other runs may do so concurrently.
     pub fn add(root: &Path, target: &str, run: Tried) -> Result<()> {
         let _alone = alone(root)?;
         let mut record = Self::read(root)?;
@@ -136,14 +135,14 @@ Hours are of one processor, added up over all runs. Branches are those of the la
     }
 }
 
-/// Keeps other runs from the record while it is there.
+/// Locks the record against other runs while the returned file exists.
 fn alone(root: &Path) -> Result<File> {
     let folder = File::open(root.join(FOLDER)).context(FOLDER)?;
     folder.lock().context(FOLDER)?;
     Ok(folder)
 }
 
-/// A number with its thousands apart.
+/// Formats a number with its thousands separated.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -172,7 +171,7 @@ mod tests {
             mended: Vec::new(),
         };
         Record::add(folder.path(), "uci", run(70, &[])).unwrap();
-        // One that ended early saw no branches that count.
+        // A run that ended early has no valid coverage.
         Record::add(folder.path(), "uci", run(0, &["crash-1"])).unwrap();
         let record = Record::read(folder.path()).unwrap();
         assert_eq!(Record::executions(folder.path(), "uci").unwrap(), 3_000);

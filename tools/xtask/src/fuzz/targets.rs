@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The targets, and how the one program learns which of them to run.
+//! The targets, and how the common program is told which of them to run.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What is given to libFuzzer: any target, which the environment names.
+/// The name of the common target for libFuzzer; the environment selects the actual one.
 pub const ANY: &str = "any";
 
-/// A target, as `fuzz/src/lib.rs` has it.
+/// A target of `fuzz/src/lib.rs`.
 pub struct Target {
     pub name: &'static str,
-    /// What it reads, for the page.
+    /// Its input, for the page.
     pub reads: &'static str,
-    /// The branches that a run must at least have seen. Those of targets that are older
-    /// than their common program were measured in programs of their own; 1 is not measured
-    /// yet. What `tree` calls is C, whose branches the fuzzer does not see.
+    /// The smallest number of branches that a run must cover. Those of targets that are older than
+    /// the common program were measured in separate programs; 1 means not measured yet. `tree`
+    /// mostly calls C, whose branches the fuzzer does not see.
     pub floor: u32,
 }
 
@@ -79,7 +79,7 @@ pub const TARGETS: [Target; 24] = [
     target("web", 8_200, "bytes at the web service"),
 ];
 
-/// Has a command run this target.
+/// Makes a command run this target.
 pub fn environment<'c>(command: &'c mut Command, root: &Path, target: &str) -> &'c mut Command {
     let dictionary = root.join(format!("fuzz/dictionaries/{target}.dict"));
     command

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! C below aqm/: freestanding, without floats, globals or loops without a bound.
+//! Checks C below aqm/: freestanding, without floats, globals or unbounded loops.
 
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a discipline must not hold. Loops go by AQM_LOOP, whose bound shows.
+/// What a discipline must not contain. Loops use AQM_LOOP, which has a visible bound.
 const AQM_FORBIDDEN: [(&str, &str); 7] = [
     ("float", "a floating-point number"),
     ("double", "a floating-point number"),
@@ -16,8 +16,8 @@ const AQM_FORBIDDEN: [(&str, &str); 7] = [
     ("volatile", "something outside of the discipline"),
 ];
 
-/// Rule 4: freestanding C, without floats, globals or loops without a bound.
-/// `own` is all of that C, which includes nothing else.
+/// Checks rule 4: freestanding C, without floats, globals or unbounded loops. `own` lists all files
+/// that may be included.
 pub(super) fn check_algorithm(
     file: &Path,
     own: &[PathBuf],
@@ -44,8 +44,8 @@ pub(super) fn check_algorithm(
                 findings.push(format!("{place}:{number}: includes {header}"));
             }
         }
-        // The native host is C for this machine: it defines the loop, and its
-        // tables are constants that the library finds by name.
+        // The native host is C for this machine: it defines the loop, and the library finds its
+        // constant tables by name.
         if native {
             continue;
         }
@@ -54,8 +54,8 @@ pub(super) fn check_algorithm(
                 findings.push(format!("{place}:{number}: `{word}`: {what}"));
             }
         }
-        // Everything at the outermost level is a type, a constant, a macro or a
-        // function; an object would end in `;` or `=` there.
+        // Everything at the outermost level is a type, a constant, a macro or a function. An object
+        // would end in `;` or `=` there.
         let outermost = line.starts_with(|c: char| c.is_alphabetic());
         let object = line.starts_with("static ") && !line.contains('(');
         if outermost && object {
@@ -65,12 +65,12 @@ pub(super) fn check_algorithm(
     Ok(())
 }
 
-/// The last line.
+/// Returns the last line of a text.
 fn line(text: &str) -> &str {
     text.rsplit('\n').next().unwrap_or_default()
 }
 
-/// The text with comments and string literals blanked, line by line.
+/// Returns the text with comments and string literals blanked, line by line.
 pub(super) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

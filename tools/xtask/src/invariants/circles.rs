@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Circles of imports: files of one crate that cannot be read, moved or tested
-//! without each other.
+//! Finds import cycles: files of one crate that cannot be read, moved or tested without each other.
 //!
-//! A file imports another where a path names something in it, outside tests. A
-//! module's own `mod` lines and re-exports of its children are its table of
-//! contents, and no imports. A path through a re-export counts as one to the
-//! file that defines the item.
+//! A file imports another if a path outside tests names something in it. A module's own `mod` lines
+//! and re-exports of its children are its table of contents, not imports. A path through a
+//! re-export counts as an import of the file that defines the item.
 
 use super::rust_files;
 use anyhow::{Context, Result};
@@ -14,13 +12,13 @@ use std::fs;
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-/// Files that may import each other: two, such as a type and its parser.
+/// How many files may import each other: two, such as a type and its parser.
 const LARGEST: usize = 2;
 
-/// A module by its path from the crate's root, which is empty.
+/// A module by its path from the crate's root, whose path is empty.
 type Module = Vec<String>;
 
-/// Reports every circle of more than [`LARGEST`] files below a crate's `src`.
+/// Reports every cycle of more than [`LARGEST`] files below a crate's `src`.
 pub(super) fn check(root: &Path, source: &Path, findings: &mut Vec<String>) -> Result<()> {
     let mut modules = BTreeMap::new();
     for file in rust_files(source)? {
@@ -50,12 +48,13 @@ pub(super) fn check(root: &Path, source: &Path, findings: &mut Vec<String>) -> R
 }
 
 struct Source {
-    /// The file, from the project's root.
+    /// The file's path, from the project's root.
     place: String,
     parsed: syn::File,
 }
 
-/// `tc/encode.rs` is `tc::encode`; `mod.rs`, `lib.rs` and `main.rs` are their folder.
+/// Returns the module of a file: `tc/encode.rs` is `tc::encode`; `mod.rs`, `lib.rs` and `main.rs`
+/// are their folder.
 fn module_of(file: &Path) -> Module {
     let mut module: Module = file
         .with_extension("")
@@ -83,7 +82,7 @@ fn imports(modules: &BTreeMap<Module, Source>) -> Imports {
     let mut imports = Imports::new();
     for (module, paths) in found {
         let targets = paths.into_iter().filter_map(|mut path| {
-            // A re-export may lead to another one, but not for ever.
+            // A re-export may lead to another one; the depth is limited.
             for _ in 0..8 {
                 let file = file_of(modules, &path);
                 let next = path.get(file.len());
@@ -101,7 +100,7 @@ fn imports(modules: &BTreeMap<Module, Source>) -> Imports {
     imports
 }
 
-/// The innermost module on a path that is a file.
+/// Returns the innermost module on a path that is a file.
 fn file_of(modules: &BTreeMap<Module, Source>, path: &[String]) -> Module {
     let mut file = path.to_vec();
     while !file.is_empty() && !modules.contains_key(&file) {
@@ -110,14 +109,14 @@ fn file_of(modules: &BTreeMap<Module, Source>, path: &[String]) -> Module {
     file
 }
 
-/// The paths of the own crate that a file names, from the crate's root.
+/// The paths within its own crate that a file names, from the crate's root.
 struct Names {
-    /// The module that is being read, inline modules included.
+    /// The module that is being visited, including inline modules.
     module: Module,
-    /// Children that the file declares.
+    /// The child modules that the file declares.
     children: BTreeSet<String>,
     paths: BTreeSet<Module>,
-    /// Items that are re-exported from a child, and where they come from.
+    /// Items that are re-exported from a child, with their origins.
     exported: BTreeMap<String, Module>,
 }
 
@@ -131,8 +130,8 @@ impl Names {
         }
     }
 
-    /// A path as written, from the crate's root; `None` where it leads out of
-    /// the crate or names something of the file itself.
+    /// Converts a path to one from the crate's root; returns `None` if it leads out of the crate or
+    /// names something in the file itself.
     fn absolute(&self, segments: &[String]) -> Option<Module> {
         let first = segments.first()?;
         let mut path = match first.as_str() {
@@ -246,7 +245,7 @@ impl<'a> Visit<'a> for Names {
     }
 }
 
-/// Sets of modules each of which reaches all others of its set.
+/// Returns sets of modules each of which reaches all others of its set.
 fn circles(imports: &Imports) -> Vec<BTreeSet<&Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = imports
         .keys()
@@ -266,7 +265,7 @@ fn circles(imports: &Imports) -> Vec<BTreeSet<&Module>> {
     circles
 }
 
-/// What a module imports, directly or through others.
+/// Returns what a module imports, directly or indirectly.
 fn reach<'a>(imports: &'a Imports, from: &'a Module) -> BTreeSet<&'a Module> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];

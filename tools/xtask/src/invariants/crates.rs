@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which crate may depend on what: levels, purity, interfaces to a kernel.
+//! Checks the dependencies of crates: levels, purity, kernel interfaces.
 
 use anyhow::Result;
 use std::fs;
 use std::path::Path;
 
-/// Crates in order of purity: a crate may depend only on crates of a lower
-/// level, or on those of its own level listed before it.
+/// Crates by level: a crate may depend only on crates of a lower level, or on those listed before
+/// it in its own level.
 pub(super) const LEVELS: [&[&str]; 7] = [
     &[
         "units",
@@ -39,11 +39,11 @@ pub(super) const LEVELS: [&[&str]; 7] = [
     &["domain", "lab", "keep", "guest", "probe", "watch"],
     &["console", "rollout", "workshop", "campaign"],
     &["cli", "lab-cli"],
-    // For tests alone: no crate depends on it but for its own.
+    // For tests only: no other crate depends on it except for its own tests.
     &["testing"],
 ];
 
-/// Crates that see neither clock nor socket, file, environment or thread.
+/// Crates without access to clock, sockets, files, environment and threads.
 pub const PURE: [&str; 25] = [
     "advise",
     "domain",
@@ -72,16 +72,14 @@ pub const PURE: [&str; 25] = [
     "explain",
 ];
 
-/// Crates of programs, and what they are made of: anyhow, printing and exit codes
-/// belong there.
+/// Crates of programs and their parts, which may use anyhow, print, and set exit codes.
 pub(super) const BINARIES: [&str; 7] = [
     "campaign", "cli", "console", "guest", "lab-cli", "rollout", "workshop",
 ];
 
-/// Ways to change a kernel by its own interfaces, and the crates that may have
-/// them as dependencies: kernel, which alone does it on a user's machine; guest,
-/// which builds namespaces of its own to emulate a network in; bpf, which loads
-/// programs.
+/// Libraries that change a kernel through its own interfaces, with the crates that may depend on
+/// each. Only kernel does so on a user's machine. guest builds its own namespaces to emulate a
+/// network, and bpf loads programs.
 const INTERFACES: [(&str, &[&str]); 7] = [
     ("nlink", &["kernel", "guest"]),
     ("rtnetlink", &[]),
@@ -171,7 +169,7 @@ mod tests {
         assert_eq!(with("kernel", "nlink.workspace = true"), 0);
         assert_eq!(with("lab", "rtnetlink = \"1\""), 1);
         assert_eq!(with("cli", "weirgate-kernel.workspace = true"), 0);
-        // A pure crate has two reasons.
+        // A pure crate violates two rules.
         assert_eq!(with("plan", "nlink.workspace = true"), 2);
     }
 }

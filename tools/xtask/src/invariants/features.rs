@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's program has the same bits whether it is built with the tests or without them.
+//! Checks that the guest's program has the same bits with and without the tests' build.
 //!
-//! cargo builds a crate once for all that want it, with every feature that one of them asks for.
-//! So a feature that only a dependency of tests asks for makes two builds of the guest differ.
-//! Stored results of one build are then stale for the other.
+//! cargo builds a crate once for all its dependents, with the union of their features. A feature
+//! that only a dependency of tests requests therefore makes two builds of the guest differ. Stored
+//! results of one build are then stale for the other.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The program whose bits count.
+/// The program that must not differ.
 const PROGRAM: &str = "weirgate-guest";
 
 /// The features of each package, by its name and version.
@@ -24,7 +24,7 @@ pub(super) fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Those of the program's packages that tests give other features.
+/// Returns the program's packages that have other features with the tests.
 fn differences(own: &Features, alone: &Features, tests: &Features) -> Vec<String> {
     let differing = own
         .keys()
@@ -55,8 +55,8 @@ fn tree(root: &Path, what: &[&str]) -> Result<Features> {
     Ok(features(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Lines such as `rustix v1.0.2|fs,std`; that of a crate of the workspace has its path behind the
-/// version.
+/// Parses lines such as `rustix v1.0.2|fs,std`; the line of a workspace crate has its path after
+/// the version.
 fn features(text: &str) -> Features {
     let mut found = Features::new();
     for (package, features) in text.lines().filter_map(|line| line.split_once('|')) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ARCHITECTURE.md and CONTRIBUTING.md rule out, checked.
+//! Checks the rules of ARCHITECTURE.md and CONTRIBUTING.md.
 
 mod algorithm;
 mod circles;
@@ -67,14 +67,15 @@ fn report(root: &Path, mut findings: Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The files that git tracks and that count, from the project's root, with their text.
+/// Returns the files that git tracks and `counts` selects, from the project's root, with their
+/// text.
 fn tracked(root: &Path, counts: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
     let mut git = Command::new("git");
     let listed = git.current_dir(root).args(["ls-files", "-z"]).output();
     let listed = listed.context("git ls-files")?.stdout;
     let mut files = Vec::new();
     for place in String::from_utf8_lossy(&listed).split('\0') {
-        // A file that was deleted and not yet committed is still tracked.
+        // A deleted file is still tracked until the deletion is committed.
         if counts(place) && root.join(place).is_file() {
             files.push((place.to_owned(), fs::read_to_string(root.join(place))?));
         }
@@ -90,7 +91,7 @@ fn files_ending(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        // A crate may have no tests beside its sources.
+        // A crate may have no folder of tests.
         if !folder.is_dir() {
             continue;
         }

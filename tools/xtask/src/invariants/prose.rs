@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The length of sentences in comments and pages.
+//! Checks the length of sentences in comments and pages.
 //!
-//! A long sentence has more than one thought. The limits are those of
-//! CONTRIBUTING.md.
+//! A long sentence has more than one thought. CONTRIBUTING.md states the limits.
 
 use std::path::Path;
 
-/// Words that a sentence may have.
+/// The maximum length of a sentence, in words.
 const MOST: usize = 45;
-/// Words that sentences may have in the mean.
+/// The maximum mean length of sentences, in words.
 const MEAN: usize = 25;
 
-/// Finds sentences that are too long in these files.
+/// Finds sentences in these files that are too long.
 pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     let mut sentence_count = 0;
     let mut words = 0;
@@ -38,15 +37,15 @@ pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     }
 }
 
-/// Whether sentences of a file count: sources, pages, and comments of TOML, but not what
-/// tests expect word by word.
+/// Returns whether a file's sentences count: sources, pages, and comments of TOML, but not the
+/// expected texts of tests.
 pub(super) fn counts(path: &str) -> bool {
     let ending = Path::new(path).extension().and_then(|it| it.to_str());
     ending.is_some_and(|it| ["rs", "c", "h", "md", "toml"].contains(&it))
         && !path.starts_with("tests/")
 }
 
-/// Paragraphs of prose, each with the line that it begins in.
+/// Returns paragraphs of prose, each with its first line.
 fn paragraphs(path: &str, text: &str) -> Vec<(usize, String)> {
     let is = |ending| Path::new(path).extension().is_some_and(|it| it == ending);
     let (page, data) = (is("md"), is("toml"));
@@ -92,8 +91,8 @@ fn paragraphs(path: &str, text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The text of a line of comment, in Rust or C; `block` tells whether the line
-/// before was within `/* */`.
+/// Returns the text of a comment line in Rust or C; `block` is whether the previous line was within
+/// `/* */`.
 fn comment<'a>(line: &'a str, block: &mut bool) -> Option<&'a str> {
     let line = line.trim();
     if line.contains("SPDX") {
@@ -108,14 +107,14 @@ fn comment<'a>(line: &'a str, block: &mut bool) -> Option<&'a str> {
     Some(text.strip_prefix(' ').unwrap_or(text))
 }
 
-/// `-`, `*` or `1.`.
+/// Returns whether a word is `-`, `*` or `1.`.
 fn is_list_mark(word: &str) -> bool {
     let number = word.strip_suffix('.').unwrap_or_default();
     word == "-" || word == "*" || number.parse::<u32>().is_ok()
 }
 
-/// Sentences, word by word. One ends at its mark, where a capital letter, a
-/// bracket or a name in code follows.
+/// Splits a paragraph into sentences, each a list of words. A sentence ends at its punctuation
+/// mark, if a capital letter, a bracket or a name in code follows.
 fn sentences(paragraph: &str) -> Vec<Vec<&str>> {
     let mut found = vec![Vec::new()];
     let mut words = paragraph.split_whitespace().peekable();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places of the tree that share a run of equal lines.
+//! Finds duplicated code: equal runs of lines at two places.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Equal lines in a row that two places may share.
+/// The longest run of equal lines that two places may share.
 const MOST: usize = 12;
 
-/// A file's lines that count, with their numbers: no blank lines, comments,
-/// imports or lone punctuation, and without indentation.
+/// Returns a file's lines that count, with their numbers, without indentation. Blank lines,
+/// comments, imports and lone punctuation do not count.
 fn counted(text: &str) -> Vec<(usize, &str)> {
     let lines = text.lines().enumerate();
     let lines = lines.map(|(index, line)| (index + 1, line.trim()));
@@ -20,8 +20,8 @@ fn counted(text: &str) -> Vec<(usize, &str)> {
     lines.filter(|(_, line)| counts(line)).collect()
 }
 
-/// Finds runs of more than [`MOST`] lines that stand twice in these files; each
-/// is reported once, where it stands again.
+/// Finds runs of more than [`MOST`] lines that occur twice in these files. Each is reported once,
+/// at its second place.
 pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     let counted: Vec<Vec<(usize, &str)>> = files.iter().map(|file| counted(&file.1)).collect();
     let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
@@ -48,8 +48,8 @@ pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     }
 }
 
-/// Whether repeats count in a file: source and build files by their ending,
-/// but for what is generated and the data of tests.
+/// Returns whether repeats count in a file: sources and build files by their extension, except
+/// generated files and data of tests.
 pub(super) fn counts(place: &str) -> bool {
     let endings = ["rs", "c", "h", "js", "ts", "css", "html", "py", "sh", "go"];
     let ending = Path::new(place).extension().and_then(|it| it.to_str());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The length of files.
+//! Checks the length of files.
 
-/// Lines that a file may have without a reason.
+/// The maximum number of lines of a file without a reason.
 const MOST: usize = 500;
-/// What the reason at the file's head begins with.
+/// The beginning of the reason at the file's head.
 const REASON: &str = "Over 500 lines";
 
-/// Finds long files whose head does not say why they are one.
+/// Finds long files whose head has no reason.
 pub(super) fn check(files: &[(String, String)], findings: &mut Vec<String>) {
     for (path, text) in files {
         let lines = text.lines().count();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the source of a crate must not name, and how long a file may be.
+//! Checks names that a crate's source must not use.
 
 use super::crates::PURE;
 use anyhow::Result;
 use std::fs;
 use std::path::Path;
 
-/// What a pure crate's source must not name.
+/// Names that a pure crate's source must not use.
 const IMPURE: [&str; 12] = [
     "std::fs",
     "std::env",
@@ -22,15 +22,15 @@ const IMPURE: [&str; 12] = [
     "rand::",
 ];
 
-/// Crates whose source may hold `unsafe`.
+/// Crates whose source may contain `unsafe`.
 pub const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
 
-/// Builds the network of `domain try`, in the lab's machine alone.
+/// The file that builds the network of `domain try`, which runs only in the lab's machine.
 const TRIED: &[&str] = &["crates/rollout/src/namespaces.rs"];
 
-/// What the source of a crate must not name, beside tests, and the places that
-/// may: how a kernel's network is changed without such a dependency, and what
-/// guest may not use of the one it has.
+/// Names that a crate's source must not use outside tests, each with the files that may. They
+/// change a kernel's network without a listed dependency, or exceed guest's permitted use of its
+/// dependency.
 const CHANGES: [(&str, &[&str]); 11] = [
     ("Command::new(\"tc\")", TRIED),
     ("Command::new(\"nft\")", &[]),
@@ -41,7 +41,7 @@ const CHANGES: [(&str, &[&str]); 11] = [
     ("AF_NETLINK", &["crates/kernel/"]),
     ("AddressFamily::NETLINK", &["crates/kernel/"]),
     ("/proc/sys/net", &["crates/guest/", "crates/kernel/"]),
-    // The second opinion on the line's emulator is the kernel's netem.
+    // The independent check of the line's emulator is the kernel's netem.
     (
         "nlink::netlink::tc",
         &["crates/kernel/", "crates/guest/src/agent/topology/netem.rs"],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine's file system: a small Debian of this machine's own release, with systemd,
-//! a kernel's modules, the packages, and this program.
+//! The machine's file system: a small Debian of this machine's release, with systemd, a kernel's
+//! modules, the packages, and this program.
 
 use crate::command::run;
 use crate::files::{empty, put, put_all, text, write};
@@ -10,21 +10,21 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What Debian's smallest system lacks for this. By D-Bus the guard asks for a unit of its own.
+/// Packages in addition to Debian's smallest system. The guard uses D-Bus to request its own unit.
 const INCLUDED: &str = "systemd-sysv,dbus,kmod,iproute2,nftables,libelf1,zlib1g,gzip";
 
-/// The unit that works the packages, and ends the machine.
+/// The unit that tests the packages, and then shuts down the machine.
 const UNIT: &str = "[Unit]\nDescription=Works the packages\nAfter=multi-user.target\n\
     SuccessAction=poweroff-force\nFailureAction=poweroff-force\n\
     [Service]\nType=oneshot\nExecStart=/usr/local/bin/xtask test-packages --inside\n\
     StandardOutput=tty\nStandardError=tty\nTTYPath=/dev/ttyS0\nTimeoutStartSec=infinity\n";
 
-/// Parts of a kernel's modules that it gets.
+/// The folders of kernel modules that are included.
 const MODULES: [&str; 2] = ["net", "drivers/net"];
 
-/// Builds the image. The Debian below is fetched once, and used again.
+/// Builds the image. The base system is fetched once and reused.
 pub fn image(folder: &Path, kernel: &Path, older: &Path, newer: &Path) -> Result<PathBuf> {
-    // By what it holds, so that one with less is not used again.
+    // The name has the list of packages, so that a system without some of them is not reused.
     let base = folder.join(format!("debian,{INCLUDED}.tar"));
     if !base.exists() {
         debian(folder, &base)?;
@@ -65,7 +65,7 @@ pub fn image(folder: &Path, kernel: &Path, older: &Path, newer: &Path) -> Result
     Ok(image)
 }
 
-/// Fetches a small Debian from where this machine's own packages come.
+/// Fetches a small Debian from the mirror of this machine's packages.
 fn debian(folder: &Path, place: &Path) -> Result<()> {
     let release = fs::read_to_string("/etc/os-release")?;
     let name = release
@@ -89,7 +89,7 @@ fn debian(folder: &Path, place: &Path) -> Result<()> {
     run(&mut command)
 }
 
-/// The modules, where modprobe(8) looks for them.
+/// Installs the modules where modprobe(8) looks for them.
 fn modules(kernel: &Path, tree: &Path) -> Result<()> {
     let release = release(kernel)?;
     let place = tree.join("usr/lib/modules").join(&release);
@@ -105,14 +105,14 @@ fn modules(kernel: &Path, tree: &Path) -> Result<()> {
     run(Command::new("chroot").arg(tree).args(["depmod", &release]))
 }
 
-/// The release of a kernel: the name of the folder that it was fetched into.
+/// Returns the release of a kernel: the name of the folder that it was fetched into.
 fn release(kernel: &Path) -> Result<String> {
     let folder = kernel.canonicalize()?;
     let name = folder.file_name().context("the kernel's folder")?;
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// A file that has another apt fetch as this machine's own does.
+/// Writes a file with the download options of this machine's apt, for another apt.
 pub fn apt_options(folder: &Path) -> Result<PathBuf> {
     let options = text(Command::new("apt-config").arg("dump"))?;
     let options: String = options

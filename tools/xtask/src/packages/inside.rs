@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens in the machine: packages come and go while traffic passes, and after each
-//! step it is looked at whether state, units and program are as they should be.
+//! Runs in the machine: installs and removes packages while traffic passes, and checks state, units
+//! and program after each step.
 
 use crate::files::text;
 use crate::packages::machine::MARK;
@@ -18,21 +18,21 @@ const OLDER: &str = "/packages/older.deb";
 const NEWER: &str = "/packages/newer.deb";
 const SITE: &str = "/etc/weirgate/site.toml";
 
-/// What is applied: the small packets have a class that is theirs.
+/// The applied policy: it has a class for the small packets.
 const POLICY: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"8mbit\"\n\
     down = \"20mbit\"\nmargin = \"0%\"\nlayer = \"ethernet\"\ninbound = \"ifb\"\n\
     [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\n\
     [[class]]\nname = \"normal\"\nshare = \"80%\"\ndefault = true\n\
     [[rule]]\nclass = \"urgent\"\nprotocol = \"udp\"\nremote-port = 5001\n";
 
-/// Traffic before the first step and after each.
+/// The duration of traffic before the first step and after each.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Until a change that nobody confirms is back, and when that is looked at.
+/// The confirmation time of a change, and when its rollback is checked.
 const CONFIRM: &str = "10s";
 const RETURNED: Duration = Duration::from_secs(14);
 
-/// Says a figure to the machine's maker.
+/// Reports a figure to the program outside.
 #[allow(clippy::print_stdout, reason = "the console is the way out")]
 pub fn say(name: &str, value: f64) {
     println!("{MARK} {name} {value}");
@@ -43,7 +43,7 @@ fn tell(words: &str) {
     println!("{MARK} - {words}");
 }
 
-/// Works the packages; an error is reported, and its figures are missing.
+/// Tests the packages. An error is reported, and its figures are missing.
 pub fn run() {
     if let Err(error) = all() {
         tell(&format!("{error:#}"));
@@ -56,22 +56,22 @@ pub fn run() {
     }
 }
 
-/// What must be the same before and after.
+/// What must be the same before and after a step.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
-    /// Queues, classes and filters of all devices, without what is counted: tc lists a flow
-    /// of fq_codel as a class while packets of it wait.
+    /// Queues, classes and filters of all devices, without counters. Classes of fq_codel are left
+    /// out, because tc lists a flow as a class while it has a backlog.
     traffic_control: String,
     rules: String,
-    /// States that were applied, as `weirgate` lists them.
+    /// The applied states, as `weirgate` lists them.
     history: String,
-    /// Whether each unit is enabled, and whether it runs.
+    /// Whether each unit is enabled, and whether it is active.
     units: Vec<(String, String)>,
-    /// Whether what the administrator wrote is still there.
+    /// Whether the administrator's file still exists.
     written: bool,
 }
 
-/// Checks that held, and those that did not.
+/// The numbers of successful and failed checks.
 #[derive(Default)]
 struct Checks {
     held: u32,
@@ -82,7 +82,7 @@ thread_local! {
     static CHECKS: RefCell<Checks> = RefCell::default();
 }
 
-/// Counts a check, and names one that does not hold.
+/// Counts a check, and reports it if it fails.
 fn check(what: &str, holds: bool) {
     CHECKS.with_borrow_mut(|checks| {
         if holds {
@@ -121,7 +121,7 @@ fn all() -> Result<()> {
 
     step("upgrade", NEWER)?;
     step("downgrade", OLDER)?;
-    // What the administrator switched off stays off, in both directions.
+    // What the administrator disabled stays disabled, in both directions.
     printed("systemctl disable --now weirgate-watch")?;
     step("upgrade with watch switched off", NEWER)?;
     step("downgrade with watch switched off", OLDER)?;
@@ -155,11 +155,11 @@ fn all() -> Result<()> {
     Ok(())
 }
 
-/// What the administrator wrote beside the unit, and what tc saw.
+/// The administrator's drop-in of the unit, and the output of `tc monitor`.
 const DROP_IN: &str = "/etc/systemd/system/weirgate.service.d/written.conf";
 const MONITORED: &str = "/run/packages-monitored";
 
-/// A device to the outside with somebody behind it, and one to the inside.
+/// Makes a device to the outside with a remote host behind it, and one to the inside.
 fn network() -> Result<()> {
     for line in [
         "ip netns add far",
@@ -177,7 +177,7 @@ fn network() -> Result<()> {
     Ok(())
 }
 
-/// Installs a package over the other while traffic goes on.
+/// Installs a package over the other one under traffic.
 fn step(what: &str, package: &str) -> Result<()> {
     tell(what);
     let before = Kept::now()?;
@@ -212,8 +212,8 @@ fn step(what: &str, package: &str) -> Result<()> {
     Ok(())
 }
 
-/// A change that waits for confirmation, while the package is installed again: it is taken
-/// back by its guard in time.
+/// Checks a change that waits for confirmation while the package is installed again: its guard must
+/// roll it back in time.
 fn pending() -> Result<()> {
     tell("a change that waits");
     let before = Kept::now()?;
@@ -244,14 +244,14 @@ fn pending() -> Result<()> {
     Ok(())
 }
 
-/// A change that waits for confirmation, while the unit that made it is stopped, as a session
-/// is that ends: systemd ends all that is in it, and nobody holds the kernel to its state. The
-/// guard has a unit of its own, outlives both, and takes the change back.
+/// Checks a change that waits for confirmation while its unit is stopped, like a session that ends.
+/// systemd kills all processes of the unit, and no keeper restores the kernel's state. The guard
+/// has its own unit, survives, and rolls the change back.
 fn abandoned() -> Result<()> {
     tell("a change whose caller is stopped");
     let before = traffic_control()?;
     printed("systemctl stop weirgate")?;
-    // It stays when its process has ended.
+    // The unit remains when its process has ended.
     printed(&format!(
         "systemd-run --quiet --unit=caller --remain-after-exit \
          weirgate apply --confirm {CONFIRM} /tmp/changed.toml"
@@ -280,7 +280,7 @@ fn abandoned() -> Result<()> {
     Ok(())
 }
 
-/// The package goes, then what it kept.
+/// Removes the package, then purges its files.
 fn removed() -> Result<()> {
     printed("dpkg -r weirgate")?;
     let left = text(Command::new("tc").args(["qdisc", "show"]))?;
@@ -317,7 +317,7 @@ impl Kept {
     }
 }
 
-/// What [`Kept`] has of traffic control.
+/// Returns the traffic-control part of [`Kept`].
 fn traffic_control() -> Result<String> {
     let mut all = printed("tc qdisc show")?;
     for device in ["wan", "lan", "ifb-wan"] {
@@ -332,7 +332,7 @@ fn traffic_control() -> Result<String> {
     Ok(all)
 }
 
-/// Whether a unit is enabled, and whether it runs, in systemd's words.
+/// Returns whether a unit is enabled, and whether it is active, in systemd's words.
 fn unit(name: &str) -> (String, String) {
     let ask = |what: &str| {
         let asked = Command::new("systemctl").args([what, name]).output();
@@ -349,7 +349,7 @@ fn main_process() -> Result<u32> {
     Ok(shown.trim().parse()?)
 }
 
-/// Packets that left the device, and those that the shaper on it sent.
+/// Packets that left the device, and packets that its shaper sent.
 struct Passed {
     device: f64,
     shaper: f64,
@@ -369,7 +369,7 @@ fn passed() -> Result<Passed> {
     })
 }
 
-/// Follows what happens to traffic control from now on.
+/// Starts to record changes of traffic control.
 fn monitor() -> Result<Child> {
     let file = fs::File::create(MONITORED)?;
     let child = Command::new("tc").arg("monitor").stdout(file).spawn()?;
@@ -377,7 +377,7 @@ fn monitor() -> Result<Child> {
     Ok(child)
 }
 
-/// How much was deleted until now (tc-monitor begins such lines so).
+/// Returns how many objects were deleted until now (tc-monitor marks these lines).
 fn deletions(mut monitor: Child) -> Result<usize> {
     monitor.kill()?;
     monitor.wait()?;
@@ -386,8 +386,8 @@ fn deletions(mut monitor: Child) -> Result<usize> {
     Ok(seen.lines().filter(deleted).count())
 }
 
-/// This program as one end of the traffic, before all others in its turn. `within` runs it
-/// elsewhere.
+/// Runs this program as one end of the traffic, with real-time priority. `within` is a command
+/// prefix that runs it elsewhere.
 fn traffic(end: &str, within: &[&str]) -> Result<Child> {
     let child = Command::new("chrt")
         .args(["-f", "50"])
@@ -400,7 +400,7 @@ fn traffic(end: &str, within: &[&str]) -> Result<Child> {
     Ok(child)
 }
 
-/// What a process printed until it ended.
+/// Returns the output of a process until it ended.
 fn ended(mut child: Child) -> Result<Vec<String>> {
     let found = lines(&mut child)?;
     let status = child.wait()?;
@@ -417,7 +417,7 @@ fn lines(child: &mut Child) -> Result<Vec<String>> {
     Ok(found?)
 }
 
-/// What a program prints; an error where it fails. Spaces are between its words.
+/// Returns a program's output; fails if it fails. The command line is split at spaces.
 fn printed(line: &str) -> Result<String> {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap_or_default());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine that the packages are worked in: qemu with a stock kernel, in virtual time,
-//! so that what else this machine does is not seen in there.
+//! The machine in which packages are tested: qemu with a stock kernel, in virtual time, so that
+//! this machine's load has no effect.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -8,15 +8,15 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the guest's words begin with.
+/// The prefix of the guest's figures.
 pub const MARK: &str = "@packages";
 
-/// Words of the kernel's command line; `docs/lab.md` says why those for time.
+/// The kernel's command line; `docs/lab.md` explains the words about time.
 const WORDS: &str = "console=ttyS0 quiet panic=-1 reboot=t noapictimer no_timer_check \
     tsc=reliable mitigations=off init_on_alloc=0 initcall_blacklist=hpet_late_init \
     rdinit=/usr/lib/systemd/systemd systemd.show_status=0 net.ifnames=0";
 
-/// The kernel that `weirgate-lab lab prepare` has fetched.
+/// Returns the kernel that `weirgate-lab lab prepare` has fetched.
 pub fn kernel() -> Result<PathBuf> {
     let cache = std::env::var_os("WEIRGATE_CACHE").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/weirgate"));
@@ -32,7 +32,7 @@ pub fn kernel() -> Result<PathBuf> {
     Ok(kernel)
 }
 
-/// Boots, and returns the words and numbers that the guest printed; keeps its console.
+/// Boots, and returns the names and figures that the guest printed; stores its console.
 #[allow(
     clippy::print_stdout,
     reason = "shows what the guest says while it works"

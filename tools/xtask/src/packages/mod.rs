@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Debian package as it is on a router: an older one is upgraded, downgraded and removed
-//! under systemd, on a stock kernel, while 1,000 packets a second pass.
+//! Tests the Debian package as on a router: an older one is upgraded, downgraded and removed under
+//! systemd, on a stock kernel, while 1,000 packets a second pass.
 //!
-//! The machine is made here: a Debian of its own ([`clean`]), booted by qemu ([`machine`])
-//! with systemd as its first process. There this program runs once more ([`inside`]), works
-//! the packages, and says what it saw. Traffic is in [`traffic`].
+//! The machine is built here: its own Debian ([`clean`]), booted by qemu ([`machine`]) with systemd
+//! as its first process. In the machine, this program runs again ([`inside`]), tests the packages,
+//! and reports what it observed. Traffic is in [`traffic`].
 
 pub mod clean;
 mod inside;
@@ -20,10 +20,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version of an older package that is made of the newer one's files.
+/// The version of an older package that is made from the newer one's files.
 const OLDER: &str = "0.0.9-1";
 
-/// What is measured: the word by which the machine says it, what it is, and its goal.
+/// The figures: the name that the machine prints, a description, and the goal.
 const FIGURES: [(&str, &str, Goal); 11] = [
     (
         "program",
@@ -72,27 +72,27 @@ const FIGURES: [(&str, &str, Goal); 11] = [
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The package to upgrade from; else today's files under a lower version.
+    /// The package to upgrade from; without it, the current files under a lower version.
     #[arg(long)]
     older: Option<PathBuf>,
-    /// The package to upgrade to; else it is built, and looked at with lintian.
+    /// The package to upgrade to; without it, it is built and checked with lintian.
     #[arg(long)]
     newer: Option<PathBuf>,
-    /// The folder of a kernel with `vmlinuz` and `kernel/`; else the laboratory's.
+    /// The folder of a kernel with `vmlinuz` and `kernel/`; without it, the laboratory's.
     #[arg(long)]
     kernel: Option<PathBuf>,
-    /// What the machine's first unit runs.
+    /// The part that the machine's unit runs.
     #[arg(long, hide = true)]
     inside: bool,
-    /// Send, as in the machine.
+    /// The sender in the machine.
     #[arg(long, hide = true)]
     send: bool,
-    /// Receive, as in the machine.
+    /// The receiver in the machine.
     #[arg(long, hide = true)]
     receive: bool,
 }
 
-/// Builds the packages, looks at them with lintian, and works them in the machine.
+/// Builds the packages, checks them with lintian, and tests them in the machine.
 pub fn test(root: &Path, arguments: &Arguments) -> Result<()> {
     if arguments.inside {
         inside::run();
@@ -141,14 +141,14 @@ pub fn test(root: &Path, arguments: &Arguments) -> Result<()> {
     report(&figures, &before)
 }
 
-/// Fails on an error or a warning.
+/// Runs lintian, and fails on an error or a warning.
 fn lint(packages: &[PathBuf]) -> Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]);
     run(lintian.args(packages))
 }
 
-/// The package under a lower version.
+/// Repacks the package under a lower version.
 fn repacked(package: &Path, folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("older");
     empty(&tree)?;

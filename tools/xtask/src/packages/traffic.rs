@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic beside which packages are worked: 1,000 small packets a second, none of which
-//! may be lost, and more large ones than the line takes, by which it is seen whether they
-//! are held to its rate.
+//! The traffic during the test of packages. It has 1,000 small packets a second, none of which may
+//! be lost. Large packets exceed the line's rate, so that a missing shaper shows.
 
 use crate::packages::inside::say;
 use anyhow::{Context, Result};
@@ -11,38 +10,38 @@ use std::path::Path;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// The receiver, and its ports.
+/// The receiver and its ports.
 pub const RECEIVER: &str = "10.9.0.2";
 pub const SMALL: u16 = 5_001;
 const LARGE: u16 = 5_002;
 
-/// While this is there, traffic goes on.
+/// The traffic continues while this file exists.
 pub const GOES_ON: &str = "/run/packages-traffic";
 
 /// The rate of the line, in bit/s.
 pub const RATE: f64 = 8e6;
 
-/// One of each kind is sent in this time: the large ones are 11.5 Mbit/s.
+/// One packet of each kind is sent per interval: the large ones are 11.5 Mbit/s.
 const PACE: Duration = Duration::from_millis(1);
 const SMALL_BYTES: usize = 64;
 const LARGE_BYTES: usize = 1_400;
 
-/// What IPv4, UDP and Ethernet add to a payload.
+/// The headers of IPv4, UDP and Ethernet.
 const HEADERS: usize = 20 + 8 + 14;
 
-/// Windows in which the rate is judged, and what one may have above it: the gate's burst,
-/// and one packet that was under way at each end.
+/// The windows in which the rate is judged, and the tolerance of one: the gate's burst, and one
+/// packet in transmission at each end.
 const WINDOW: u64 = 100_000_000;
 const SLACK: f64 = 4.0 * (LARGE_BYTES + HEADERS) as f64;
 
-/// How long after the last packet all have arrived.
+/// The time after the last packet in which all have arrived.
 const DRAINED: Duration = Duration::from_secs(3);
 
-/// Sends until the file is gone; says how many small ones there were.
+/// Sends until the file is removed; reports the number of small packets.
 pub fn send() -> Result<()> {
     let large = thread::spawn(|| -> Result<()> {
         let socket = UdpSocket::bind("0.0.0.0:0")?;
-        // What finds no room is the shaper's matter.
+        // Packets that exceed the shaper's rate are dropped.
         socket.set_nonblocking(true)?;
         let begin = Instant::now();
         for count in 1_u32.. {
@@ -62,7 +61,7 @@ pub fn send() -> Result<()> {
         payload[..4].copy_from_slice(&sent.to_be_bytes());
         payload[4..12].copy_from_slice(&now().to_be_bytes());
         sent += 1;
-        // One that cannot be sent is lost.
+        // A packet that cannot be sent counts as lost.
         let _ = socket.send_to(&payload, (RECEIVER, SMALL));
         sleep((PACE * sent).saturating_sub(begin.elapsed()));
     }
@@ -73,7 +72,7 @@ pub fn send() -> Result<()> {
         .context("the thread of the large packets")?
 }
 
-/// Receives until nothing has come for a while; says what was seen.
+/// Receives until nothing has arrived for a while, and reports the result.
 pub fn receive() -> Result<()> {
     let (small, large) = (
         UdpSocket::bind(("0.0.0.0", SMALL))?,
@@ -107,14 +106,14 @@ pub fn receive() -> Result<()> {
 /// A packet that arrived.
 struct Packet {
     number: u32,
-    /// When it was sent and arrived, in nanoseconds.
+    /// When it was sent and received, in nanoseconds.
     sent: u64,
     at: u64,
     /// Its length on Ethernet.
     bytes: usize,
 }
 
-/// What arrives at a socket; the wait for the first packet has no end.
+/// Returns the packets that arrive at a socket; waits indefinitely for the first one.
 fn arrivals(socket: &UdpSocket) -> Result<Vec<Packet>> {
     let mut found = Vec::new();
     let mut payload = [0; 2_048];
@@ -137,16 +136,16 @@ fn arrivals(socket: &UdpSocket) -> Result<Vec<Packet>> {
     }
 }
 
-/// Whether the line's rate was kept.
+/// The verdict on the rate.
 struct Judged {
     windows: usize,
-    /// Windows that had more than the rate and its slack.
+    /// Windows that exceeded the rate and its tolerance.
     above: usize,
     /// The mean rate, in bit/s.
     mean: f64,
 }
 
-/// Looks at a window that begins with each packet in turn, none within another.
+/// Judges a window that begins with each packet in turn; windows do not overlap.
 fn judge(all: &mut [(u64, usize)]) -> Judged {
     all.sort_unstable();
     let mut judged = Judged {
@@ -171,7 +170,7 @@ fn judge(all: &mut [(u64, usize)]) -> Judged {
     judged
 }
 
-/// The clock of both ends, in nanoseconds.
+/// Returns the clock of both ends, in nanoseconds.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -181,7 +180,7 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
-    /// Packets of 1,442 bytes at a rate, for a second.
+    /// Returns packets of 1,442 bytes at a rate, for a second.
     fn at(rate: f64) -> Vec<(u64, usize)> {
         let each = 1_442.0 * 8e9 / rate;
         (0..(1e9 / each) as u64)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The archive for every other system: the program, units, policies, documents, manual
-//! pages and completions, in one folder.
+//! The archive for other systems: the program, units, policies, documents, manual pages and
+//! completions, in one folder.
 
 use super::released::Release;
 use crate::command::run;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// What is in it beside the program: where the package has it, and where the archive does.
+/// Parts of the archive besides the program: the path in the package, and in the archive.
 const PARTS: [(&str, &str); 6] = [
     ("usr/lib/systemd/system", "systemd"),
     ("usr/share/man", "man"),
@@ -35,7 +35,7 @@ pub fn make(release: &Release<'_>) -> Result<()> {
     Ok(std::fs::remove_dir_all(&work)?)
 }
 
-/// A tar file that is the same whoever makes it: sorted, of root, with one date.
+/// Makes a reproducible tar file: sorted, owned by root, with one date.
 pub fn pack(folder: &Path, what: &str, to: &Path, epoch: &str) -> Result<()> {
     run(Command::new("tar")
         .args([

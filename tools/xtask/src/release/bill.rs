@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bill of materials (CycloneDX 1.5): every crate that the programs are made of, as
-//! Cargo.lock has it, and the packages whose libraries they need.
+//! The bill of materials (CycloneDX 1.5): every crate of the programs in Cargo.lock, and the
+//! packages of the libraries that they need.
 
 use super::image;
 use super::released::Release;
@@ -55,7 +55,7 @@ fn date(epoch: &str) -> Result<String> {
     Ok(text(&mut date)?.trim().to_owned())
 }
 
-/// The sums of the registry's crates.
+/// Returns the checksums of the registry's crates.
 fn sums(lock: &toml::Table) -> BTreeMap<(String, String), String> {
     let packages = lock.get("package").and_then(toml::Value::as_array);
     let of = |package: &toml::Value| {
@@ -65,7 +65,7 @@ fn sums(lock: &toml::Table) -> BTreeMap<(String, String), String> {
     packages.into_iter().flatten().filter_map(of).collect()
 }
 
-/// The crates that the released ones depend on, but for tests.
+/// Returns the crates that the released ones depend on, except for tests.
 fn crates(metadata: &Value, sums: &BTreeMap<(String, String), String>) -> Result<Vec<Value>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let of = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ fn crates(metadata: &Value, sums: &BTreeMap<(String, String), String>) -> Result
         .collect()
 }
 
-/// A package of Debian's, in the version that was linked with.
+/// Returns a package of Debian, in the version that was linked.
 fn library(package: &str) -> Result<Value> {
     let mut ask = Command::new("dpkg-query");
     let version = text(ask.args(["-W", "-f", "${Version}", package]))?;

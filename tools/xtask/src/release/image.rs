@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The image for containers, without a tool for containers: one layer with the program and
-//! its libraries, as the OCI image layout has it (image-spec 1.1).
+//! The container image, made without a container tool: one layer with the program and its
+//! libraries, in the OCI image layout (image-spec 1.1).
 
 use super::archive;
 use super::released::{Release, sum};
@@ -55,7 +55,7 @@ pub fn make(release: &Release<'_>) -> Result<()> {
                 "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
             },
         },
-        // The layer is not packed, so its sum is that of its contents.
+        // The layer is not compressed, so its digest is that of its contents.
         "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
     });
     let config = blob(&layout, &serde_json::to_vec(&config)?, CONFIG)?;
@@ -84,7 +84,7 @@ pub fn make(release: &Release<'_>) -> Result<()> {
     Ok(fs::remove_dir_all(&work)?)
 }
 
-/// Puts bytes under their sum; what refers to them.
+/// Stores bytes under their digest, and returns their descriptor.
 fn blob(layout: &Path, bytes: &[u8], kind: &str) -> Result<Value> {
     let folder = layout.join("blobs/sha256");
     let place = folder.join("new");
@@ -98,10 +98,10 @@ fn blob(layout: &Path, bytes: &[u8], kind: &str) -> Result<Value> {
     }))
 }
 
-/// The libraries that a program needs, with what loads them; none of a static one.
+/// Returns the libraries that a program needs, with the dynamic loader; empty for a static program.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output()?;
-    // A static program is none that ldd(1) knows.
+    // ldd(1) fails for a static program.
     if !output.status.success() {
         return Ok(Vec::new());
     }
@@ -115,7 +115,7 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// For the bill of materials: the files of other packages that are in the image.
+/// Returns the packages whose files are in the image, for the bill of materials.
 pub fn foreign(program: &Path) -> Result<Vec<String>> {
     let mut packages = Vec::new();
     for library in libraries(program)? {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All that can be made here of one version, in one folder: packages, an archive, an image
-//! for containers, roles and manifests, a bill of materials, sums and their signature.
+//! Makes all release files of one version, in one folder: packages, an archive, a container image,
+//! roles and manifests, a bill of materials, checksums and their signature.
 //!
-//! Everything is made of the same sources and bears their date, so that two releases have
-//! the same bytes; `--twice` makes two and compares.
+//! Everything is made from the same sources with their date, so that releases are reproducible;
+//! `--twice` makes two and compares.
 
 mod archive;
 mod bill;
@@ -23,27 +23,27 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Sign the sums with this key of SSH's (ssh-keygen(1), `-Y sign`).
+    /// Sign the checksums with this SSH key (ssh-keygen(1), `-Y sign`).
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Where it goes; `release` below target unless given.
+    /// The folder of the release; the default is `release` below target.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// A program for the archive and the image, such as a static one; else that of the package.
+    /// A program for the archive and the image, such as a static one; the default is the package's.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Take programs and packages as they are built.
+    /// Use programs and packages that are already built.
     #[arg(long)]
     built: bool,
-    /// Leave out the static programs, which need root and a Debian of their own.
+    /// Leave out the static programs, which need root and a separate Debian.
     #[arg(long)]
     without_static: bool,
-    /// Make all twice, and compare.
+    /// Make everything twice, and compare.
     #[arg(long)]
     twice: bool,
 }
 
-/// What stands beside the packages as it is in the sources: the folder, and its name there.
+/// Folders of the sources that are released unchanged, with their names in the release.
 const FOLDERS: [(&str, &str); 5] = [
     ("packaging/ansible", "ansible"),
     ("packaging/kubernetes", "kubernetes"),
@@ -52,7 +52,7 @@ const FOLDERS: [(&str, &str); 5] = [
     ("packaging/sweeps", "sweeps"),
 ];
 
-/// By what name the signature was made (`-n` of ssh-keygen).
+/// The namespace of the signature (`-n` of ssh-keygen).
 const NAMESPACE: &str = "weirgate-release";
 
 /// Makes the release.
@@ -86,7 +86,7 @@ fn build(root: &Path, built: bool) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the programs again, without what was compiled before.
+/// Compiles the programs again from scratch.
 fn rebuild(root: &Path) -> Result<()> {
     for profile in [&["--profile", "dist"][..], &["--release"]] {
         let mut clean = crate::command::cargo(root);
@@ -138,7 +138,7 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// `SHA256SUMS` of all files, as sha256sum(1) checks it.
+/// Writes `SHA256SUMS` of all files, for sha256sum(1).
 fn sums(folder: &Path) -> Result<()> {
     let mut lines = String::new();
     for file in below(folder)? {
@@ -147,7 +147,7 @@ fn sums(folder: &Path) -> Result<()> {
     write(&folder.join("SHA256SUMS"), lines.as_bytes(), 0o644)
 }
 
-/// Signs the sums, and checks the signature with the key's public half.
+/// Signs the checksums, and verifies the signature with the public key.
 fn sign(folder: &Path, key: &Path) -> Result<()> {
     let sums = folder.join("SHA256SUMS");
     run(Command::new("ssh-keygen")
@@ -167,7 +167,7 @@ fn sign(folder: &Path, key: &Path) -> Result<()> {
     run(check.stdin(fs::File::open(&sums)?))
 }
 
-/// Fails where two folders have not the same files with the same bytes.
+/// Fails if two folders do not have the same files with the same bytes.
 fn compare(one: &Path, other: &Path) -> Result<()> {
     let (here, there) = (below(one)?, below(other)?);
     ensure!(here == there, "not the same files: {here:?} and {there:?}");
@@ -188,7 +188,7 @@ mod tests {
         quiet.status().is_ok_and(|status| status.success())
     }
 
-    /// As docs/install.md has it: the signature, and then the sums.
+    /// Verifies as docs/install.md says: the signature, then the checksums.
     fn verifies(folder: &Path, signers: &Path) -> Result<bool> {
         let mut signature = Command::new("ssh-keygen");
         signature.args(["-Y", "verify", "-n", NAMESPACE, "-I", "release"]);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a release has in all its files.
+//! The common properties of a release's files.
 
 use crate::files::text;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is released: its name, its date, and where the programs and their tree are.
+/// A release: its name, its date, and the paths of its programs and of their tree.
 pub struct Release<'a> {
     pub root: &'a Path,
     pub folder: &'a Path,
@@ -15,16 +15,16 @@ pub struct Release<'a> {
     pub version: String,
     /// Seconds since 1970.
     pub epoch: String,
-    /// As Debian calls the processor, and as the kernel does.
+    /// The processor's name in Debian and in the kernel.
     pub arch: String,
     pub machine: String,
     /// The router's package, unpacked.
     pub tree: PathBuf,
-    /// The router's program in archive and image.
+    /// The router's program for archive and image.
     pub program: PathBuf,
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 pub fn sum(file: &Path) -> Result<String> {
     let line = text(Command::new("sha256sum").arg("-b").arg(file))?;
     let sum = line.split_whitespace().next().context("sha256sum(1)")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The RPM of the router's program: what the Debian package has, with scripts of its own
+//! The RPM of the router's program: the files of the Debian package, with its own scripts
 //! (`packaging/rpm/weirgate.spec`).
 
 use super::released::Release;
@@ -12,14 +12,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the Debian package alone has.
+/// Files that only the Debian package has.
 const DEBIAN: [&str; 3] = [
     "DEBIAN",
     "usr/share/lintian",
     "usr/share/doc/weirgate/changelog.Debian.gz",
 ];
 
-/// The folder that is the package's own, and goes with it.
+/// The package's own folder, which is removed with it.
 const OWN: &str = "usr/share/doc/weirgate";
 
 pub fn make(release: &Release<'_>) -> Result<()> {
@@ -61,7 +61,7 @@ pub fn make(release: &Release<'_>) -> Result<()> {
         ("_buildhost", "localhost".to_owned()),
         ("use_source_date_epoch_as_buildtime", "1".to_owned()),
         ("clamp_mtime_to_source_date_epoch", "1".to_owned()),
-        // As Debian's rpm says of it, systemd's folder is elsewhere.
+        // Debian's rpm has another folder for systemd.
         ("_unitdir", "/usr/lib/systemd/system".to_owned()),
     ] {
         define(&mut build, name, &value);

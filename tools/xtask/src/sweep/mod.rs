@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sweep of short runs on a real Slurm: two nodes of one processor each, one of which is
-//! killed half way. What comes of it has to be what one process gives, bit for bit.
+//! Runs a sweep of short runs on a real Slurm cluster: two nodes of one processor each, one of
+//! which is killed half-way. The result must equal that of one process, bit for bit.
 
 mod slurm;
 
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Arms of `tests/sweep/short.toml`.
+/// The number of arms in `tests/sweep/short.toml`.
 const ARMS: u16 = 2;
-/// Runs of each task of the array.
+/// The number of runs of each array task.
 const RUNS_OF_A_TASK: usize = 10;
-/// The longest that any step may take.
+/// The time limit of each step.
 const LONGEST: Duration = Duration::from_hours(1);
 
-/// Runs the sweep, kills a node, puts the parts together, and compares with one process.
+/// Runs the sweep, kills a node, merges the shards, and compares with one process.
 #[allow(clippy::print_stdout, reason = "tells what was measured")]
 pub fn run(root: &Path, seeds: u16) -> Result<()> {
     needed()?;
@@ -108,12 +108,12 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// How many tasks the array has.
+    /// Returns the number of array tasks.
     fn tasks(&self) -> usize {
         self.runs.div_ceil(RUNS_OF_A_TASK)
     }
 
-    /// Hands the array to Slurm.
+    /// Submits the array to Slurm.
     fn submit(&self, cluster: &Cluster, root: &Path) -> Result<()> {
         fs::create_dir(self.folder.join("reports"))?;
         let mut sbatch = cluster.command("sbatch");
@@ -128,7 +128,7 @@ impl Sweep {
         text(&mut sbatch).map(drop)
     }
 
-    /// How many runs are there.
+    /// Returns how many runs are complete.
     fn there(&self) -> Result<usize> {
         let folder = self.folder.join("runs/short");
         if !folder.exists() {
@@ -140,7 +140,7 @@ impl Sweep {
         Ok(names.iter().filter(whole).count())
     }
 
-    /// What a task's shard reported at its end.
+    /// Returns the last report of a task's shard.
     fn report(&self, task: &str) -> Result<String> {
         let file = self.folder.join("reports").join(task);
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -158,7 +158,7 @@ impl Sweep {
         text(&mut command).map(drop)
     }
 
-    /// The ledger's file of what was measured last.
+    /// Returns the ledger's file of the last measurement.
     fn accepted(&self, folder: &str) -> Result<String> {
         let results = self.folder.join(folder);
         self.lab(&["accept", "short", "--results", &results.to_string_lossy()])?;
@@ -167,8 +167,8 @@ impl Sweep {
     }
 }
 
-/// Fails with the lines that differ. One recording whose figures are the same is likely to be
-/// one of the rare shifts of `docs/lab.md`: what it is, running that seed again tells.
+/// Fails with the lines that differ. If only a recording differs and its figures are equal, the
+/// cause is probably one of the rare shifts of `docs/lab.md`; repeating that seed shows it.
 fn same(parts: &str, whole: &str) -> Result<()> {
     let lines = parts.lines().zip(whole.lines());
     let other: Vec<String> = lines

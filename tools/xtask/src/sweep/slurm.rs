@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cluster of Slurm in one folder: munged, slurmctld, and two slurmd of one processor each,
-//! all of Debian's packages. Nothing outside of the folder is read or written.
+//! A Slurm cluster in one folder: munged, slurmctld, and two slurmd of one processor each, all from
+//! Debian's packages. No files outside the folder are read or written.
 
 use crate::files::text;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take to start.
+/// The time limit for the start of a daemon.
 const START: Duration = Duration::from_secs(30);
 
-/// The nodes.
+/// The names of the nodes.
 pub const NODES: [&str; 2] = ["n1", "n2"];
 
-/// The running cluster; ends with this value.
+/// A running cluster, which is shut down when this value is dropped.
 pub struct Cluster {
     folder: PathBuf,
     daemons: BTreeMap<&'static str, Child>,
@@ -26,7 +26,7 @@ pub struct Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for daemon in self.daemons.values_mut() {
-            // What has ended already is what is wanted.
+            // Ignore errors: the daemon has ended already.
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
@@ -34,7 +34,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts one.
+    /// Starts a cluster.
     pub fn start(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder.join("state"))?;
         let mut cluster = Self {
@@ -63,14 +63,14 @@ impl Cluster {
             cluster.boot(node)?;
         }
         until(START, "both nodes are idle", || {
-            // Until the controller answers, there is an error.
+            // The command fails until the controller answers.
             let states = cluster.states();
             Ok(states.is_ok_and(|all| all.iter().all(|state| state == "idle")))
         })?;
         Ok(cluster)
     }
 
-    /// `slurm.conf`.
+    /// Returns the contents of `slurm.conf`.
     fn settings(&self) -> String {
         let folder = self.folder.display();
         format!(
@@ -89,8 +89,7 @@ impl Cluster {
         )
     }
 
-    /// Boots a node: a slurmd with process identifiers of its own, so that all that it started
-    /// ends with it.
+    /// Starts a node: a slurmd in its own PID namespace, so that all its processes end with it.
     pub fn boot(&mut self, node: &'static str) -> Result<()> {
         let words = "unshare --pid --fork --kill-child --mount-proc slurmd -D -N";
         let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
@@ -98,8 +97,7 @@ impl Cluster {
         self.spawn(node, &words)
     }
 
-    /// Kills a node with all that runs on it, as a loss of power does. The controller is not
-    /// notified.
+    /// Kills a node with all its processes, like a power failure. The controller is not notified.
     pub fn kill(&mut self, node: &'static str) -> Result<()> {
         let mut daemon = self.daemons.remove(node).context("no such node")?;
         daemon.kill()?;
@@ -107,13 +105,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// The states of the nodes, such as `idle` or `down*`.
+    /// Returns the states of the nodes, such as `idle` or `down*`.
     pub fn states(&self) -> Result<Vec<String>> {
         let states = text(self.command("sinfo").args(["-h", "-N", "-o", "%t"]))?;
         Ok(states.lines().map(str::to_owned).collect())
     }
 
-    /// A program of Slurm that talks to this cluster.
+    /// Returns a Slurm command for this cluster.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("SLURM_CONF", self.folder.join("slurm.conf"));
@@ -138,7 +136,7 @@ impl Cluster {
     }
 }
 
-/// Waits for something, and looks twice a second.
+/// Waits for a condition, which is checked twice a second.
 pub fn until(
     longest: Duration,
     what: &str,
@@ -156,7 +154,7 @@ pub fn until(
     Ok(())
 }
 
-/// Says what is missing for a cluster.
+/// Fails with what is missing for a cluster.
 pub fn needed() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("two nodes on one machine need root");

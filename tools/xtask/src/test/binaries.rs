@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the tests of the workspace side by side, each in a process of its own.
+//! Runs the tests of the workspace side by side, each in its own process.
 //!
-//! `cargo test` runs one binary after the other, and most wait for a virtual
-//! machine or a namespace for half of their time. Here as many run at once as
-//! there are cores, those that took longest in the run before first. The unit
-//! tests of a crate are one run. Each test of a folder `tests` is a run, so that
-//! the cores share a long binary. A run has one thread, so that no more virtual
-//! machines run at once than there are cores. One more worker takes what waits for
-//! clocks of this machine most of the time. No processor is its own, and it goes before
-//! the others where it may.
+//! `cargo test` runs one binary after the other, and most wait for a virtual machine or a namespace
+//! for half of their time. Here as many run at once as there are cores, those that took longest in
+//! the previous run first. The unit tests of a crate are one run. Each test of a folder `tests` is
+//! a run, so that the cores share a long binary. A run has one thread, so that no more virtual
+//! machines run at once than there are cores. One more worker takes runs that mostly wait for
+//! clocks of this machine. It has no processor of its own, and gets a higher priority if that is
+//! permitted.
 //!
-//! Tests of a module `long` are left to `make test-all`. What passed with the very
-//! same programs and files is not repeated by `make test`.
+//! Tests of a module `long` run only in `make test-all`. `make test` does not repeat tests that
+//! passed with the same programs and files.
 
 use super::processor::executed;
 use super::unchanged::Unchanged;
@@ -24,16 +23,16 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
-/// Where the time that each run took is stored for the next run.
+/// The file with the duration of each run, for the next time.
 const TIMES: &str = "target/test-times.json";
 
 /// The module of tests that only `make test-all` runs.
 const LONG: &str = "long";
 
-/// The module whose modules are a run each.
+/// The module each of whose modules is one run.
 const TOGETHER: &str = "together";
 
-/// Binaries whose tests mostly wait, for services, guards and answers that are late.
+/// Binaries whose tests mostly wait for services, guards and late answers.
 const WAITING: [&str; 7] = [
     "cli cli",
     "kernel namespace",
@@ -44,10 +43,10 @@ const WAITING: [&str; 7] = [
     "watch service",
 ];
 
-/// Which tests run.
+/// The selection of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All but the long ones.
+    /// All except the long ones.
     Short,
     /// Every test.
     All,
@@ -61,7 +60,7 @@ pub struct Binary {
     pub(crate) executable: PathBuf,
     /// The package's folder, in which cargo runs its tests.
     pub(crate) folder: PathBuf,
-    /// Whether it stands in a folder `tests`.
+    /// Whether it is in a folder `tests`.
     pub(crate) integration: bool,
 }
 
@@ -73,22 +72,22 @@ struct Run {
     which: Which,
 }
 
-/// Which tests of a binary are a run.
+/// The tests of a binary that are one run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Which {
     All,
-    /// Those of this module, whose path ends with `::`.
+    /// The tests of this module, whose path ends with `::`.
     Module(String),
     One(String),
 }
 
 impl Which {
-    /// The run that a test is part of, by its path. Refuses a test that shares no guest
-    /// although it stands in the module for those: it would boot one for itself.
+    /// Returns the run of a test, by its path. Refuses a test directly in the module for shared
+    /// guests: it would boot its own guest.
     fn of(test: &str) -> Result<Self> {
         let parts: Vec<&str> = test.split("::").collect();
         match parts.iter().position(|module| *module == TOGETHER) {
-            // A module of it, and the test.
+            // A submodule, and the test.
             Some(at) if at + 2 < parts.len() => {
                 let module = parts[..at + 2].join("::");
                 Ok(Self::Module(format!("{module}::")))
@@ -99,21 +98,21 @@ impl Which {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 struct Ran {
     name: String,
     executable: PathBuf,
     folder: PathBuf,
     output: String,
     succeeded: bool,
-    /// Wall time.
+    /// Wall-clock time.
     seconds: f64,
-    /// Processor time of it and of what it started, in seconds.
+    /// Processor time in seconds of the run and its children.
     busy: f64,
 }
 
-/// Runs the tests of these binaries, prints what those that failed printed, and fails
-/// where one failed. With words in `only`, those alone that have one in their name.
+/// Runs the tests of these binaries, and prints the output of those that failed. Fails if one
+/// failed. If `only` has texts, only tests with one of them in their name run.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
 pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) -> Result<()> {
     let mut runs = Vec::new();
@@ -128,7 +127,7 @@ pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) 
     }
     let repeated = runs.len();
     let mut times = times(root);
-    // Of what has not run yet, what shares a machine takes longest, unit tests least.
+    // Of runs without a known time, those with a shared machine take longest, unit tests least.
     let expected = |run: &Run| match run.which {
         Which::Module(_) => f64::INFINITY,
         Which::One(_) => 1e6,
@@ -183,8 +182,8 @@ pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) 
     Ok(())
 }
 
-/// The next run of a worker that has a processor, or of the one that has none: this
-/// takes only what waits, and the others take that last.
+/// Returns the next run for a worker. The worker without a processor takes only runs that mostly
+/// wait; the others take these last.
 fn next(queue: &Mutex<Vec<Run>>, has_processor: bool) -> Option<Run> {
     let mut queue = queue.lock().ok()?;
     let at = queue
@@ -195,7 +194,7 @@ fn next(queue: &Mutex<Vec<Run>>, has_processor: bool) -> Option<Run> {
 }
 
 impl Binary {
-    /// Its tests, as they are run.
+    /// Returns the runs of its tests.
     fn runs(&self, extent: Extent) -> Result<Vec<Run>> {
         if !self.integration {
             return Ok(vec![Run {
@@ -204,7 +203,7 @@ impl Binary {
                 which: Which::All,
             }]);
         }
-        // An ignored test runs inside a virtual machine, or by a command of its own.
+        // An ignored test runs inside a virtual machine, or by a separate command.
         let ignored = self.listed(&["--ignored"])?;
         let mut tests = self.listed(&[])?;
         tests.retain(|test| !ignored.contains(test));
@@ -224,12 +223,12 @@ impl Binary {
         Ok(runs.into_iter().map(run).collect())
     }
 
-    /// Whether its tests mostly wait.
+    /// Returns whether its tests mostly wait.
     fn waits(&self) -> bool {
         WAITING.contains(&&*self.name)
     }
 
-    /// The paths of its tests.
+    /// Returns the paths of its tests.
     fn listed(&self, words: &[&str]) -> Result<Vec<String>> {
         let output = Command::new(&self.executable)
             .args(["--list", "--format", "terse"])
@@ -244,8 +243,8 @@ impl Binary {
 }
 
 impl Run {
-    /// Runs it, on one processor where there is one for it, so that machines of the lab
-    /// have one each.
+    /// Executes the run, on one processor if one is given, so that each of the lab's machines has
+    /// its own.
     fn execute(&self, processor: Option<usize>) -> Ran {
         let start = Instant::now();
         let mut command = if let Some(processor) = processor {
@@ -253,8 +252,8 @@ impl Run {
             command.args(["--cpu-list", &processor.to_string()]);
             command
         } else {
-            // What waits for clocks goes first when its time has come. Who may not have
-            // that gets a warning of nice(1), which runs it all the same.
+            // Runs that wait for clocks get a higher priority. Without the permission, nice(1)
+            // prints a warning and runs the command anyway.
             let mut command = Command::new("nice");
             command.args(["-n", "-10"]);
             command
@@ -289,15 +288,15 @@ impl Run {
     }
 }
 
-/// The test binaries of the workspace, built where they are not.
+/// Returns the test binaries of the workspace, built if necessary.
 pub fn built(root: &Path) -> Result<Vec<Binary>> {
     let mut cargo = crate::command::cargo(root);
     cargo.args(["test", "--release", "--workspace"]);
     built_by(&mut cargo)?.context("the tests do not build")
 }
 
-/// The test binaries of a `cargo test`, which is not run; none where something does
-/// not compile.
+/// Returns the test binaries of a `cargo test`, without running them; `None` if something does not
+/// compile.
 pub(crate) fn built_by(cargo: &mut Command) -> Result<Option<Vec<Binary>>> {
     let output = cargo
         .args(["--no-run", "--message-format=json-render-diagnostics"])
@@ -309,7 +308,7 @@ pub(crate) fn built_by(cargo: &mut Command) -> Result<Option<Vec<Binary>>> {
     Ok(output.status.success().then_some(found))
 }
 
-/// The test binary that a line of cargo's messages tells of
+/// Returns the test binary that a line of cargo's messages reports
 /// (doc.rust-lang.org/cargo/reference/external-tools.html).
 fn binary(line: &str) -> Option<Binary> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -329,8 +328,8 @@ fn binary(line: &str) -> Option<Binary> {
     })
 }
 
-/// The processors that this process may use, by their numbers, of a text that has a
-/// line such as `Cpus_allowed_list:  0-1,3` (proc_pid_status(5)).
+/// Returns the numbers of the processors that this process may use, from a line such as
+/// `Cpus_allowed_list:  0-1,3` (proc_pid_status(5)).
 fn processors(status: &str) -> Option<Vec<usize>> {
     let list = status
         .lines()
@@ -344,21 +343,21 @@ fn processors(status: &str) -> Option<Vec<usize>> {
     Some(all)
 }
 
-/// How long each run took in the one before; nothing in the first.
+/// Returns how long each run took the previous time; empty the first time.
 fn times(root: &Path) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(root.join(TIMES)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// What all runs did together.
+/// The sums of all runs.
 #[derive(Default)]
 struct Total {
     /// Tests that passed, failed and were ignored.
     counts: [u32; 3],
     failed: Vec<String>,
-    /// Wall time of each run, for the next time.
+    /// The wall-clock time of each run, for the next time.
     seconds: BTreeMap<String, f64>,
-    /// Processor time of each run.
+    /// The processor time of each run.
     busy: Vec<(String, f64)>,
 }
 
@@ -374,7 +373,7 @@ impl Total {
         }
     }
 
-    /// What took most of the processors, and all together, then the counts.
+    /// Prints the runs with the most processor time, the total, and the counts.
     #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
     fn print(&mut self) {
         self.busy.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -389,7 +388,7 @@ impl Total {
     }
 }
 
-/// What the last line of a test binary counts: passed, failed, ignored.
+/// Returns the counts on the last line of a test binary: passed, failed, ignored.
 pub(crate) fn counts(output: &str) -> [u32; 3] {
     let line = output
         .lines()

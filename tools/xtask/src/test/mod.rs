@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests and checks, each part timed so that slow ones show.
+//! Tests and checks, with the time of each part.
 
 pub mod binaries;
 pub mod processor;
@@ -25,9 +25,9 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
             run(Command::new(program).args(["lab", "prepare"]).args(which))
         };
         prepare(&[])?;
-        // It has PPP.
+        // This kernel has PPP.
         prepare(&["--kernel", "generic"])?;
-        // The oldest that weirgate is for.
+        // The oldest kernel that weirgate supports.
         prepare(&["--kernel", "6.1"])
     })?;
     timed("reference", || {
@@ -52,12 +52,12 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
     })
 }
 
-/// The tests alone that have one of these words in their name.
+/// Runs only the tests with one of these texts in their name.
 pub fn some(root: &Path, only: &[String]) -> Result<()> {
     binaries::run(root, binaries::built(root)?, Extent::Short, only)
 }
 
-/// Every test, and what has a command of its own because it takes long.
+/// Runs every test, and the checks with separate commands because they take long.
 pub fn all(root: &Path) -> Result<()> {
     timed("the router's program", || run(cargo(root).arg("router")))?;
     tests(root, Extent::All)?;
@@ -67,7 +67,7 @@ pub fn all(root: &Path) -> Result<()> {
     timed("parity of disciplines", || crate::aqm::parity(root, 20_000))
 }
 
-/// The random test of explain, longer than `tests` runs it.
+/// Runs explain's random test for longer than `tests` does.
 pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     let mut command = cargo(root);
     command.args(["test", "--release", "--workspace", "--test", "explain"]);
@@ -75,13 +75,13 @@ pub fn explain_random(root: &Path, sequences: u32) -> Result<()> {
     run(command.env("WEIRGATE_SEQUENCES", sequences.to_string()))
 }
 
-/// Formatting, invariants, dependencies, lints.
+/// Checks formatting, invariants, dependencies and lints.
 pub fn checks(root: &Path) -> Result<()> {
     quick_checks(root)?;
     timed("lints", || run(&mut lints(cargo(root))))
 }
 
-/// What takes seconds.
+/// Runs the checks that take seconds.
 fn quick_checks(root: &Path) -> Result<()> {
     timed("format", || {
         run(cargo(root).args(["fmt", "--all", "--check"]))
@@ -92,10 +92,10 @@ fn quick_checks(root: &Path) -> Result<()> {
     timed("dependencies", || dependencies::check(root))
 }
 
-/// Lints of everything, by this cargo.
+/// Returns the lints of everything, with this cargo.
 fn lints(mut cargo: Command) -> Command {
     cargo.args(["clippy", "--release", "--locked", "--workspace"]);
-    // Fuzz targets, which nothing else here builds, by their feature.
+    // Include fuzz targets, which nothing else here builds, by their feature.
     cargo.args(["--all-targets", "--features", "weirgate-fuzz/fuzzing"]);
     // Nothing is linked here, so libFuzzer's C++ need not be compiled.
     cargo.env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a");
@@ -104,8 +104,8 @@ fn lints(mut cargo: Command) -> Command {
     cargo
 }
 
-/// The lints, beside the tests, which wait for a tenth of their time. They run when a
-/// processor has nothing else to do, so that they delay no test.
+/// The lints, which run during the tests, because these wait for a tenth of their time. They have
+/// idle priority, so that they delay no test.
 struct Lints(Child);
 
 impl Lints {
@@ -113,7 +113,7 @@ impl Lints {
         let mut idle = Command::new("chrt");
         idle.args(["--idle", "0", "cargo"]);
         let mut command = lints(plain(idle, root));
-        // What it compiles would stand between the tests.
+        // Suppress messages about compilation between those of tests.
         command.env("CARGO_TERM_QUIET", "true").stdin(Stdio::null());
         Ok(Self(command.spawn().context("chrt")?))
     }
@@ -127,7 +127,7 @@ impl Lints {
 
 #[allow(clippy::print_stdout, reason = "what takes long is printed")]
 fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    // With all that it has started and waited for.
+    // The processor time of this process and its finished children.
     let busy = || {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         processor::busy(&stat).unwrap_or_default()
@@ -140,8 +140,8 @@ fn timed(part: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     outcome
 }
 
-/// Forty kinds of line, measured by `weirgate probe` in the lab: with a
-/// cooperating end, then by echoes alone.
+/// Measures forty kinds of line in the lab with `weirgate probe`: with a cooperating end, then only
+/// by echoes.
 pub fn probe_lines(root: &Path) -> Result<()> {
     for name in [
         "forty_lines_are_measured",

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much processor time a program takes. Wall time says little on a busy machine.
+//! Measures the processor time of programs, because wall-clock time depends on the machine's load.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs;
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus};
 
-/// How many of `/proc`'s ticks a second has (`USER_HZ` of the kernel's
+/// The number of ticks of `/proc` per second (`USER_HZ` of the kernel's
 /// include/asm-generic/param.h).
 const TICKS: f64 = 100.0;
 
-/// Runs a command; what it wrote, and the seconds of processor time that it took with
-/// all that it started and waited for.
+/// Runs a command. Returns its output, and the processor time in seconds of the command and its
+/// finished children.
 pub fn executed(mut command: Command) -> io::Result<(ExitStatus, String, f64)> {
     let (mut reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
-    // It holds the pipe's other end.
+    // The command holds the other end of the pipe.
     drop(command);
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
-    // Ended and not yet waited for, it still has its counts.
+    // A process that ended but was not waited for still has its counters.
     let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(&child)), end)?;
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
@@ -29,9 +29,8 @@ pub fn executed(mut command: Command) -> io::Result<(ExitStatus, String, f64)> {
     Ok((status, text, busy(&stat).unwrap_or_default()))
 }
 
-/// Processor time of a process and of the children that it waited for, in user space
-/// and in the kernel, in seconds, of its line in `/proc` (proc_pid_stat(5), fields 14
-/// to 17).
+/// Returns the processor time in seconds of a process and its finished children, in user space and
+/// in the kernel. It is read from a line of `/proc` (proc_pid_stat(5), fields 14 to 17).
 pub fn busy(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();

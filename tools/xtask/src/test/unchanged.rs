@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which tests need not run again, because they passed with the very same programs
-//! and files less than a day ago.
+//! Finds tests that need not be repeated, because they passed with the same programs and files less
+//! than a day ago.
 //!
-//! A run depends on its own program, on the guest's, on every file of the project that
-//! no program is made of, and on the kernels. Those of the crates of the two programs
-//! depend on these too. What is the same is known by size and time of change, as cargo
-//! does.
+//! A run depends on its own program, the guest's program, the kernels, and every file of the
+//! project that is not compiled into a program. Tests in the crates of the two programs depend on
+//! these too. Changes are detected by size and modification time, as in cargo.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -15,16 +14,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where it is stored what passed.
+/// The file with the runs that passed.
 const PASSED: &str = "target/tests-passed.json";
 
-/// For so long it counts, in seconds: tools of this machine change too.
+/// How long a pass counts, in seconds: tools of this machine change too.
 const DAY: u64 = 86_400;
 
 /// The crates whose tests run the two programs, by their folders.
 const OF_PROGRAMS: [&str; 2] = ["cli", "lab-cli"];
 
-/// When a run passed, and with what.
+/// When a run passed, and with which inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Pass {
     inputs: u64,
@@ -32,22 +31,22 @@ struct Pass {
     at: u64,
 }
 
-/// What passed, by the run's name.
+/// The runs that passed, by name.
 #[derive(Debug)]
 pub struct Unchanged {
     root: PathBuf,
-    /// Of what all depend on.
+    /// The hash of the shared inputs.
     shared: u64,
     now: u64,
     passed: BTreeMap<String, Pass>,
 }
 
 impl Unchanged {
-    /// What is known of the runs before.
+    /// Reads the passes of previous runs.
     pub fn read(root: &Path) -> Result<Self> {
         let mut hasher = DefaultHasher::new();
         fs::read("/proc/version")?.hash(&mut hasher);
-        // The settings of tests: their seeds, the laboratory's cache.
+        // The settings of tests: their seeds, and the laboratory's cache.
         for (name, value) in std::env::vars() {
             if name.starts_with("WEIRGATE_") {
                 (name, value).hash(&mut hasher);
@@ -65,7 +64,7 @@ impl Unchanged {
         })
     }
 
-    /// What a run of this program depends on, which is of the crate in `folder`.
+    /// Returns the hash of the inputs of a run with this program, of the crate in `folder`.
     fn inputs(&self, program: &Path, folder: &Path) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
         self.shared.hash(&mut hasher);
@@ -78,7 +77,7 @@ impl Unchanged {
         Ok(hasher.finish())
     }
 
-    /// Whether it passed with the same.
+    /// Returns whether the run passed with the same inputs.
     pub fn is(&self, name: &str, program: &Path, folder: &Path) -> bool {
         let Some(pass) = self.passed.get(name) else {
             return false;
@@ -89,7 +88,7 @@ impl Unchanged {
         same && (pass.at..pass.at + DAY).contains(&self.now)
     }
 
-    /// Notes that it passed now, or did not.
+    /// Records whether the run passed.
     pub fn note(&mut self, name: &str, program: &Path, folder: &Path, passed: bool) {
         match self.inputs(program, folder) {
             Ok(inputs) if passed => {
@@ -102,21 +101,21 @@ impl Unchanged {
         }
     }
 
-    /// Stores it.
+    /// Stores the passes.
     pub fn write(&self) -> Result<()> {
         let text = serde_json::to_string(&self.passed)?;
         Ok(fs::write(self.root.join(PASSED), text)?)
     }
 }
 
-/// Path, size and time of change of a file.
+/// Hashes the path, size and modification time of a file.
 fn stamp(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
     let file = fs::metadata(path)?;
     (path, file.len(), file.modified()?).hash(hasher);
     Ok(())
 }
 
-/// The same of every file below a folder that no program is made of.
+/// Hashes every file below a folder that is not compiled into a program.
 fn files(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
     let entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
@@ -165,7 +164,7 @@ mod tests {
             unchanged.write().unwrap();
         };
         assert_eq!(again(), [true, true], "nothing has passed yet");
-        // What it is made of is seen by what is made of it.
+        // Sources affect only the tests of the programs that are built from them.
         for (changed, expected) in [
             ("crates/plan/src/lib.rs", [false, false]),
             ("target/release/weirgate", [false, true]),
@@ -190,7 +189,7 @@ mod tests {
         pass(&plan, true);
         pass(&plan, false);
         assert!(again()[0], "it has failed");
-        // What passed long ago.
+        // A pass of long ago.
         pass(&plan, true);
         let mut old = Unchanged::read(root.path()).unwrap();
         old.now += DAY;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results that a run which was interrupted left, so that the next one goes on there.
+//! Stores results, so that an interrupted run can continue.
 //!
-//! They are kept in the cache by what they are made with: the program under test, this
-//! program, and the part of the suite. Nothing else decides about them, because the
-//! laboratory's machine repeats itself.
+//! The results are in the cache by their inputs: the program under test, this program, and the part
+//! of the suite. They depend on nothing else, because the laboratory's machine is deterministic.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -14,20 +13,20 @@ use std::fs;
 use std::path::PathBuf;
 use weirgate_lab::Cache;
 
-/// Results of one suite.
+/// The stored results of one suite.
 pub struct Kept {
     folder: PathBuf,
-    /// What every result of this run is made with.
+    /// The hash of the inputs that all results of this run share.
     with: Sha256,
 }
 
 impl Kept {
-    /// Results of a suite, made with weirgate's program, with this one, and with these
-    /// words, such as the kernel's release.
+    /// Opens the results of a suite for weirgate's program, this program, and further inputs in
+    /// `words`, such as the kernel's release.
     ///
     /// # Errors
     ///
-    /// Where one of the programs cannot be read.
+    /// Fails if one of the programs cannot be read.
     pub fn of(suite: &str, words: &[&str]) -> Result<Self> {
         let mut with = Sha256::new();
         for program in crate::machine::own()? {
@@ -53,16 +52,16 @@ impl Kept {
         self.folder.join(name + ".json")
     }
 
-    /// What was found of a part of the suite, given by its text.
+    /// Returns the result of a part of the suite, given by its text.
     pub fn read<T: DeserializeOwned>(&self, part: &[u8]) -> Option<T> {
         serde_json::from_slice(&fs::read(self.place(part)).ok()?).ok()
     }
 
-    /// Keeps it.
+    /// Stores a result.
     ///
     /// # Errors
     ///
-    /// Where the cache cannot be written to.
+    /// Fails if the cache cannot be written.
     pub fn write<T: Serialize>(&self, part: &[u8], found: &T) -> Result<()> {
         let place = self.place(part);
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;

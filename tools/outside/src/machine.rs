@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The laboratory's machine for suites of others: this program runs in it, beside
-//! weirgate and the programs that a suite uses.
+//! The laboratory's machine for other projects' suites. This program runs in it, with weirgate and
+//! the programs that a suite uses.
 
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{env, fs};
 use weirgate_lab::{ArmOutput, Lab, Limits, Options};
 
-/// How long one part of a suite may take.
+/// The limits of one part of a suite.
 pub const LIMITS: Limits = Limits {
     wall: Duration::from_mins(40),
     memory_mib: 512,
@@ -17,12 +17,12 @@ pub const LIMITS: Limits = Limits {
     console_bytes: 4 << 20,
 };
 
-/// This program, and the weirgate that is tried: what `WEIRGATE_PROGRAM` names, such as the
-/// packaged one, else what is beside this program.
+/// Returns this program and the tested weirgate: the program in `WEIRGATE_PROGRAM`, such as the
+/// packaged one, otherwise the one beside this program.
 ///
 /// # Errors
 ///
-/// Where this program's path is not known.
+/// Fails if this program's path is unknown.
 pub fn own() -> Result<[PathBuf; 2]> {
     let own = env::current_exe()?;
     let beside = || own.with_file_name("weirgate");
@@ -30,11 +30,11 @@ pub fn own() -> Result<[PathBuf; 2]> {
     Ok([own, weirgate])
 }
 
-/// A machine with these programs, by name or path.
+/// Opens a machine with these programs, by name or path.
 ///
 /// # Errors
 ///
-/// Where this machine lacks one, or there is no laboratory.
+/// Fails if this machine lacks a program, or there is no laboratory.
 pub fn lab<'a>(programs: impl IntoIterator<Item = &'a str>) -> Result<Lab> {
     let programs = programs
         .into_iter()
@@ -49,11 +49,11 @@ pub fn lab<'a>(programs: impl IntoIterator<Item = &'a str>) -> Result<Lab> {
     lab.context("the laboratory (`target/release/weirgate-lab lab prepare`)")
 }
 
-/// What this program printed there: a line of JSON each.
+/// Parses this program's output in the machine: lines of JSON.
 ///
 /// # Errors
 ///
-/// Where it failed, or printed something else.
+/// Fails if the program failed, or printed something else.
 pub fn lines<T: DeserializeOwned>(output: &ArmOutput) -> Result<Vec<T>> {
     let text = String::from_utf8_lossy(&output.result);
     ensure!(text.starts_with("status: 0\n"), "{text}");
@@ -62,12 +62,12 @@ pub fn lines<T: DeserializeOwned>(output: &ArmOutput) -> Result<Vec<T>> {
     read.with_context(|| text.clone().into_owned())
 }
 
-/// The numbers of ematches, which tc reads: the file's place in the guest as here, and what
-/// is in it.
+/// Returns the numbers of ematches, which tc reads: the file's path, the same in the guest, and its
+/// contents.
 ///
 /// # Errors
 ///
-/// Where this machine has no such file.
+/// Fails if this machine has no such file.
 pub fn ematches() -> Result<(&'static str, Vec<u8>)> {
     let place = "/etc/iproute2/ematch_map";
     Ok((place, fs::read(place).context(place)?))

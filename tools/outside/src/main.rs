@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares weirgate with what others wrote: the kit's disciplines with the kernel's own,
-//! and the kernel's suites for tc and TCP with weirgate in between. And it soaks weirgate
-//! for hours.
+//! Compares weirgate with other projects: the kit's disciplines with the kernel's own, and the
+//! kernel's suites for tc and TCP with and without weirgate. Also soaks weirgate for hours.
 //!
-//! What others wrote is fetched, or read where the user points to. None of it is in
-//! this repository, and nothing here is installed.
+//! Other projects' files are fetched, or read from a given path. None are in this repository, and
+//! none are installed.
 
 #![allow(
     clippy::print_stdout,
@@ -40,21 +39,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Have the kernel's disciplines and the kit's decide about the same packets.
+    /// Compare the decisions of the kernel's disciplines and the kit's about the same packets.
     Decisions {
-        /// Decisions of each discipline.
+        /// The number of decisions of each discipline.
         #[arg(long, default_value_t = 1_000_000)]
         decisions: u64,
-        /// Where the random numbers of the traffic begin.
+        /// The seed of the traffic.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// An unpacked kernel; Debian's is fetched unless given.
+        /// An unpacked kernel; by default, Debian's is fetched.
         #[arg(long)]
         source: Option<PathBuf>,
-        /// One discipline or case alone, such as `pie`; twice, one case of a discipline.
+        /// Only one discipline or case, such as `pie`; twice, one case of a discipline.
         #[arg(long)]
         only: Vec<String>,
-        /// The page whose table is written anew; without, it is printed.
+        /// The page whose table is rewritten; without it, the table is printed.
         #[arg(long)]
         page: Option<PathBuf>,
     },
@@ -65,14 +64,14 @@ enum Task {
     },
     /// Load the kernel's BPF qdiscs as its selftests do.
     Programs {
-        /// An unpacked kernel; Debian's is fetched unless given.
+        /// An unpacked kernel; by default, Debian's is fetched.
         #[arg(long)]
         source: Option<PathBuf>,
-        /// The page whose section is written anew; without, it is printed.
+        /// The page whose section is rewritten; without it, the section is printed.
         #[arg(long)]
         page: Option<PathBuf>,
     },
-    /// Run packetdrill's scripts of TCP without weirgate and with it.
+    /// Run packetdrill's TCP scripts without and with weirgate.
     Scripts {
         #[command(flatten)]
         suite: Suite,
@@ -80,33 +79,33 @@ enum Task {
         #[arg(long)]
         packetdrill: PathBuf,
     },
-    /// Run the kernel's forwarding tests of qdiscs with weirgate in their place.
+    /// Run the kernel's forwarding tests of qdiscs with weirgate instead of the qdiscs.
     Forwarding {
         #[command(flatten)]
         suite: Suite,
     },
     /// Measure the same loads with irtt and flent as with weirgate's own generators.
     Generators {
-        /// Loads whose title has this alone, such as `rrul`.
+        /// Only loads whose title contains this, such as `rrul`.
         #[arg(long, default_value = "")]
         only: String,
-        /// The page whose section is written anew; without, it is printed.
+        /// The page whose section is rewritten; without it, the section is printed.
         #[arg(long)]
         page: Option<PathBuf>,
     },
-    /// Hold a policy in force for hours under every command in turn, with faults among them.
+    /// Run every command in turn for hours while a policy is in force, with faults in between.
     Soak {
-        /// Runs, each in a machine of its own; those that were done are not done again.
+        /// The number of runs, each in a separate machine; completed runs are not repeated.
         #[arg(long, default_value_t = 12)]
         runs: u64,
-        /// Virtual seconds of each.
+        /// The virtual seconds of each run.
         #[arg(long, default_value_t = 7_200)]
         seconds: u64,
-        /// The page whose section is written anew; without, it is printed.
+        /// The page whose section is rewritten; without it, the section is printed.
         #[arg(long)]
         page: Option<PathBuf>,
     },
-    /// What runs in the laboratory's machine.
+    /// The part in the laboratory's machine.
     #[command(hide = true)]
     Inside {
         #[command(subcommand)]
@@ -114,31 +113,31 @@ enum Task {
     },
 }
 
-/// A suite that comes with the kernel's source.
+/// A suite in the kernel's source.
 #[derive(clap::Args)]
 struct Suite {
-    /// An unpacked kernel; Debian's is fetched unless given.
+    /// An unpacked kernel; by default, Debian's is fetched.
     #[arg(long)]
     source: Option<PathBuf>,
-    /// Files whose name has this alone, such as `qdiscs/red`.
+    /// Only files whose name contains this, such as `qdiscs/red`.
     #[arg(long, default_value = "")]
     only: String,
-    /// After so long nothing more is begun; the next run goes on there.
+    /// After this time, no new part begins; the next run continues.
     #[arg(long)]
     seconds: Option<u64>,
-    /// The page whose section is written anew; without, it is printed.
+    /// The page whose section is rewritten; without it, the section is printed.
     #[arg(long)]
     page: Option<PathBuf>,
 }
 
 impl Suite {
-    /// When nothing more is begun.
+    /// Returns the time after which no new part begins.
     fn until(&self) -> Option<Instant> {
         let seconds = self.seconds?;
         Instant::now().checked_add(Duration::from_secs(seconds))
     }
 
-    /// Writes a section of the page, or prints it; `suite` is what was run.
+    /// Writes a section of the page, or prints it; `suite` describes the run.
     fn report(&self, name: &str, suite: &str, text: &str) -> Result<()> {
         let tree = tree(self.source.clone())?;
         let suite = format!(
@@ -151,7 +150,7 @@ impl Suite {
 
 #[derive(Subcommand)]
 enum Inside {
-    /// The cases of a file of tc-testing.
+    /// The cases of tc-testing's files.
     Tdc,
     /// Some of packetdrill's scripts.
     Packetdrill,
@@ -261,7 +260,7 @@ fn show(page: Option<&Path>, name: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's source: where the user says, or Debian's.
+/// Returns the kernel's source: the given one, or Debian's.
 fn tree(given: Option<PathBuf>) -> Result<PathBuf> {
     match given {
         Some(tree) => Ok(tree),

@@ -5,11 +5,11 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// Puts a section in the place of the one of this name.
+/// Replaces the section with this name.
 ///
 /// # Errors
 ///
-/// Where the page cannot be read or written, or has no such section.
+/// Fails if the page cannot be read or written, or has no such section.
 pub fn write(page: &Path, name: &str, text: &str) -> Result<()> {
     let whole = fs::read_to_string(page).with_context(|| page.display().to_string())?;
     let whole = replaced(&whole, name, text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that run in the laboratory's machine, and the namespaces that they run in.
+//! Runs programs in the laboratory's machine, and in its namespaces.
 
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// What a process left.
+/// The result of a process.
 pub struct Done {
-    /// `None` where a signal ended it.
+    /// The exit status; `None` if a signal killed it.
     pub status: Option<i32>,
     pub output: String,
     pub error: String,
 }
 
 impl Done {
-    /// The first line that says why it ended as it did.
+    /// Returns the first line of output that explains the exit status.
     pub fn message(&self) -> String {
         let lines = self.error.lines().chain(self.output.lines());
         let line = lines
@@ -27,20 +27,20 @@ impl Done {
     }
 }
 
-/// Runs a program in the namespace of this thread; not in the root, which it may fill.
+/// Runs a program in this thread's namespace, in /tmp, so that it does not write to the root.
 ///
 /// # Errors
 ///
-/// Where it cannot be started.
+/// Fails if it cannot be started.
 pub fn direct(words: &[&str]) -> Result<Done> {
     in_folder("/tmp", words)
 }
 
-/// The same in another folder.
+/// Runs a program in another folder.
 ///
 /// # Errors
 ///
-/// Where it cannot be started.
+/// Fails if it cannot be started.
 pub fn in_folder(folder: &str, words: &[&str]) -> Result<Done> {
     let output = Command::new(words[0])
         .args(&words[1..])
@@ -56,11 +56,11 @@ pub fn in_folder(folder: &str, words: &[&str]) -> Result<Done> {
     })
 }
 
-/// Does something on a thread in a named namespace, which what it starts inherits.
+/// Runs a function on a thread in a named namespace, which child processes inherit.
 ///
 /// # Errors
 ///
-/// Where there is no such namespace, and whatever `what` says.
+/// Fails if there is no such namespace, or if `what` fails.
 pub fn within<T: Send>(namespace: &str, what: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let place = format!("/run/netns/{namespace}");
     let file = File::open(&place).context(place)?;

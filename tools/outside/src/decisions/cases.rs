@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is compared: disciplines and their settings, and why a case may differ.
+//! The compared cases: disciplines with their settings, and why decisions may differ.
 
 use super::kernel::Replaced;
 use anyhow::{Context as _, Result};
 use weirgate_aqm::{Discipline, Link, Settings};
 
-/// The largest packet, as a device of Ethernet counts it.
+/// The largest packet, in bytes as an Ethernet device counts them.
 const MTU: u32 = 1514;
 
-/// The kernel's pie updates every four jiffies where 15 ms are asked for.
+/// If 15 ms are requested, the kernel's pie updates every four jiffies.
 const UPDATE_NS: u64 = 16_000_000;
 
-/// RED's weight is a power of two in the kernel.
+/// The exponent of RED's weight, which is a power of two in the kernel.
 const WEIGHT_LOG: u32 = 9;
 
-/// Where the kit follows RFC 8033 and the kernel does not.
+/// Changes of the kernel's pie where the kit follows RFC 8033 and the kernel does not.
 const PIE: &[Replaced] = &[
     Replaced {
         file: "net/sched/sch_pie.c",
@@ -81,16 +81,16 @@ const PIE: &[Replaced] = &[
     },
 ];
 
-/// The kit's pie has no timer and makes up for so many updates at most (`PIE_CATCH_UP`,
+/// The kit's pie has no timer, and makes up for at most this many missed updates (`PIE_CATCH_UP`,
 /// aqm/pie.c).
 const CATCH_UP: u64 = 512;
 
-/// What is written where an episode differs for that.
+/// The explanation of an episode that differs for that reason.
 pub const PAUSE: &str = "after a pause of more than 512 updates the kit has made 512, while the \
     kernel's timer has made all: a high probability may not have come down yet (aqm/pie.c, \
     PIE_CATCH_UP)";
 
-/// Where the kit's RED is not the kernel's.
+/// Changes of the kernel's RED where the kit's differs.
 const RED: &[Replaced] = &[
     Replaced {
         file: "include/net/red.h",
@@ -167,7 +167,7 @@ const RED: &[Replaced] = &[
     },
 ];
 
-/// Why no few lines make DualPI2 equal.
+/// Why replacing a few lines does not make DualPI2 equal.
 const DUALPI2: &str = "the kernel draws a word twice where the kit compares one with the square of \
     the probability (sch_dualpi2.c, dualpi2_classic_marking()), and gives turns by a credit that it \
     keeps while a queue is empty (dequeue_packet()), the kit by bytes due";
@@ -175,33 +175,34 @@ const DUALPI2: &str = "the kernel draws a word twice where the kit compares one 
 /// How a case's differences are explained.
 #[derive(Debug, Clone, Copy)]
 pub enum Why {
-    /// There are none.
+    /// There are no differences.
     Equal,
-    /// There are none once these are replaced.
+    /// There are no differences after these replacements.
     Lines(&'static [Replaced]),
-    /// There are some also then, for a reason; what is dropped in all is about the same.
+    /// Differences remain after these replacements, for a reason; the total number of drops is
+    /// about the same.
     Method(&'static [Replaced], &'static str),
 }
 
 /// One discipline with its settings.
 pub struct Case {
-    /// What distinguishes it from others of its discipline.
+    /// A name that distinguishes the case from others of its discipline.
     pub name: &'static str,
-    /// Of the kit; the kernel gets the same.
+    /// The kit's settings; the kernel gets the same.
     pub settings: Settings,
-    /// The link before which it stands.
+    /// The link behind the queue.
     pub link: Link,
-    /// Why decisions differ, where they do.
+    /// Why decisions differ, if they do.
     pub why: Why,
 }
 
 impl Case {
-    /// The discipline's name, the same on both sides.
+    /// Returns the discipline's name, which is the same on both sides.
     pub fn discipline(&self) -> &'static str {
         self.settings.discipline().name()
     }
 
-    /// Each parameter as `name=number`.
+    /// Returns each parameter as `name=number`.
     pub fn arguments(&self) -> Vec<String> {
         let rows = self.settings.rows();
         let own = rows
@@ -215,14 +216,14 @@ impl Case {
         .collect()
     }
 
-    /// Time between updates by a timer; 0 where there is none.
+    /// Returns the interval of the timer's updates; 0 if there is no timer.
     pub fn update_ns(&self) -> u64 {
         let rows = self.settings.rows();
         let update = rows.iter().find(|(row, _)| row.name == "update_ns");
         update.map_or(0, |(_, value)| *value)
     }
 
-    /// The longest pause that the kit makes up for.
+    /// Returns the longest pause for which the kit makes up.
     pub fn longest_pause_ns(&self) -> u64 {
         match self.update_ns() {
             0 => u64::MAX,
@@ -231,7 +232,7 @@ impl Case {
     }
 }
 
-/// All of them.
+/// Returns all cases.
 pub fn cases() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let codel: [(&str, &[(&str, u64)]); 4] = [
@@ -276,13 +277,13 @@ pub fn cases() -> Result<Vec<Case>> {
         cases.push(case("pie", name, &values, Why::Lines(PIE))?);
     }
     for (name, overload) in [("defaults", 1), ("no drops for overload", 0)] {
-        // As the kernel has it: by weights, and with no step in packets.
+        // As in the kernel: scheduling by weights, and no step in packets.
         let values = [
             ("scheduler", 1),
             ("step_packets", 0),
             ("bursts_ns", 0),
             ("drop_overload", overload),
-            // A packet's flow is a hash here, and no code point.
+            // Here a packet's flow is a hash, not a code point.
             ("nqb_code", 64),
         ];
         cases.push(case("dualpi2", name, &values, Why::Method(&[], DUALPI2))?);
@@ -313,8 +314,8 @@ fn case(discipline: &str, name: &'static str, values: &[(&str, u64)], why: Why) 
         name,
         settings,
         link: Link {
-            // RED's average falls by the time of a packet. The others are to be told of
-            // an empty queue when the link asks, as the kernel's are: no rate is known.
+            // RED's average falls by the transmission time of a packet. The other disciplines must
+            // see departures from an empty queue, as the kernel's do, so their rate is unknown.
             rate_bytes_s: if name_of == "red" { 1_250_000 } else { 0 },
             mtu_bytes: MTU,
             ..Link::default()

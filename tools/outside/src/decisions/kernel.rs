@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's side: its own C file, compiled for a process of user space.
+//! The kernel's side: its own C file, compiled as a user-space program.
 
 use super::event::{Event, Outcome};
 use anyhow::{Context as _, Result, bail};
@@ -10,7 +10,7 @@ use std::{fs, thread};
 use tempfile::TempDir;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
-/// Headers of which `kernel/linux.h` has what is needed: there they are empty.
+/// Empty replacements of kernel headers; `kernel/linux.h` has what is needed from them.
 const EMPTY: [&str; 23] = [
     "linux/bug.h",
     "linux/const.h",
@@ -37,27 +37,27 @@ const EMPTY: [&str; 23] = [
     "net/pkt_sched.h",
 ];
 
-/// A place of the kernel's file where the kit decides otherwise.
+/// A place in the kernel's source where the kit decides differently.
 #[derive(Debug, Clone, Copy)]
 pub struct Replaced {
-    /// Where, from the kernel's root.
+    /// The file's path, from the kernel's root.
     pub file: &'static str,
-    /// As the kernel has it.
+    /// The kernel's text.
     pub from: &'static str,
-    /// As it has to be for equal decisions.
+    /// The replacement that makes decisions equal.
     pub to: &'static str,
-    /// Why the kit does so.
+    /// Why the kit differs.
     pub why: &'static str,
 }
 
-/// Where disciplines of one kernel are compiled.
+/// Compiles disciplines of one kernel.
 pub struct Kernel {
     source: PathBuf,
     folder: TempDir,
 }
 
 impl Kernel {
-    /// Makes ready to compile what `source`, an unpacked kernel, holds.
+    /// Prepares the compilation of `source`, an unpacked kernel.
     pub fn new(source: &Path) -> Result<Self> {
         let source = fs::canonicalize(source)
             .with_context(|| format!("{}: no unpacked kernel", source.display()))?;
@@ -70,8 +70,7 @@ impl Kernel {
         Ok(Self { source, folder })
     }
 
-    /// Compiles a discipline; the program. Of the kernel's file, `replaced` are compiled
-    /// otherwise.
+    /// Compiles a discipline with the replacements in `replaced`, and returns the program.
     pub fn compile(&self, discipline: &str, replaced: &[Replaced]) -> Result<PathBuf> {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel");
         let suffix = if replaced.is_empty() { "" } else { "-replaced" };
@@ -88,7 +87,8 @@ impl Kernel {
             .arg(&altered)
             .arg("-I")
             .arg(&self.source)
-            // After the system's: some of the kernel's have the same names.
+            // Search these after the system's headers, because some of the kernel's have the same
+            // names.
             .arg("-idirafter")
             .arg(altered.join("include"))
             .arg("-idirafter")
@@ -106,8 +106,8 @@ impl Kernel {
         Ok(program)
     }
 
-    /// Writes files of the kernel with places replaced, where they are found before the
-    /// kernel's own; removes those of before.
+    /// Writes modified files of the kernel to a folder that is searched before the kernel's own;
+    /// removes earlier ones.
     fn alter(&self, replaced: &[Replaced], folder: &Path) -> Result<()> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
@@ -135,7 +135,7 @@ impl Kernel {
     }
 }
 
-/// What a compiled discipline decides about events.
+/// Returns the decisions of a compiled discipline.
 pub fn decide(program: &Path, arguments: &[String], events: &[Event]) -> Result<Vec<Outcome>> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -146,7 +146,7 @@ pub fn decide(program: &Path, arguments: &[String], events: &[Event]) -> Result<
         bail!("{}: no pipes", program.display());
     };
     let mut bytes = Vec::new();
-    // Written while it is read: a pipe holds only so much.
+    // Write and read concurrently: a pipe has limited capacity.
     thread::scope(|scope| -> Result<()> {
         let writer = scope.spawn(move || input.write_all(events.as_bytes()));
         output.read_to_end(&mut bytes)?;
@@ -167,7 +167,7 @@ pub fn decide(program: &Path, arguments: &[String], events: &[Event]) -> Result<
     Ok(outcomes)
 }
 
-/// Bytes that do not lie as the structure has to.
+/// Reads outcomes from bytes that may not be aligned.
 fn read_each(bytes: &[u8]) -> Result<Vec<Outcome>> {
     bytes
         .chunks(size_of::<Outcome>())

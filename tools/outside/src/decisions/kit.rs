@@ -4,7 +4,7 @@
 use super::event::{ARRIVE, BEGIN, CE, Event, Outcome};
 use weirgate_aqm::{Action, Link, Packet, Queue, Settings};
 
-/// What the kit decides about events.
+/// Returns the kit's decisions.
 pub fn decide(settings: &Settings, link: &Link, events: &[Event]) -> Vec<Outcome> {
     let mut side = Side::new(settings, link);
     events
@@ -12,8 +12,8 @@ pub fn decide(settings: &Settings, link: &Link, events: &[Event]) -> Vec<Outcome
         .map(|event| match event.kind {
             BEGIN => {
                 side = Side::new(settings, link);
-                // Words of its own: with the same in all episodes, chance that is once
-                // unlike would be so in all of them.
+                // Use a different seed for each episode: with the same one, a random difference
+                // would occur in all of them.
                 side.queue.seed(event.now_ns);
                 Outcome::default()
             }
@@ -23,10 +23,10 @@ pub fn decide(settings: &Settings, link: &Link, events: &[Event]) -> Vec<Outcome
         .collect()
 }
 
-/// An instance, whose packets are numbers.
+/// An instance whose packets are numbers.
 struct Side {
     queue: Queue<u32>,
-    /// The code point of each packet, by its number.
+    /// The code point of each packet, by number.
     codes: Vec<u32>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's disciplines and the kit's decide about the same packets.
+//! Compares decisions of the kernel's and the kit's disciplines about the same packets.
 //!
-//! Each gets the same packets, times and random words. Where the answers differ, so does
-//! all that follows, so an episode counts up to its first difference.
+//! Both get the same packets, times and random words. After a difference, all later decisions may
+//! differ too, so an episode counts only up to its first difference.
 
 mod cases;
 mod event;
@@ -19,32 +19,32 @@ use std::fs;
 use std::path::Path;
 use traffic::{Kind, episode};
 
-/// Episodes given to the kernel's program at once.
+/// How many episodes the kernel's program gets at once.
 const BATCH: u64 = 100;
 
-/// How far the packets that two ways of the same discipline drop may differ, as a part of
-/// the kernel's.
+/// The permitted relative difference in drops between two implementations, as a part of the
+/// kernel's.
 const MOST_APART: f64 = 0.01;
 
-/// How a case of traffic came out.
+/// The outcome of a case with one kind of traffic.
 #[derive(Default)]
 struct Tally {
-    /// Decisions up to a first difference, that one among them.
+    /// The decisions up to and including a first difference.
     decisions: u64,
     episodes: u64,
     different: u64,
-    /// Those of them whose first difference follows a pause that the kit does not make up
-    /// for.
+    /// How many of them have their first difference after a pause that exceeds what the kit makes
+    /// up for.
     paused: u64,
-    /// Packets dropped and marked in all, also after a difference.
+    /// All packets that were dropped or marked, also after a difference.
     acted: [u64; 2],
-    /// The first difference of all.
+    /// The first difference.
     example: Option<String>,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 pub struct Compared {
-    /// A table with a line for each case.
+    /// A table with a row for each case.
     pub table: String,
     /// Why disciplines differ.
     pub explained: String,
@@ -52,11 +52,12 @@ pub struct Compared {
     pub unexplained: Vec<String>,
 }
 
-/// Compares each discipline in each case. `decisions` are the number of each discipline's.
+/// Compares each discipline in each case. `decisions` is the number of decisions of each
+/// discipline.
 ///
 /// # Errors
 ///
-/// Where a source cannot be compiled.
+/// Fails if a source cannot be compiled.
 pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Result<Compared> {
     let kernel = Kernel::new(source)?;
     let all: Vec<Case> = cases()?
@@ -106,11 +107,11 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Res
     })
 }
 
-/// The version of a kernel's source, such as `7.3.4`.
+/// Returns the version of a kernel's source, such as `7.3.4`.
 ///
 /// # Errors
 ///
-/// Where it has no `Makefile`.
+/// Fails if it has no `Makefile`.
 pub fn version(source: &Path) -> Result<String> {
     let text = fs::read_to_string(source.join("Makefile"))?;
     let part = |name: &str| {
@@ -121,7 +122,7 @@ pub fn version(source: &Path) -> Result<String> {
     Ok(["VERSION", "PATCHLEVEL", "SUBLEVEL"].map(part).join("."))
 }
 
-/// The kernel's file as it is, and with the lines replaced that differ.
+/// Returns the variants of a case: the kernel's unchanged file, and the file with replacements.
 fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
     let mut ways: Vec<(&[Replaced], String)> = vec![(&[], case.name.to_owned())];
     if let Why::Lines(places) | Why::Method(places, _) = case.why {
@@ -133,7 +134,7 @@ fn ways(case: &Case) -> Vec<(&'static [Replaced], String)> {
     ways
 }
 
-/// Why disciplines differ, each once.
+/// Returns why disciplines differ, once for each.
 fn explained(cases: &[Case]) -> String {
     let mut out = String::new();
     let mut explained = Vec::new();
@@ -177,7 +178,7 @@ fn run(case: &Case, kind: Kind, program: &Path, decisions: u64, seed: u64) -> Re
 }
 
 impl Tally {
-    /// One episode, and the longest pause that the kit makes up for.
+    /// Counts one episode; `longest_ns` is the longest pause for which the kit makes up.
     fn count(&mut self, events: &[Event], [kernel, kit]: [&[Outcome]; 2], longest_ns: u64) {
         let number = self.episodes;
         self.episodes += 1;
@@ -189,7 +190,7 @@ impl Tally {
         self.decisions += events[..seen]
             .iter()
             .zip(kernel)
-            // A link that is free while nothing waits asks for no decision.
+            // A free link with an empty queue requires no decision.
             .filter(|(event, outcome)| event.kind == ARRIVE || **outcome != Outcome::default())
             .count() as u64;
         let Some(index) = differs else { return };
@@ -215,7 +216,8 @@ impl Tally {
         )
     }
 
-    /// What the case's explanation does not cover. `as_is`: with the kernel's own lines.
+    /// Returns the differences that the case's explanation does not cover. `as_is` means that the
+    /// kernel's file is unchanged.
     fn unexplained(&self, why: Why, as_is: bool) -> Option<String> {
         let [kernel, kit] = self.acted.map(|count| count as f64);
         match why {
@@ -227,7 +229,7 @@ impl Tally {
     }
 }
 
-/// Packets that were dropped, and those marked that had no mark when they came.
+/// Returns how many packets were dropped, or marked without having arrived marked.
 fn acted(events: &[Event], outcomes: &[Outcome]) -> u64 {
     let mut came = vec![0];
     let mut count = 0;

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic for a queue and the link behind it: an episode is one life of an instance.
+//! Traffic for a queue and the link behind it. An episode is the life of one instance.
 //!
-//! When a packet comes and when the link is free does not depend on what is decided, so
-//! that both sides see the same events.
+//! Arrivals and the times at which the link is free do not depend on decisions, so that both sides
+//! see the same events.
 
 use super::event::{ARRIVE, BEGIN, DEPART, Event};
 use weirgate_experiment::Random;
 
-/// Events of an episode, after the one that begins it.
+/// The events of an episode, after the one that begins it.
 pub const EVENTS: usize = 10_000;
 
-/// A jiffy of Debian's kernels, and half a second of them: when a timer of the kernel's
-/// pie goes off first.
+/// A jiffy of Debian's kernels; and half a second, the delay of the first timer of the kernel's
+/// pie.
 const JIFFY_NS: u64 = 4_000_000;
 const FIRST_TIMER_NS: u64 = 500_000_000;
 
 /// The kernel's pie counts in units of 64 ns.
 const TICK_NS: u64 = 64;
 
-/// What an episode is like.
+/// The kind of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A link of a random rate, offered more or less than it carries, with pauses.
+    /// A link with a random rate, loaded below or above it, with pauses.
     Random,
-    /// Bursts at one moment, long pauses, many departures at once, times about the end of
-    /// the clock of 32 bits.
+    /// Simultaneous bursts, long pauses, many departures at once, and times around the wrap of the
+    /// 32-bit clock.
     Adversarial,
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Random, Self::Adversarial];
 
-    /// How it is called.
+    /// Returns the kind's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -41,12 +41,12 @@ impl Kind {
     }
 }
 
-/// The events of one episode. `update_ns` is the time between updates that the
-/// discipline's timer has: the first packet comes one such time before the timer first
-/// goes off, as the kit counts from there. 0 where there is no timer.
+/// Returns the events of one episode. `update_ns` is the interval of the discipline's timer, or 0.
+/// The first packet arrives one interval before the timer first expires, because the kit counts
+/// from there.
 pub fn episode(kind: Kind, seed: u64, number: u64, update_ns: u64) -> Vec<Event> {
     let mut random = Random::of_flow(seed.wrapping_add(number), kind.name(), 0);
-    // Time begins anywhere on a clock of 2^32 units of 1024 ns; often about its end.
+    // Time begins anywhere on a clock of 2^32 units of 1024 ns; often shortly before its wrap.
     let wrap = 1_u64 << 42;
     let begin = match kind {
         Kind::Random => random.bits() % wrap,
@@ -67,8 +67,8 @@ pub fn episode(kind: Kind, seed: u64, number: u64, update_ns: u64) -> Vec<Event>
         ..Event::default()
     });
     episode.now_ns += FIRST_TIMER_NS.saturating_sub(update_ns);
-    // From the first packet the kit counts its updates: a line that asks an empty queue
-    // is no concern of a discipline's.
+    // The kit counts its updates from the first packet. A departure from an empty queue before does
+    // not concern the discipline.
     episode.arrive(episode.now_ns);
     episode.depart(episode.now_ns);
     episode.flows = 1 << (episode.random.bits() % 7);
@@ -86,7 +86,7 @@ struct Episode {
     now_ns: u64,
     ids: u32,
     flows: u64,
-    /// 0: no packet is capable of ECN; 1: any code point; 2: all are capable.
+    /// 0: no packet supports ECN; 1: any code point; 2: all packets support ECN.
     ecn: u64,
     events: Vec<Event>,
 }
@@ -118,7 +118,7 @@ impl Episode {
             now_ns: now_ns / TICK_NS * TICK_NS,
             kind: ARRIVE,
             len: u32::try_from(len).unwrap_or(1514),
-            // Spread over all queues, as a hash would be.
+            // Spread over all queues, as by a hash.
             flow: u32::try_from(flow)
                 .unwrap_or_default()
                 .wrapping_mul(0x9e37_79b1),
@@ -138,7 +138,7 @@ impl Episode {
         });
     }
 
-    /// Arrivals and departures at exponential gaps, with means that change.
+    /// Adds arrivals and departures with exponential gaps, whose means change.
     fn at_random(&mut self) {
         // 1 to 1000 Mbit/s, for a packet of 1514 bytes.
         let service_ns = 12_112.0 * 10_f64.powf(3.0 * self.random.unit());
@@ -176,7 +176,7 @@ impl Episode {
                 3 => self.now_ns += self.below(4_000_000_000),
                 4 => self.now_ns += self.below(20_000_000),
                 5 => {
-                    // A queue that stands at about one packet.
+                    // A queue of about one packet.
                     for _ in 0..self.below(400) {
                         self.arrive(self.now_ns);
                         self.now_ns += self.below(12_000_000);

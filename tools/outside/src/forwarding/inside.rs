@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A part of the suite in the guest: its script runs with the kernel's tc, or with the shim
-//! before it in `PATH`.
+//! Runs a part of the suite in the guest: its script uses the kernel's tc, or the shim before it in
+//! `PATH`.
 
 use super::shim;
 use crate::process::direct;
@@ -13,31 +13,31 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Where the guest has the suite, and what it is to run.
+/// The paths of the suite and of the part to run in the guest.
 pub const FOLDER: &str = "/suite";
 pub const PART: &str = "/suite/part.json";
 
-/// Where the shim is in the guest, and this program.
+/// The paths of the shim and of this program in the guest.
 const SHIM: &str = "/shim";
 const OWN: &str = "/usr/sbin/outside";
 
-/// The folders in which programs are looked for.
+/// The search path of programs.
 const PATH: &str = "/usr/sbin:/usr/bin";
 
-/// What the script prints.
+/// The script's output.
 const REPORT: &str = "/tmp/report";
 const ERRORS: &str = "/tmp/errors";
 
-/// How often it is looked whether something was refused.
+/// The interval at which refusals are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What takes the place of the qdiscs under test.
+/// What replaces the qdiscs under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// Nothing.
+    /// Nothing: the kernel's own qdiscs.
     Kernel,
-    /// A policy with the tree of HTB's classes.
+    /// A policy with an HTB tree.
     Tree,
     /// A policy with the kit's shaper and disciplines.
     Kit,
@@ -55,7 +55,7 @@ impl Way {
     }
 }
 
-/// Some tests of a script, one after the other, in one way.
+/// Some tests of a script, one after the other, with one replacement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
     pub script: String,
@@ -66,18 +66,18 @@ pub struct Part {
 }
 
 impl Part {
-    /// The script's name and those of its tests.
+    /// Returns the names of the script and its tests.
     pub fn title(&self) -> String {
         format!("{} {}", self.script, self.tests.join(" "))
     }
 }
 
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Passes,
     Fails,
-    /// What it asks for could not be put in place, for this reason.
+    /// Its configuration could not be applied, for this reason.
     Cannot(String),
 }
 
@@ -86,12 +86,12 @@ pub enum Outcome {
 pub struct TestResult {
     pub name: String,
     pub outcome: Outcome,
-    /// What the suite says to it, such as what it measured.
+    /// The suite's messages, such as measured values.
     pub messages: Vec<String>,
 }
 
 impl TestResult {
-    /// What stands for all tests of a part.
+    /// Returns a result for all tests of a part.
     fn refused(why: &str) -> Self {
         Self {
             name: String::new(),
@@ -101,7 +101,7 @@ impl TestResult {
     }
 }
 
-/// Runs the part that the guest has, and prints a line of JSON for each test.
+/// Runs the guest's part, and prints a line of JSON for each test.
 pub fn run() -> Result<()> {
     let part: Part = serde_json::from_slice(&fs::read(PART)?)?;
     for words in [
@@ -132,7 +132,7 @@ pub fn run() -> Result<()> {
         .stdout(File::create(REPORT)?)
         .stderr(File::create(ERRORS)?)
         .spawn()?;
-    // What cannot be put in place needs no traffic.
+    // If the configuration cannot be applied, no traffic is needed.
     while script.try_wait()?.is_none() && !Path::new(shim::REFUSED).exists() {
         thread::sleep(LOOK);
     }
@@ -151,7 +151,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Reads the suite's report.
+/// Parses the suite's report.
 fn results(output: &str) -> Vec<TestResult> {
     let mut all: Vec<TestResult> = Vec::new();
     let mut of = String::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The mirror: a namespace in which the kernel's tc makes what the suite asks for, on a
-//! device that no packet passes. tc reads the words and the kernel keeps the tree, so the
-//! shim needs no memory and reads no words itself.
+//! The mirror: a namespace in which the kernel's tc makes the suite's configuration on a device
+//! without traffic. tc parses the words, and the kernel stores the tree, so that the shim needs no
+//! parser and no state.
 
 use crate::process::{Done, direct};
 use anyhow::{Context, Result, ensure};
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 
-/// Its namespace.
+/// The name of its namespace.
 pub const MIRROR: &str = "mirror";
 
-/// The kernel's tc.
+/// The path of the kernel's tc.
 pub const TC: &str = "/usr/sbin/tc";
 
-/// A qdisc as tc lists it.
+/// A qdisc in tc's list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Listed {
     pub kind: String,
@@ -28,11 +28,11 @@ pub struct Listed {
     pub options: Value,
 }
 
-/// Has tc do in the mirror what it is asked.
+/// Runs tc in the mirror.
 ///
 /// # Errors
 ///
-/// Where there is no mirror.
+/// Fails if there is no mirror.
 pub fn asked(device: &str, words: &[String]) -> Result<Done> {
     stand(device)?;
     let words: Vec<&str> = [TC, "-n", MIRROR]
@@ -42,22 +42,22 @@ pub fn asked(device: &str, words: &[String]) -> Result<Done> {
     direct(&words)
 }
 
-/// The qdiscs of a device in the mirror.
+/// Returns the qdiscs of a device in the mirror.
 ///
 /// # Errors
 ///
-/// Where tc does not list them.
+/// Fails if tc does not list them.
 pub fn qdiscs(device: &str) -> Result<Vec<Listed>> {
     let words = [TC, "-n", MIRROR, "-j", "-d", "qdisc", "show", "dev", device];
     let shown = output(&[&words[..], &["invisible"]].concat())?;
     serde_json::from_str(&shown).with_context(|| shown.clone())
 }
 
-/// The filters of a qdisc there, as text.
+/// Returns the filters of a qdisc in the mirror, as text.
 ///
 /// # Errors
 ///
-/// Where tc does not list them.
+/// Fails if tc does not list them.
 pub fn filters(device: &str, handle: &str) -> Result<String> {
     let words = [TC, "-n", MIRROR, "filter", "show", "dev", device];
     output(&[&words[..], &["parent", handle]].concat())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's forwarding tests of tbf, red, ets and prio: each with the kernel's qdiscs
-//! first, then with weirgate's in their place, which a shim named `tc` puts there.
+//! The kernel's forwarding tests of tbf, red, ets and prio. Each runs with the kernel's qdiscs
+//! first, then with weirgate's, which a shim named `tc` installs instead.
 
 mod inside;
 mod mirror;
@@ -22,13 +22,13 @@ pub use inside::run;
 pub use report::text;
 pub use shim::{called, run as shim};
 
-/// Where the suite and what it includes are in the kernel's source.
+/// The folder of the suite and its includes in the kernel's source.
 const SUITE: &str = "tools/testing/selftests/net";
 
-/// What every script includes.
+/// The libraries of every script.
 const LIBRARIES: [&str; 3] = ["lib.sh", "lib/sh/defer.sh", "forwarding/lib.sh"];
 
-/// A script, the port of the switch whose qdisc it tests, and what it includes.
+/// A script, the switch port whose qdisc it tests, and its includes.
 struct Script {
     name: &'static str,
     device: &'static str,
@@ -63,32 +63,32 @@ const SCRIPTS: [Script; 5] = [
     },
 ];
 
-/// Programs that scripts use, of this machine.
+/// Programs of this machine that scripts use.
 const PROGRAMS: [&str; 25] = [
     "basename", "bash", "bridge", "cat", "cut", "date", "dirname", "env", "ethtool", "grep", "id",
     "ip", "mkdir", "nft", "ping", "readlink", "realpath", "rm", "sed", "seq", "sleep", "sysctl",
     "tc", "tr", "wc",
 ];
 
-/// Programs that few machines have: the package, and the program's place in it.
+/// Programs that few machines have: the package, and the path in it.
 const FETCHED: [(&str, &str); 3] = [
     ("netsniff-ng", "usr/sbin/mausezahn"),
     ("jq", "usr/bin/jq"),
     ("bc", "usr/bin/bc"),
 ];
 
-/// What was found of a part: in each way that it ran, its tests.
+/// The results of a part: its tests with each replacement that ran.
 pub struct Found {
     pub part: Part,
     pub ways: Vec<(Way, Vec<TestResult>)>,
 }
 
-/// Runs the parts of the suite whose name has `only`; what came of them, and how many were
-/// not begun before `until`.
+/// Runs the parts of the suite whose name contains `only`. Returns the results, and the parts that
+/// were not begun before `until`.
 ///
 /// # Errors
 ///
-/// Where there is no suite or no laboratory.
+/// Fails if there is no suite or no laboratory.
 pub fn tests(
     source: &Path,
     only: &str,
@@ -119,7 +119,7 @@ pub fn tests(
             }
             let mut ways: Vec<(Way, Vec<TestResult>)> = Vec::new();
             for way in Way::ALL {
-                // What the kernel's own do not pass says nothing.
+                // A test that fails with the kernel's own qdiscs says nothing.
                 let passes = |one: &TestResult| one.outcome == Outcome::Passes;
                 if ways
                     .first()
@@ -132,7 +132,7 @@ pub fn tests(
                     ..part.clone()
                 };
                 let Some(results) = machine.results(&files, &part)? else {
-                    // Nor is it in the ways that follow.
+                    // The remaining replacements are not run either.
                     left.push(part.title());
                     break;
                 };
@@ -144,7 +144,7 @@ pub fn tests(
     Ok((all, left))
 }
 
-/// Where parts run, and what was found of them before.
+/// Runs parts, and has the results of earlier runs.
 struct Machine {
     lab: Lab,
     kept: Kept,
@@ -152,7 +152,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// What became of a part; `None` where it was not to be begun.
+    /// Returns the results of a part; `None` if it must not begin any more.
     fn results(&self, files: &[Text], part: &Part) -> Result<Option<Vec<TestResult>>> {
         let asked = serde_json::to_vec(part)?;
         let mut with = asked.clone();
@@ -179,10 +179,10 @@ impl Machine {
     }
 }
 
-/// The place of a file in the machine, and what is in it.
+/// The path of a file in the machine, and its contents.
 type Text = (String, Vec<u8>);
 
-/// A script with all that it includes, by their places in the machine.
+/// Returns a script with all its includes, by their paths in the machine.
 fn files(suite: &Path, script: &Script) -> Result<Vec<Text>> {
     let own = script.includes.iter().chain([&script.name]);
     let own = own.map(|name| format!("forwarding/{name}"));
@@ -197,14 +197,14 @@ fn files(suite: &Path, script: &Script) -> Result<Vec<Text>> {
         .collect()
 }
 
-/// The test of the network that every script begins with, which needs no qdisc.
+/// The first test of every script, which checks the network and needs no qdisc.
 const PING: &str = "ping_ipv4";
 
-/// How the list of a script's tests begins.
+/// The beginning of the list of a script's tests.
 const LIST: &str = "ALL_TESTS=\"";
 
-/// The parts of a script: each of its tests alone, after the mode that it names for them.
-/// The last list that is written is the one in force.
+/// Returns the parts of a script: each of its tests alone, after the test that sets its mode. Of
+/// several lists, the last one counts.
 fn parts(script: &Script, texts: &[Text]) -> Vec<Part> {
     let mut lists = texts.iter().rev().filter_map(|(_, text)| {
         let text = String::from_utf8_lossy(text);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section of the page: a row for each test, and why it is not passed.
+//! The section of the page: a row for each test, with the reason of a failure.
 
 use super::Found;
 use super::inside::{Outcome, TestResult, Way};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The text of the section; `left` were not run.
+/// Returns the text of the section; `left` were not run.
 pub fn text(found: &[Found], left: &[String]) -> String {
     let mut out = String::from(
         "| test | with the kernel's tc | with the tree | with the kit | reason |\n\
@@ -86,7 +86,7 @@ fn word(result: Option<&TestResult>) -> String {
     word.to_owned()
 }
 
-/// Why a test did not pass, and what was measured.
+/// Returns why a test did not pass, and what was measured.
 fn reason(way: &str, result: &TestResult) -> Vec<String> {
     match &result.outcome {
         Outcome::Passes => Vec::new(),

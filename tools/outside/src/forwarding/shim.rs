@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shim named `tc`. What makes or asks about the qdiscs under test is done in the
-//! mirror, and weirgate puts what then stands there on the device; all else the kernel's tc
-//! does.
+//! The shim named `tc`. Commands about the qdiscs under test run in the mirror, and weirgate
+//! installs the resulting configuration on the device. All other commands go to the kernel's tc.
 
 use super::mirror::{self, TC};
 use super::translate::{Engine, Placed, placed};
@@ -18,26 +17,26 @@ use std::process::{Command, ExitCode};
 
 pub use super::mirror::MIRROR;
 
-/// Variables that name the device under test, and what takes its place.
+/// Variables with the device under test, and with its replacement.
 pub const DEVICE: &str = "OUTSIDE_DEVICE";
 pub const ENGINE: &str = "OUTSIDE_ENGINE";
 
-/// Why something could not be put in place: a line each.
+/// The file with reasons why a configuration could not be applied, one a line.
 pub const REFUSED: &str = "/tmp/refused";
 
-/// What the shim was asked for, and did.
+/// The log of the shim's commands.
 pub const LOG: &str = "/tmp/shim";
 
-/// The policy in force. Its device's other end is no part of a test.
+/// The policy in force. The LAN device in it plays no part in the tests.
 const POLICY: &str = "/tmp/policy.toml";
 
-/// Whether this program was started as the shim.
+/// Returns whether this program was started as the shim.
 pub fn called() -> bool {
     let own = env::args_os().next();
     own.is_some_and(|own| Path::new(&own).file_name().is_some_and(|name| name == "tc"))
 }
 
-/// Does what tc was asked for.
+/// Runs the command for tc.
 pub fn run() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let device = env::var(DEVICE).unwrap_or_default();
@@ -57,7 +56,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Whether the words are about the qdiscs at the device's egress.
+/// Returns whether a command is about the egress qdiscs of the device.
 fn is_under_test(words: &[String], device: &str) -> bool {
     let mut plain = words.iter().filter(|word| !word.starts_with('-'));
     let object = plain.next().map_or("", String::as_str);
@@ -144,7 +143,7 @@ fn weirgate(words: &[&str]) -> Result<String> {
     Ok(done.output)
 }
 
-/// The counters of a class, by tc's names for a qdisc's and by those of `metrics`.
+/// The counters of a class: tc's names, and those of `metrics`.
 const COUNTERS: [(&str, &str); 6] = [
     ("bytes", "sent_bytes_total"),
     ("packets", "sent_packets_total"),
@@ -154,7 +153,7 @@ const COUNTERS: [(&str, &str); 6] = [
     ("qlen", "backlog_packets"),
 ];
 
-/// tc's list of qdiscs, with what the classes that stand for each have counted.
+/// Returns tc's list of qdiscs, with the counters of the classes that replace each.
 fn counted(shown: &str, device: &str, placed: Option<&Placed>) -> Result<String> {
     let mut list: Vec<Value> = serde_json::from_str(shown).with_context(|| shown.to_owned())?;
     let Some(placed) = placed else {
@@ -177,7 +176,7 @@ fn counted(shown: &str, device: &str, placed: Option<&Placed>) -> Result<String>
     Ok(serde_json::to_string(&list)?)
 }
 
-/// The counters of the device's classes, by class and name.
+/// Returns the counters of the device's classes, by class and name.
 fn series(metrics: &str, device: &str) -> BTreeMap<(String, String), u64> {
     let mut found = BTreeMap::new();
     for line in metrics.lines() {

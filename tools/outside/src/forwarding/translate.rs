@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree of the kernel's qdiscs as a policy of weirgate's. Each band is a class: a strict
-//! one by its priority, one of several that share by a guarantee in proportion to its
-//! quantum. A tbf is the gate, or the ceiling of a class.
+//! Converts a tree of the kernel's qdiscs to a policy. Each band becomes a class: a strict band by
+//! its priority, bands that share by guarantees in proportion to their quanta. A tbf becomes the
+//! gate, or the ceiling of a class.
 
 use super::mirror::Listed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a policy names as its engine.
+/// The engine in a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     Tree,
     Kit,
 }
 
-/// A policy, and the classes that stand for the qdisc at each place.
+/// A policy, and the classes that replace the qdisc at each place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     pub policy: String,
     pub classes: BTreeMap<String, Vec<String>>,
 }
 
-/// The place of the qdisc that hangs at the device.
+/// The place of the device's root qdisc.
 pub const ROOT: &str = "root";
 
-/// The rate of the gate where nothing shapes: more than any script sends.
+/// The rate of the gate without a shaper; no script sends more.
 const OPEN: u64 = 10_000_000_000;
 
-/// The kernel's priorities that scripts use. Rules see no `skb->priority`, but each is that
-/// of one VLAN of theirs, whose addresses are these.
+/// The address ranges of the priorities in scripts. Rules cannot match `skb->priority`, but each
+/// priority belongs to one VLAN of the scripts, with these addresses.
 const PRIORITIES: [&str; 3] = ["192.0.2.0/28", "192.0.2.16/28", "192.0.2.32/28"];
 
-/// More classes cannot be told apart by priority.
+/// The maximum number of bands: weirgate has no more priorities.
 const BANDS: usize = 8;
 
 /// The class of a tree without bands.
@@ -40,18 +40,18 @@ const ALL: &str = "all";
 
 /// A band of a scheduler.
 struct Band {
-    /// Bits per second; strict bands have next to nothing.
+    /// The rate in bit/s; strict bands have next to none.
     rate: u64,
     priority: usize,
     ceiling: Option<u64>,
     queue: String,
 }
 
-/// The policy for a device's qdiscs; `None` where it has none.
+/// Returns the policy for a device's qdiscs; `None` if it has none.
 ///
 /// # Errors
 ///
-/// What weirgate has nothing for.
+/// Fails with what weirgate cannot express.
 pub fn placed(
     listed: &[Listed],
     filters: &str,
@@ -62,7 +62,7 @@ pub fn placed(
         return Ok(None);
     };
     let tree = Tree { listed, engine };
-    // The kernel's then drops every packet, and no script sends any.
+    // The kernel's qdisc then drops every packet, and no script sends any.
     if root.kind == "tbf" && tree.below(root, None).is_err() {
         return Ok(None);
     }
@@ -86,7 +86,7 @@ pub fn placed(
     Ok(Some(Placed { policy, classes }))
 }
 
-/// By what tc calls the place of a qdisc.
+/// Returns the place of a qdisc, in tc's words.
 fn place(one: &Listed) -> String {
     one.parent.clone().unwrap_or_else(|| ROOT.to_owned())
 }
@@ -118,7 +118,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The qdisc below another, at this band of it.
+    /// Returns the qdisc below another one, at this band.
     fn below(&self, outer: &Listed, band: Option<usize>) -> Result<&'a Listed, String> {
         let number = |text: &str| usize::from_str_radix(text, 16).ok();
         let found = self.listed.iter().find(|one| {
@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         found.ok_or_else(|| format!("tc lists nothing below {} {}", outer.kind, outer.handle))
     }
 
-    /// A shaper's rate, and what is below it.
+    /// Returns a shaper's rate, and the qdisc below it.
     fn shaped(&self, one: &'a Listed) -> Result<(Option<u64>, &'a Listed), String> {
         if one.kind != "tbf" {
             return Ok((None, one));
@@ -143,7 +143,8 @@ impl<'a> Tree<'a> {
         Ok((Some(rate), self.below(one, None)?))
     }
 
-    /// Writes the classes of a scheduler, and the rules that choose them; their names.
+    /// Writes the classes of a scheduler, and the rules that select them; returns the classes'
+    /// names.
     fn bands(
         &self,
         scheduler: &'a Listed,
@@ -192,7 +193,7 @@ impl<'a> Tree<'a> {
         Ok(names)
     }
 
-    /// A class's queue, as a policy writes it.
+    /// Returns a class's queue, in a policy's words.
     fn queue(&self, one: &Listed) -> Result<String, String> {
         let options = &one.options;
         match one.kind.as_str() {
@@ -203,7 +204,7 @@ impl<'a> Tree<'a> {
     }
 
     fn red(&self, options: &Value) -> Result<String, String> {
-        // Above the upper threshold the kit's drops, which is what `harddrop` asks for.
+        // The kit's RED drops above the upper threshold, as `harddrop` requests.
         let lacks: &[&str] = match self.engine {
             Engine::Tree => &["nodrop", "harddrop"],
             Engine::Kit => &["nodrop"],
@@ -265,7 +266,7 @@ fn list(options: &Value, name: &str) -> Vec<u64> {
     values.filter_map(Value::as_u64).collect()
 }
 
-/// The bands that filters choose by `skb->priority`.
+/// Returns the bands that filters select by `skb->priority`.
 fn filtered(shown: &str) -> Vec<(usize, u64)> {
     let mut band = None;
     let mut found = Vec::new();

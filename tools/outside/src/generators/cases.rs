@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is compared: an arm with the laboratory's own generators, one with the others', and
+//! The compared cases: an arm with the laboratory's own generators, one with other programs, and
 //! the figures that both have.
 
 use super::flent;
@@ -7,18 +7,18 @@ use super::inside::{Output, Part, Program, place};
 use super::python::{PYTHON, SETTINGS};
 use std::slice;
 
-/// One load, by each of two generators.
+/// One load, produced by both generators.
 pub struct Case {
     pub title: &'static str,
     experiment: &'static str,
-    /// The arm with the laboratory's own.
+    /// The arm with the laboratory's own generators.
     ours: &'static str,
     programs: fn() -> Vec<Program>,
     rows: &'static [&'static [Row]],
 }
 
-/// A figure that both have, by its name there; the mean of several, where a name has `N`
-/// for their numbers, 1 to 3.
+/// A figure that both have, by its name on each side. If a name has an `N` for the numbers 1 to 3,
+/// it is their mean.
 pub struct Row {
     pub figure: &'static str,
     pub unit: &'static str,
@@ -43,14 +43,14 @@ const fn row(
 const IRTT: &str = include_str!("irtt.toml");
 const FLENT: &str = include_str!("flent.toml");
 
-/// The server of every case.
+/// The address of the server in every case.
 const SERVER: &str = "192.0.2.11";
 
-/// irtt's, which would else drop packets that come closer together than it allows, after a
-/// queue.
+/// The irtt server. By default, it would drop packets that a queue has moved closer together than
+/// it permits.
 const IRTT_SERVER: &str = "irtt server -i 0";
 
-/// The line's own log, whoever sent.
+/// Figures of the line's log, whatever the generator.
 const USED: [Row; 2] = [
     row(
         "line used, down",
@@ -203,8 +203,8 @@ impl Case {
         self.rows.iter().copied().flatten()
     }
 
-    /// The part with the laboratory's own generators. One that is compared with itself needs
-    /// the programs, too.
+    /// Returns the part with the laboratory's own generators. A case that compares weirgate's own
+    /// client needs the programs, too.
     pub fn ours(&self, seed: u64) -> Part {
         if self.ours == THEIRS {
             return self.theirs(seed);
@@ -212,7 +212,7 @@ impl Case {
         self.part(self.ours, seed, Vec::new())
     }
 
-    /// The part with the others'.
+    /// Returns the part with the other programs.
     pub fn theirs(&self, seed: u64) -> Part {
         self.part(THEIRS, seed, (self.programs)())
     }
@@ -227,7 +227,7 @@ impl Case {
     }
 }
 
-/// The arm of every experiment in which others send.
+/// The arm of every experiment in which other programs send.
 const THEIRS: &str = "theirs";
 
 fn program(name: &str, node: &str, after: u64, line: &str, output: Option<Output>) -> Program {
@@ -240,7 +240,7 @@ fn program(name: &str, node: &str, after: u64, line: &str, output: Option<Output
     }
 }
 
-/// irtt in both phases of its experiment, and weirgate's own client before.
+/// Returns irtt in both phases of its experiment, and weirgate's own client before.
 fn echoing() -> Vec<Program> {
     let client = |name: &str, after, seconds: u64| {
         let place = place(name);
@@ -269,7 +269,7 @@ fn both() -> Vec<Program> {
     flent("rrul_be")
 }
 
-/// flent with one of its tests, and the servers that its programs ask.
+/// Returns flent with one of its tests, and the servers that it needs.
 fn flent(test: &str) -> Vec<Program> {
     let settings = SETTINGS.join(" ");
     let (folder, length) = (place("flent"), flent::LENGTH);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weirgate probe --write` has of each echo: a table.
+//! Reads the table of echoes that `weirgate probe --write` writes.
 
 use super::figures::{Figures, times};
 use anyhow::{Context, Result, ensure};
 
-/// Figures of the echoes on the idle line.
+/// Returns the figures of echoes on the idle line.
 pub fn figures(text: &str) -> Result<Figures> {
     let mut lines = text.lines();
     ensure!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was measured.
+//! Measured figures.
 
 use std::collections::BTreeMap;
 use weirgate_measure::stats::Sorted;
@@ -7,7 +7,7 @@ use weirgate_measure::stats::Sorted;
 /// Figures by name.
 pub type Figures = BTreeMap<String, f64>;
 
-/// Figures of round trips in nanoseconds.
+/// Returns the figures of round trips in nanoseconds.
 pub fn times(took: Vec<u64>) -> Figures {
     let sorted = Sorted::new(took);
     let rank = |per_mille| sorted.per_mille(per_mille).map(|time| time as f64);

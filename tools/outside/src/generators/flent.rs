@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flent writes: a packed file of JSON, with the samples of each of its runners.
+//! Reads flent's output: a compressed JSON file with the samples of each of its runners.
 
 use super::figures::{Figures, times};
 use super::python::PYTHON;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Seconds of a test's transfers, those at their beginning that are not measured among them.
+/// The length of a test's transfers in seconds, including the warm-up, which is not measured.
 pub const LENGTH: f64 = 35.0;
 const WARM_UP: f64 = 5.0;
 
@@ -20,29 +20,29 @@ struct File {
 
 #[derive(Deserialize)]
 struct Sample {
-    /// Seconds since 1970, at the end of what it is about.
+    /// The end of the sample's interval, in seconds since 1970.
     t: f64,
-    /// Mbit/s of a transfer, milliseconds of an echo; `None` of one that was lost.
+    /// The rate of a transfer in Mbit/s, or the time of an echo in ms; `None` for a lost echo.
     val: Option<f64>,
-    /// Seconds that a transfer's sample is about.
+    /// The length of a transfer's sample in seconds.
     dur: Option<f64>,
     /// An echo's number.
     seq: Option<f64>,
 }
 
-/// The text of the one file in a folder.
+/// Returns the text of the only file in a folder.
 pub fn unpacked(folder: &str) -> Result<String> {
     let mut files = fs::read_dir(folder).context(folder.to_owned())?;
     let packed = files.next().context("flent wrote nothing")??.path();
     let packed = packed.to_string_lossy();
-    // It writes `NAME` beside `NAME.gz`.
+    // gzip writes `NAME` beside `NAME.gz`.
     let done = direct(&[PYTHON, "-S", "-m", "gzip", "-d", &packed])?;
     ensure!(done.status == Some(0), "{}", done.message());
     let plain = packed.trim_end_matches(".gz");
     fs::read_to_string(plain).with_context(|| plain.to_owned())
 }
 
-/// Rates of transfers and round trips of echoes, while transfers ran.
+/// Returns rates of transfers and round trips of echoes, while transfers ran.
 pub fn figures(text: &str) -> Result<Figures> {
     let file: File = serde_json::from_str(text).context("flent's file")?;
     let series = |prefix: &str| {
@@ -81,7 +81,7 @@ pub fn figures(text: &str) -> Result<Figures> {
     Ok(figures)
 }
 
-/// The mean of a transfer, in Mbit/s.
+/// Returns the mean rate of a transfer in Mbit/s.
 fn rate<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
     let (mut sum, mut time) = (0.0, 0.0);
     for sample in samples {
@@ -92,7 +92,7 @@ fn rate<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
     (time > 0.0).then(|| sum / time)
 }
 
-/// Figures of echoes. Of fping's, those that are missing among the numbers were lost.
+/// Returns the figures of echoes. For fping, missing numbers are lost echoes.
 fn echoes(samples: &[&Sample]) -> Figures {
     let answered = samples.iter().filter_map(|sample| sample.val);
     let took: Vec<u64> = answered.map(|ms| (ms * 1e6).round() as u64).collect();
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_file_of_flent_is_read() {
         let figures = figures(include_str!("samples/flent.json")).unwrap();
-        // Of the transfers' last second alone.
+        // Only the transfers' last second counts.
         assert_eq!(figures["down_kbit"].round(), 8_429_363.0);
         assert!(!figures.contains_key("up_kbit"));
         assert!((figures["ping.mean_ms"] - 0.085_909).abs() < 1e-6);

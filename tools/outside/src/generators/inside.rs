@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An arm of an experiment in the guest, and programs of others beside it on the same line.
+//! Runs an arm of an experiment in the guest, with other programs on the same line.
 
 use super::figures::Figures;
 use super::{echoes, flent, irtt};
@@ -17,21 +17,21 @@ use weirgate_guest::agent::nodes::Nodes;
 use weirgate_guest::agent::{Machine, run_beside};
 use weirgate_measure::measure;
 
-/// Where the guest has what it is to run.
+/// The path of the part to run in the guest.
 pub const PART: &str = "/generators/part.json";
 
-/// Where programs write to, each into its own file or folder.
+/// The folder of the programs' output, with a file or folder for each.
 const OUTPUT: &str = "/tmp/output";
 
-/// The policy of every arm, by the name that experiments have for it.
+/// The policy of every arm, with its path in experiments.
 const POLICY: (&str, &str) = ("policy.toml", include_str!("policy.toml"));
 
-/// An arm, and the programs that run beside it.
+/// An arm, and the programs that run with it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
     pub experiment: String,
     pub arm: String,
-    /// Of the machine, and of what the laboratory's own generators draw.
+    /// The seed of the machine, and of the laboratory's own generators.
     pub seed: u64,
     pub programs: Vec<Program>,
 }
@@ -41,10 +41,10 @@ pub struct Part {
 pub struct Program {
     pub name: String,
     pub node: String,
-    /// Seconds after the others are built.
+    /// The delay in seconds after the topology is built.
     pub after: u64,
     pub words: Vec<String>,
-    /// How its output is read; a server has none, and runs until the end.
+    /// The format of its output; a server has none, and runs until the end.
     pub output: Option<Output>,
 }
 
@@ -52,19 +52,19 @@ pub struct Program {
 pub enum Output {
     Irtt,
     Flent,
-    /// What `weirgate probe --write` has of each echo.
+    /// The table of echoes of `weirgate probe --write`.
     Echoes,
 }
 
-/// Where the program of this name writes to.
+/// Returns the path of a program's output.
 pub fn place(name: &str) -> String {
     format!("{OUTPUT}/{name}")
 }
 
-/// Runs the part that the guest has, and prints its figures as a line of JSON.
+/// Runs the guest's part, and prints its figures as a line of JSON.
 pub fn run() -> Result<()> {
     let part: Part = serde_json::from_slice(&fs::read(PART)?)?;
-    // Python's locks between processes are files there.
+    // Python's locks between processes are files in /dev/shm.
     for folder in [OUTPUT, "/dev/shm"] {
         fs::create_dir_all(folder)?;
     }
@@ -99,7 +99,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Starts a program in its node, some time from now.
+/// Starts a program in its node, after its delay.
 fn later(program: Program, nodes: &Nodes) -> Result<JoinHandle<Result<Child>>> {
     let node: Node = program.node.parse()?;
     let space = nodes.space(node)?.try_clone_to_owned()?;
@@ -121,7 +121,7 @@ fn later(program: Program, nodes: &Nodes) -> Result<JoinHandle<Result<Child>>> {
     }))
 }
 
-/// What a program measured. The run is over, so it must have ended unless it is a server.
+/// Returns a program's figures. The run is over, so it must have ended unless it is a server.
 fn ended(program: &Program, mut child: Child) -> Result<Figures> {
     let status = child.try_wait()?;
     let log = fs::read_to_string(format!("{OUTPUT}/{}.log", program.name))?;
@@ -148,8 +148,8 @@ fn ended(program: &Program, mut child: Child) -> Result<Figures> {
     .with_context(|| format!("{}: {log}", program.name))
 }
 
-/// How much round trips of our own echoes differ from one to the next, as irtt counts it:
-/// the mean of the differences between consecutive ones, where both were answered.
+/// Returns the delay variation of our own echoes by irtt's definition: the mean difference between
+/// consecutive round trips, if both were answered.
 fn variations(experiment: &Experiment, recording: &Recording) -> Figures {
     let mut figures = Figures::new();
     for phase in &experiment.phases {
@@ -169,7 +169,7 @@ fn variations(experiment: &Experiment, recording: &Recording) -> Figures {
     figures
 }
 
-/// The mean difference between consecutive round trips, in milliseconds.
+/// Returns the mean difference between consecutive round trips, in milliseconds.
 fn variation(times: &[Option<u64>]) -> Option<f64> {
     let pairs = times.windows(2).filter_map(|pair| {
         let [Some(before), Some(after)] = pair else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What irtt's client writes: JSON, of its format 1.
+//! Reads the output of irtt's client: JSON, format 1.
 
 use super::figures::{Figures, times};
 use anyhow::{Context, Result, ensure};
@@ -24,7 +24,7 @@ struct Stats {
     packet_loss_percent: f64,
 }
 
-/// In nanoseconds.
+/// Times in nanoseconds.
 #[derive(Deserialize)]
 struct Times {
     mean: f64,
@@ -36,13 +36,13 @@ struct RoundTrip {
     delay: Delay,
 }
 
-/// `None` of one that was lost.
+/// A round trip; `None` if it was lost.
 #[derive(Deserialize)]
 struct Delay {
     rtt: Option<u64>,
 }
 
-/// Its own means, medians and loss; it has no percentile.
+/// Returns irtt's own means, medians and loss. The percentile is computed here.
 pub fn figures(text: &str) -> Result<Figures> {
     let file: File = serde_json::from_str(text).context("irtt's output")?;
     ensure!(

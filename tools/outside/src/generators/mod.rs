@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! irtt and flent as generators beside the laboratory's own: the same echoes and transfers
-//! on the same line under the same policy, once by each, and the figures side by side.
+//! Compares irtt and flent with the laboratory's own generators: the same echoes and transfers on
+//! the same line under the same policy, once by each.
 
 mod cases;
 mod echoes;
@@ -25,12 +25,12 @@ use weirgate_lab::{Cache, Lab, package};
 pub use inside::run;
 pub use report::text;
 
-/// Programs of this machine that flent asks for facts.
+/// Programs of this machine that flent runs to collect facts.
 const PROGRAMS: [&str; 11] = [
     "basename", "dd", "env", "ethtool", "find", "ip", "readlink", "sh", "sysctl", "tc", "uname",
 ];
 
-/// Programs that few machines have: the package, and the program's place in it.
+/// Programs that few machines have: the package, and the path in it.
 const FETCHED: [(&str, &str); 5] = [
     ("irtt", "usr/bin/irtt"),
     ("netperf", "usr/bin/netperf"),
@@ -39,28 +39,28 @@ const FETCHED: [(&str, &str); 5] = [
     ("flent", "usr/bin/python3.11"),
 ];
 
-/// Where fping looks up the numbers of its protocols, and this machine, which flent has it ping.
+/// Files in which fping looks up protocol numbers, and this machine's name, which flent pings.
 const NAMES: [(&str, &[u8]); 2] = [
     ("/etc/protocols", b"icmp 1 ICMP\nipv6-icmp 58 IPv6-ICMP\n"),
     ("/etc/hosts", b"127.0.0.1 localhost\n"),
 ];
 
-/// Seeds of each load, from 1 on.
+/// The number of seeds for each load, from 1 on.
 pub const SEEDS: u64 = 5;
 
-/// What was measured in a case.
+/// The results of a case.
 pub struct Found {
     case: &'static Case,
-    /// By seed.
+    /// The figures by seed.
     ours: Vec<Figures>,
     theirs: Vec<Figures>,
 }
 
-/// Runs every case whose title has `only`, or takes what a run before found of it.
+/// Runs every case whose title contains `only`, or uses the results of an earlier run.
 ///
 /// # Errors
 ///
-/// Where a program cannot be fetched, there is no laboratory, or a program measured nothing.
+/// Fails if a program cannot be fetched, there is no laboratory, or a program measured nothing.
 pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
     let cache = Cache::of_user();
     let fetched = |name| package(name, &cache, &mut |note| eprintln!("{note}"));
@@ -96,7 +96,7 @@ pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
     Ok((all, versions))
 }
 
-/// Where parts run, and what was found of them before.
+/// Runs parts, and has the results of earlier runs.
 struct Machine {
     lab: Lab,
     kept: Kept,
@@ -133,7 +133,7 @@ impl Machine {
     }
 }
 
-/// What the programs say of their versions.
+/// Returns the programs' versions.
 fn versions(irtt: &Path, netperf: &Path, flent: &Path) -> Result<String> {
     let first = |program: PathBuf, words: &[&str]| {
         let done = Command::new(&program)

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Debian's Python for the guest, from where it was unpacked: compiled here, since the
-//! guest would take seconds for it at each start.
+//! Prepares an unpacked Debian Python for the guest. It is compiled here, because the guest would
+//! take seconds for that at each start.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The interpreter.
+/// The name of the interpreter.
 pub const PYTHON: &str = "python3.11";
 
-/// Python's own modules, and flent's, below the tree.
+/// The folders of Python's own modules, and of flent's.
 const LIBRARY: &str = "usr/lib/python3.11";
 pub const FLENT: &str = "usr/share/flent";
 
-/// What the guest's interpreter is given: where its modules are, and where those in C are,
-/// which are packed as programs.
+/// The environment of the guest's interpreter: the folders of its modules. Those in C are packed as
+/// programs.
 pub const SETTINGS: [&str; 3] = [
     "PYTHONHOME=/usr",
     "PYTHONPATH=/usr/share/flent:/usr/sbin",
     "PATH=/usr/sbin:/usr/bin",
 ];
 
-/// Modules in C that flent's imports need.
+/// C modules that flent's imports need.
 const IN_C: [&str; 12] = [
     "_bz2",
     "_decimal",
@@ -38,7 +38,7 @@ const IN_C: [&str; 12] = [
     "resource",
 ];
 
-/// The modules in C.
+/// Returns the C modules.
 pub fn libraries(tree: &Path) -> Result<Vec<PathBuf>> {
     let folder = tree.join(LIBRARY).join("lib-dynload");
     let find = |name: &str| {
@@ -49,7 +49,7 @@ pub fn libraries(tree: &Path) -> Result<Vec<PathBuf>> {
     IN_C.into_iter().map(find).collect()
 }
 
-/// All other modules, compiled, and flent's tests, by their places in the guest.
+/// Returns all other modules, compiled, and flent's tests, by their paths in the guest.
 pub fn files(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let copy = tempfile::tempdir()?;
     for part in [LIBRARY, FLENT] {
@@ -58,7 +58,7 @@ pub fn files(tree: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let done = Command::new(tree.join("usr/bin").join(PYTHON))
         .env("PYTHONHOME", tree.join("usr"))
         .args(["-S", "-m", "compileall", "-q", "-b"])
-        // The guest need not look whether they are newer than their sources.
+        // The guest need not check whether they are newer than their sources.
         .args(["--invalidation-mode", "unchecked-hash"])
         .args([LIBRARY, FLENT].map(|part| copy.path().join(part)))
         .output()?;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The section of the page: both figures of each row, and how far they differ.
+//! The section of the page: both figures of each row, and their difference.
 
 use super::figures::Figures;
 use super::{Found, SEEDS};
 use std::fmt::Write as _;
 use weirgate_measure::stats;
 
-/// How far figures may differ, as a part of ours.
+/// The permitted relative difference, as a part of ours.
 const AGREEING: f64 = 0.02;
 
-/// The text of the section; `versions` are the others'.
+/// Returns the text of the section; `versions` are those of the other programs.
 pub fn text(found: &[Found], versions: &str) -> String {
     let mut out = format!(
         "{versions}.\n\n\
@@ -51,13 +51,13 @@ pub fn text(found: &[Found], versions: &str) -> String {
     out
 }
 
-/// A figure in every seed; nothing where one did not measure it.
+/// Returns a figure for every seed; empty if one did not measure it.
 fn seeds(name: &str, all: &[Figures]) -> Vec<f64> {
     let every: Option<Vec<f64>> = all.iter().map(|one| mean(name, one)).collect();
     every.unwrap_or_default()
 }
 
-/// How far the figures of seeds lie apart, as a part of their mean.
+/// Returns the range of the seeds' figures, relative to their mean.
 fn apart(seeds: &[f64]) -> String {
     let (least, most) = seeds
         .iter()
@@ -71,14 +71,14 @@ fn apart(seeds: &[f64]) -> String {
     }
 }
 
-/// Both means of a row; `None` of one that was not measured.
+/// Both means of a row; `None` if one was not measured.
 struct Judged {
     ours: Option<f64>,
     theirs: Option<f64>,
 }
 
 impl Judged {
-    /// Theirs less ours, as a part of ours; where ours is nothing, as it is.
+    /// Returns their figure minus ours, relative to ours; if ours is 0, their figure.
     fn part(&self) -> Option<f64> {
         let (ours, theirs) = (self.ours?, self.theirs?);
         Some(if ours == 0.0 {
@@ -98,7 +98,7 @@ impl Judged {
     }
 }
 
-/// The figure of this name, or the mean of three.
+/// Returns the figure of this name, or the mean of three.
 fn mean(name: &str, figures: &Figures) -> Option<f64> {
     if !name.contains('N') {
         return figures.get(name).copied();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! packetdrill's scripts in the guest: each without weirgate, then with a policy over the
-//! device that packetdrill makes.
+//! Runs packetdrill's scripts in the guest: each without weirgate, then with a policy on
+//! packetdrill's device.
 
 use crate::process::{direct, in_folder, within};
 use anyhow::{Context, Result};
@@ -9,27 +9,26 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Where the guest has the scripts, and their namespace.
+/// The folder of the scripts in the guest, and the name of their namespace.
 pub const FOLDER: &str = "/suite";
 const NAMESPACE: &str = "drill";
 
-/// What scripts run first, for each way: as the suite has it; with weirgate; with weirgate
-/// on a device that has its offloads again; and with nothing but the limit of one segment
-/// and the offloads off, as weirgate has them.
+/// The initial script of each variant: the suite's own; with weirgate; with weirgate but with the
+/// device's offloads enabled again; and without weirgate, but with its limit of one segment and its
+/// disabled offloads.
 const PLAIN: &str = "/tmp/plain.sh";
 const SHAPED: &str = "/tmp/shaped.sh";
 const GIVEN_BACK: &str = "/tmp/given-back.sh";
 const SEGMENTED: &str = "/tmp/segmented.sh";
 
-/// How late a packet or call may be. It is what `ksft_runner.sh` allows a slow machine: in
-/// the laboratory's an instruction takes a nanosecond.
+/// The tolerated delay of a packet or call, the value of `ksft_runner.sh` for a slow machine. In
+/// the laboratory, an instruction takes a nanosecond.
 const TOLERANCE: &str = "--tolerance_usecs=14000";
 
-/// The segments that one packet may have where nothing limits them (`GSO_MAX_SEGS`).
+/// The unlimited number of segments in one packet (`GSO_MAX_SEGS`).
 const SEGMENTS: u32 = 65_535;
 
-/// The policy: everything that touches packets on their way, at a rate that no script
-/// reaches.
+/// The policy: every part that processes packets, at a rate that no script reaches.
 pub const POLICY: &str = r#"version = 1
 
 [link]
@@ -62,32 +61,32 @@ class = "first"
 dscp = "EF"
 "#;
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptResult {
     pub name: String,
     pub version: Version,
-    /// Its message without weirgate; nothing where it passed.
+    /// Its message without weirgate; `None` if it passed.
     pub without: Option<String>,
-    /// The same with weirgate. A script that does not pass without is not run.
+    /// Its message with weirgate. A script that fails without weirgate is not run.
     pub with: Option<String>,
-    /// The same where the policy is applied and the device's offloads are then given back:
-    /// all programs are on the way, and packets are joined as the suite expects.
+    /// Its message when the device's offloads are enabled again after the policy was applied. All
+    /// programs are active, and packets are merged as the suite expects.
     pub given_back: Option<String>,
-    /// Where it does not pass with weirgate: the same without it, on a device that leaves
-    /// segmentation to TCP, as weirgate has it.
+    /// If it fails with weirgate: its message without weirgate, but with segmentation left to TCP,
+    /// as under weirgate.
     pub segmented: Option<String>,
 }
 
 impl ScriptResult {
-    /// The script, and the version of IP.
+    /// Returns the script's name and its IP version.
     pub fn title(&self) -> String {
         format!("`{}` ({})", self.name, self.version.name())
     }
 }
 
-/// The version of IP that a script is run with. `ksft_runner.sh` runs one that names none
-/// with each; what reaches the device differs by the IP header alone, so one is enough here.
+/// The IP version of a run. `ksft_runner.sh` runs a script that names none with each. At the device
+/// the runs differ only by the IP header, so one is enough here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Version {
@@ -96,7 +95,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As packetdrill calls it.
+    /// Returns packetdrill's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",
@@ -104,7 +103,7 @@ impl Version {
         }
     }
 
-    /// The one that a script names, or IPv4.
+    /// Returns the version that a script names, otherwise IPv4.
     fn of(script: &str) -> Self {
         let named = script
             .lines()
@@ -115,7 +114,7 @@ impl Version {
         }
     }
 
-    /// The arguments that `ksft_runner.sh` gives to packetdrill.
+    /// Returns the arguments of `ksft_runner.sh` for packetdrill.
     fn arguments(self) -> Vec<String> {
         let addresses: &[&str] = match self {
             Self::Ipv6 => &[
@@ -156,9 +155,9 @@ impl Version {
     }
 }
 
-/// Runs the scripts that the guest has, and prints a line of JSON for each.
+/// Runs the guest's scripts, and prints a line of JSON for each.
 pub fn run() -> Result<()> {
-    // A folder of its own for each way: scripts begin with `./defaults.sh`.
+    // Each variant needs its own file, because scripts begin with `./defaults.sh`.
     let defaults = fs::read_to_string(format!("{FOLDER}/defaults.sh"))?;
     let apply = "weirgate apply --adopt /tmp/policy.toml >/tmp/applied 2>&1 || exit 1\n";
     fs::write("/tmp/policy.toml", POLICY)?;
@@ -195,7 +194,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Runs a script in each way that is left to ask about.
+/// Runs a script in each variant that is still needed.
 fn script(name: String, version: Version) -> Result<ScriptResult> {
     let without = once(&name, version, PLAIN)?;
     let (with, given_back) = match without {
@@ -219,7 +218,7 @@ fn script(name: String, version: Version) -> Result<ScriptResult> {
     })
 }
 
-/// What a script says where it does not pass.
+/// Returns a script's message if it fails.
 fn once(name: &str, version: Version, defaults: &str) -> Result<Option<String>> {
     let start = format!("{FOLDER}/defaults.sh");
     fs::copy(defaults, &start).context(start)?;

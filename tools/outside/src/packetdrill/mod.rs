@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! packetdrill's scripts of TCP from the kernel's selftests: what passes without weirgate
-//! must pass with receive windows, the filter of acknowledgements and egress programs.
+//! packetdrill's TCP scripts from the kernel's selftests. Scripts that pass without weirgate must
+//! pass with receive windows, the ACK filter and egress programs.
 
 mod inside;
 
@@ -16,10 +16,10 @@ use std::time::Instant;
 
 pub use inside::run;
 
-/// Where the scripts are in the kernel's source.
+/// The folder of the scripts in the kernel's source.
 const SUITE: &str = "tools/testing/selftests/net/packetdrill";
 
-/// Where packetdrill's program is in a checkout of it.
+/// The folder of packetdrill's program in its repository.
 const PROGRAM: &str = "gtests/net/packetdrill";
 
 /// Programs that scripts use.
@@ -28,14 +28,14 @@ const PROGRAMS: [&str; 16] = [
     "/bin/rm", "sh", "sleep", "sysctl", "tc", "timeout",
 ];
 
-/// Scripts that one machine runs, so that one that ends it takes few along.
+/// The number of scripts in one machine, so that a script that crashes it affects few others.
 const BATCH: usize = 12;
 
-/// The interpreter of scripts' assertions. Not what `PATH` has, which may be a script that
-/// chooses one.
+/// The interpreter of scripts' assertions. The one in `PATH` may be a script that selects an
+/// interpreter.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Says where the modules are that packetdrill's assertions and `set_sysctls.py` use.
+/// Prints the paths of the modules that packetdrill's assertions and `set_sysctls.py` use.
 const MODULES: &str = "\
 import os, subprocess, sys, traceback
 for module in list(sys.modules.values()):
@@ -43,15 +43,15 @@ for module in list(sys.modules.values()):
         print(module.__file__)
 ";
 
-/// What Python looks for beside its modules, and complains about where it is missing.
+/// A file whose folder Python expects beside its modules; it complains if that is missing.
 const EXTENSIONS: &str = "lib-dynload/none";
 
-/// Runs the scripts whose name has `only`, with the packetdrill of a checkout; what came
-/// of them, and how many were not begun before `until`.
+/// Runs the scripts whose name contains `only`, with the packetdrill of a checkout. Returns the
+/// results, and how many were not begun before `until`.
 ///
 /// # Errors
 ///
-/// Where packetdrill cannot be built, and where there is no laboratory.
+/// Fails if packetdrill cannot be built, or there is no laboratory.
 pub fn scripts(
     source: &Path,
     checkout: &Path,
@@ -118,10 +118,10 @@ pub fn scripts(
     Ok((results, left.len() - begun))
 }
 
-/// The place of a file in the machine, and what is in it.
+/// The path of a file in the machine, and its contents.
 type Text = (String, Vec<u8>);
 
-/// The modules of Python that scripts use, without which it does not start.
+/// Returns the Python modules that scripts use, and those that the interpreter needs to start.
 fn modules() -> Result<Vec<Text>> {
     let done = Command::new(PYTHON)
         .args(["-I", "-S", "-c", MODULES])
@@ -142,7 +142,7 @@ fn modules() -> Result<Vec<Text>> {
     Ok(files)
 }
 
-/// Builds packetdrill where its checkout is; needs a C compiler, make, flex and bison.
+/// Builds packetdrill in its checkout; needs a C compiler, make, flex and bison.
 fn build(checkout: &Path) -> Result<PathBuf> {
     let folder = checkout.join(PROGRAM);
     let program = folder.join("packetdrill");
@@ -163,11 +163,11 @@ fn build(checkout: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The commit of a checkout.
+/// Returns the commit of a checkout.
 ///
 /// # Errors
 ///
-/// Where git is missing or the folder is no checkout.
+/// Fails if git is missing or the folder is not a checkout.
 pub fn version(checkout: &Path) -> Result<String> {
     let done = Command::new("git")
         .args(["rev-parse", "--short=12", "HEAD"])
@@ -182,14 +182,14 @@ pub fn version(checkout: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// A title, the scripts below it, and what is shown of each.
+/// A title, its scripts, and the message that is shown for each.
 type Listed<'a> = (
     &'a str,
     Vec<&'a ScriptResult>,
     fn(&ScriptResult) -> &Option<String>,
 );
 
-/// The section of the page; `left` scripts were not run.
+/// Returns the section of the page; `left` scripts were not run.
 pub fn text(results: &[ScriptResult], left: usize) -> String {
     let (apply, without): (Vec<&ScriptResult>, Vec<&ScriptResult>) =
         results.iter().partition(|one| one.without.is_none());
@@ -249,7 +249,7 @@ pub fn text(results: &[ScriptResult], left: usize) -> String {
     out
 }
 
-/// Those of the scripts that are so.
+/// Returns the results that satisfy a condition.
 fn of<'a>(results: &[&'a ScriptResult], so: fn(&ScriptResult) -> bool) -> Vec<&'a ScriptResult> {
     results.iter().copied().filter(|one| so(one)).collect()
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cases of the kernel's selftest of BPF qdiscs (`prog_tests/bpf_qdisc.c`), and which
-//! source each of them loads.
+//! The cases of the kernel's selftest of BPF qdiscs (`prog_tests/bpf_qdisc.c`), with the source of
+//! each.
 
 use serde::{Deserialize, Serialize};
 
-/// What is done with an object.
+/// What is tested with an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Case {
     /// The loopback device has this kind of qdisc, and carries a connection.
     Carries(String),
-    /// A queue of `mq` takes this kind.
+    /// A queue of `mq` accepts this kind.
     UnderMq(String),
-    /// A class of `htb` does not.
+    /// A class of `htb` rejects this kind.
     UnderAClass(String),
-    /// The queues of `mq` have this kind where it is the system's own.
+    /// The queues of `mq` have this kind if it is the system's default.
     Default(String),
-    /// It is loaded, but its operations are not taken.
+    /// It loads, but registering its operations fails.
     Incomplete,
-    /// It is loaded.
+    /// It loads.
     Loaded,
-    /// The verifier refuses it with each of these words.
+    /// The verifier rejects it, with each of these texts in its message.
     Refused(Vec<String>),
 }
 
-/// The subtests that `prog_tests/bpf_qdisc.c` states in C: name, source, and what is done.
+/// Returns the subtests in `prog_tests/bpf_qdisc.c`: name, source, and case.
 pub fn stated() -> Vec<(&'static str, &'static str, Case)> {
     let fifo = || "bpf_fifo".to_owned();
     vec![
@@ -44,7 +44,8 @@ pub fn stated() -> Vec<(&'static str, &'static str, Case)> {
     ]
 }
 
-/// What a source says of itself, by the marks of `bpf_misc.h`; `None` where it says nothing.
+/// Returns the case that a source declares with the marks of `bpf_misc.h`; `None` if it declares
+/// none.
 pub fn marked(source: &str) -> Option<Case> {
     if source.contains("__success") {
         return Some(Case::Loaded);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cases in the guest: objects go into the kernel by weirgate's loader.
+//! Runs the cases in the guest: weirgate's loader loads the objects.
 
 use super::case::Case;
 use crate::process::direct;
@@ -12,13 +12,13 @@ use std::thread;
 use std::time::Duration;
 use weirgate_bpf::{Refused, Registered, register, verify};
 
-/// Where the guest has the objects, and the list of cases.
+/// The folder of the objects and of the list of cases in the guest.
 pub const FOLDER: &str = "/suite";
 
-/// What a connection carries (`total_bytes` of the selftest).
+/// How many bytes a connection transfers (`total_bytes` of the selftest).
 const BYTES: usize = 10 << 20;
 
-/// How long a connection may stand still.
+/// The time limit of a read or write.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A case of the list.
@@ -26,17 +26,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Asked {
     /// The subtest's name.
     pub name: String,
-    /// The object's name, without the folder.
+    /// The object's file name.
     pub object: String,
     pub case: Case,
 }
 
-/// What became of one.
+/// The result of a case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CaseResult {
     pub name: String,
     pub object: String,
-    /// Why it failed; `None` where it passed.
+    /// Why it failed; `None` if it passed.
     pub failed: Option<String>,
 }
 
@@ -111,7 +111,7 @@ fn message(Refused { why, log, .. }: Refused) -> anyhow::Error {
     anyhow::anyhow!(why + &log)
 }
 
-/// A command, which must succeed; what it prints.
+/// Runs a command that must succeed, and returns its output.
 fn tc(line: &str) -> Result<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let done = direct(&words)?;
@@ -124,7 +124,7 @@ fn ensure_shown(shown: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Has `lo` carry a connection, all of it through the qdisc.
+/// Checks that `lo` carries a connection through the qdisc.
 fn carries(object: &[u8], kind: &str) -> Result<()> {
     let _kind = registered(object)?;
     tc(&format!("tc qdisc add dev lo root handle 800: {kind}"))?;
@@ -143,7 +143,7 @@ fn carries(object: &[u8], kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// A connection of `lo` that carries so many bytes.
+/// Transfers the bytes over a connection on `lo`.
 fn connection() -> Result<()> {
     let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -162,8 +162,8 @@ fn connection() -> Result<()> {
     Ok(())
 }
 
-/// Does something at a device with `mq`; what tc shows of it then. A machine with several
-/// processors gives a device several queues unasked.
+/// Runs a command with `mq` on a device, and returns tc's list afterwards. The device has several
+/// queues explicitly: a machine with one processor would give it one.
 fn under_mq(command: &str) -> Result<String> {
     tc("ip link add veth0 numtxqueues 2 type veth peer name veth1 numrxqueues 2")?;
     let done = || {
@@ -176,7 +176,7 @@ fn under_mq(command: &str) -> Result<String> {
     shown
 }
 
-/// A class must not take the kind.
+/// Checks that a class rejects the kind.
 fn under_a_class(object: &[u8], kind: &str) -> Result<()> {
     let _kind = registered(object)?;
     tc("tc qdisc add dev lo root handle 1: htb")?;

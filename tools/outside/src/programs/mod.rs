@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's selftests of BPF qdiscs as a test of loading: their sources are compiled
-//! against the declarations of the laboratory's kernel, and weirgate's loader puts them into
-//! it.
+//! Uses the kernel's selftests of BPF qdiscs as a test of loading. Their sources are compiled with
+//! the declarations of the laboratory's kernel, and weirgate's loader loads them into it.
 
 mod case;
 mod inside;
@@ -18,23 +17,23 @@ use weirgate_lab::{Cache, declarations};
 
 pub use inside::run;
 
-/// Where the selftests are in the kernel's source.
+/// The folder of the selftests in the kernel's source.
 const SUITE: &str = "tools/testing/selftests/bpf";
 
-/// Folders of the suite with what sources include.
+/// The suite's include folders.
 const INCLUDES: [&str; 3] = ["", "progs", "libarena/include"];
 
 /// Programs that cases use.
 const PROGRAMS: [&str; 2] = ["ip", "tc"];
 
-/// The compiler: the first of these that runs.
+/// Names of the compiler; the first one that runs is used.
 const COMPILERS: [&str; 2] = ["clang-19", "clang"];
 
 /// Compiles the sources, and runs their cases.
 ///
 /// # Errors
 ///
-/// Where there is no source, compiler or laboratory.
+/// Fails if there is no source, compiler or laboratory.
 pub fn loaded(source: &Path) -> Result<Vec<CaseResult>> {
     let suite = source.join(SUITE);
     let lab = lab(PROGRAMS)?;
@@ -65,7 +64,7 @@ pub fn loaded(source: &Path) -> Result<Vec<CaseResult>> {
         }));
     }
     files.push((format!("{FOLDER}/cases.json"), serde_json::to_vec(&asked)?));
-    // Sources ask for the kernel's settings, which libbpf reads there.
+    // Sources use the kernel's configuration, which libbpf reads there.
     let settings = lab.kernel().modules.join("config");
     let release = &lab.kernel().release;
     files.push((
@@ -93,7 +92,7 @@ pub fn loaded(source: &Path) -> Result<Vec<CaseResult>> {
     Ok(results)
 }
 
-/// The sources of BPF qdiscs, by name.
+/// Returns the sources of BPF qdiscs, by name.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -107,8 +106,8 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What sources include beside the suite's own: the kernel's declarations, and libbpf's
-/// headers as weirgate's own programs have them.
+/// Writes the headers that the suite lacks: the kernel's declarations, and libbpf's headers of
+/// weirgate's own programs.
 fn headers(folder: &Path, declarations: &Path) -> Result<()> {
     fs::copy(declarations, folder.join("vmlinux.h"))?;
     let bpf = folder.join("bpf");
@@ -122,7 +121,7 @@ fn headers(folder: &Path, declarations: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The object of a source.
+/// Compiles a source, and returns the object.
 fn compiled(suite: &Path, folder: &Path, source: &Path) -> Result<Vec<u8>> {
     let object = folder.join("object.o");
     let compiler = COMPILERS
@@ -134,7 +133,7 @@ fn compiled(suite: &Path, folder: &Path, source: &Path) -> Result<Vec<u8>> {
         .arg("-D__TARGET_ARCH_x86")
         .arg(format!("-I{}", folder.display()))
         .args(INCLUDES.map(|part| format!("-I{}", suite.join(part).display())))
-        // Where Debian has the kernel's headers of this processor.
+        // Debian's folder of kernel headers for this processor.
         .arg("-I/usr/include/x86_64-linux-gnu")
         .arg("-c")
         .arg(source)
@@ -150,7 +149,7 @@ fn compiled(suite: &Path, folder: &Path, source: &Path) -> Result<Vec<u8>> {
     Ok(fs::read(object)?)
 }
 
-/// The section: a table of the cases, and what failed.
+/// Returns the section: a table of the cases, and the failures.
 pub fn text(results: &[CaseResult]) -> String {
     let mut out = String::from("| case | source | outcome |\n|---|---|---|\n");
     for one in results {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The soak in the guest: a router with the dormitory's policy between two namespaces,
-//! every command in turn, a fault now and then, and a look at everything after each.
+//! Runs the soak in the guest: a router with the dormitory's policy between two namespaces. Every
+//! command runs in turn, with occasional faults, and everything is checked after each.
 
 use super::judge::{Expected, Look, look};
 use super::traffic::Probe;
@@ -14,38 +14,38 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Two policies that differ in their rates, and a list of circuits.
+/// Two policies with different rates, and a list of circuits.
 pub const POLICIES: [&str; 2] = ["/soak/one.toml", "/soak/other.toml"];
 pub const CIRCUITS: [&str; 2] = ["/soak/devices.csv", "/soak/network.json"];
 
-/// Where weirgate keeps states: a file system of its own, which can be filled.
+/// The folder of weirgate's states: a separate file system, which can be filled.
 const STATES: &str = "/var/lib/weirgate";
 const ROOM: &str = "size=64m,mode=0755";
 
-/// An `apply` of these policies sends about so many times.
+/// The approximate number of system calls with which an `apply` of these policies sends.
 const CALLS: u64 = 80;
 
-/// How far the clock is set, in seconds.
+/// How far the clock is moved, in seconds.
 const DAY: i64 = 86_400;
 
-/// From one command to the next.
+/// The interval between commands.
 const ROUND: Duration = Duration::from_mins(1);
 
-/// What was done in a round, and how it was afterwards.
+/// The result of a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Round {
     /// The step's name.
     pub step: String,
-    /// What is not as it has to be.
+    /// Deviations from the expected state.
     pub faults: Vec<String>,
     pub look: Look,
-    /// The longest round trip of a packet of the class `urgent` under load, in
-    /// milliseconds, and what `check` promises of it; `None` where no policy was in force.
+    /// The longest round trip of a packet of the class `urgent` under load in milliseconds, and the
+    /// promise of `check`; `None` if no policy was in force.
     pub longest: Option<(f64, f64)>,
 }
 
-/// Commands that change nothing, and the statuses that they may end with. `plan` ends with 1
-/// where something would change, `doctor` where it warns.
+/// Commands that change nothing, with their permitted exit statuses. `plan` returns 1 if something
+/// would change, `doctor` if it warns.
 const READERS: [(&str, &[i32]); 16] = [
     ("check /soak/one.toml", &[0]),
     ("plan /soak/other.toml", &[0, 1]),
@@ -65,10 +65,10 @@ const READERS: [(&str, &[i32]); 16] = [
     ("aqm list", &[0]),
 ];
 
-/// Does something, and says what is in force afterwards.
+/// A step, which returns the state that is expected afterwards.
 type Step = fn(&mut Soak) -> Result<Expected>;
 
-/// What is done in turn.
+/// The steps of a cycle.
 const STEPS: [(&str, Step); 17] = [
     ("apply", |_| apply(0)),
     ("commands that read", |soak| soak.read()),
@@ -94,13 +94,13 @@ struct Soak {
     watch: Child,
     /// The policy in force.
     now: Expected,
-    /// What is shown where nothing of weirgate's is.
+    /// What tc, ip and nft show without weirgate's state.
     bare: String,
     number: u64,
 }
 
-/// Runs so many seconds, and prints a line of JSON for each round. `seed` moves the
-/// moments at which things are killed.
+/// Runs for `seconds`, and prints a line of JSON for each round. `seed` changes the times at which
+/// processes are killed.
 pub fn run(seed: u64, seconds: u64) -> Result<()> {
     prepare()?;
     let bare = super::judge::shown()?;
@@ -140,7 +140,7 @@ pub fn run(seed: u64, seconds: u64) -> Result<()> {
             longest,
         };
         println!("{}", serde_json::to_string(&round)?);
-        // The clock of this is not the one that is set.
+        // This clock is not the one that the test sets.
         thread::sleep((at + ROUND).saturating_sub(begin.elapsed()));
     }
     soak.keep.kill()?;
@@ -149,10 +149,10 @@ pub fn run(seed: u64, seconds: u64) -> Result<()> {
 }
 
 impl Soak {
-    /// `keep`, `watch`, and the process of `watch` that browsers speak to.
+    /// Returns `keep`, `watch`, and the process of `watch` that answers browsers.
     fn services(&self) -> Result<[u32; 3]> {
         let (keep, watch) = (self.keep.id(), self.watch.id());
-        // Any of its threads may have begun it.
+        // Any of its threads may have started it.
         let threads = format!("/proc/{watch}/task");
         let threads = fs::read_dir(&threads).context(threads)?.flatten();
         let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
@@ -166,7 +166,7 @@ impl Soak {
         Ok([keep, watch, web.parse()?])
     }
 
-    /// The policy that is not in force.
+    /// Returns the policy that is not in force.
     fn other(&self) -> usize {
         usize::from(self.now == Expected::Policy(0))
     }
@@ -178,7 +178,7 @@ impl Soak {
         Ok(self.now)
     }
 
-    /// The line is measured with a serving end at the provider's, and then counted.
+    /// Measures the line with a server at the provider's end, and then surveys it.
     fn measured(&self) -> Result<Expected> {
         let mut server = within("isp", || begun(&["probe", "--serve"]))?;
         thread::sleep(Duration::from_secs(2));
@@ -226,7 +226,7 @@ impl Soak {
         Ok(self.now)
     }
 
-    /// `keep` makes again what went with the device.
+    /// Removes a device; `keep` must restore its state when it returns.
     fn device(&mut self) -> Result<Expected> {
         asked("ip link del lan")?;
         thread::sleep(Duration::from_secs(5));
@@ -235,7 +235,7 @@ impl Soak {
         Ok(self.now)
     }
 
-    /// A change that cannot be recorded must not be made.
+    /// Fills the file system: a change that cannot be recorded must not be made.
     fn full(&mut self) -> Result<Expected> {
         let file = format!("{STATES}/filler");
         let mut filler = fs::File::create(&file)?;
@@ -249,8 +249,8 @@ impl Soak {
         Ok(self.now)
     }
 
-    /// One system call that sends to the kernel fails, for want of memory: the change is
-    /// not made, or is undone. Another one each time.
+    /// Makes one system call that sends to the kernel fail with ENOBUFS, a different one each time:
+    /// the change must not be made, or must be rolled back.
     fn request(&mut self) -> Result<Expected> {
         let when = 1 + self.number * 7 % CALLS;
         let inject = format!("inject=sendto,sendmsg:error=ENOBUFS:when={when}");
@@ -273,15 +273,15 @@ impl Soak {
         Ok(self.now)
     }
 
-    /// Killed at any moment, then what runs when the machine starts: the state that was
-    /// confirmed last.
+    /// Kills an `apply` at any time, then runs what runs at boot: it must restore the last
+    /// confirmed state.
     fn killed(&mut self) -> Result<Expected> {
         let other = self.other();
         let mut apply = begun(&["apply", POLICIES[other]])?;
         thread::sleep(Duration::from_millis(self.number * 37 % 400));
         apply.kill()?;
         let done = apply.wait()?.success();
-        // The guard may have what it takes back.
+        // The guard may have to roll back first.
         thread::sleep(Duration::from_secs(10));
         weirgate(&["boot"], &[0])?;
         Ok(if done {
@@ -318,8 +318,8 @@ fn remove() -> Result<Expected> {
     Ok(Expected::Nothing)
 }
 
-/// What `check` promises of a packet of `urgent` there and back, in milliseconds: the rest
-/// of the way takes no time here.
+/// Returns the promise of `check` for a packet of `urgent` there and back, in milliseconds. The
+/// rest of the path takes no time here.
 fn bound(policy: &str) -> Result<f64> {
     let done = direct(&["weirgate", "check", "--json", policy])?;
     let report: Value = serde_json::from_str(&done.output).context("check --json")?;
@@ -337,7 +337,7 @@ fn bound(policy: &str) -> Result<f64> {
     Ok(bounds.context("no bound")?.iter().sum())
 }
 
-/// Namespaces and devices, and where states are kept.
+/// Makes namespaces and devices, and the file system for states.
 fn prepare() -> Result<()> {
     fs::create_dir_all(STATES)?;
     asked(&format!("mount -t tmpfs -o {ROOM} tmpfs {STATES}"))?;
@@ -353,7 +353,7 @@ fn prepare() -> Result<()> {
         "ip -n isp addr add 192.0.2.2/24 dev far",
         "ip -n isp route add default via 192.0.2.1",
         "ip -n home link set lo up",
-        // The module of IFBs comes with two devices of its own.
+        // The module creates two IFB devices when it is loaded; this loads it.
         "ip link add first type ifb",
         "ip link del first",
         "ip link add access type dummy",
@@ -362,12 +362,12 @@ fn prepare() -> Result<()> {
         asked(line)?;
     }
     fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
-    // Programs are listed with the kernel's symbols then.
+    // The kernel then lists BPF programs with its symbols.
     fs::write("/proc/sys/net/core/bpf_jit_kallsyms", "1")?;
     lan()
 }
 
-/// The device of the users, which goes and comes.
+/// Makes the device of the users, which is removed and made again.
 fn lan() -> Result<()> {
     for line in [
         "ip link add lan type veth peer name user netns home",
@@ -382,7 +382,7 @@ fn lan() -> Result<()> {
     Ok(())
 }
 
-/// Runs a command, which must end well.
+/// Runs a command that must succeed.
 fn asked(line: &str) -> Result<()> {
     let done = direct(&line.split(' ').collect::<Vec<_>>())?;
     if done.status != Some(0) {
@@ -391,7 +391,7 @@ fn asked(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs weirgate, which must end with one of these statuses.
+/// Runs weirgate, which must exit with one of these statuses.
 fn weirgate(words: &[&str], statuses: &[i32]) -> Result<()> {
     let done = direct(&[&["weirgate"], words].concat())?;
     if !done.status.is_some_and(|status| statuses.contains(&status)) {
@@ -413,12 +413,12 @@ fn begun(words: &[&str]) -> Result<Child> {
     child.with_context(|| words.join(" "))
 }
 
-/// Where a command's messages go.
+/// Returns the file of a command's messages.
 fn said(command: &str) -> String {
     format!("/tmp/{command}.said")
 }
 
-/// Begins a service, and waits until it is likely to be ready.
+/// Starts a service, and waits until it is probably ready.
 fn started(service: &str) -> Result<Child> {
     let child = begun(&[service])?;
     thread::sleep(Duration::from_secs(5));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is looked at after each round: whether the kernel holds what it should, and what
-//! weirgate uses of the machine.
+//! Checks after each round whether the kernel has the expected state, and measures weirgate's use
+//! of the machine.
 
 use crate::process::direct;
 use crate::tdc::dump;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// What has to be in force.
+/// The state that must be in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     Nothing,
@@ -17,36 +17,36 @@ pub enum Expected {
     Policy(usize),
 }
 
-/// Things that would grow if something were left behind.
+/// Quantities that would grow with a leak.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Open files of `keep`, of `watch`, and of its process for browsers.
+    /// The open files of `keep`, of `watch`, and of its process for browsers.
     pub files: Vec<u64>,
-    /// Memory of each, in KiB (`VmRSS`).
+    /// The memory of each, in KiB (`VmRSS`).
     pub resident: Vec<u64>,
-    /// Memory of the machine that is in use, in KiB: all but `MemAvailable`.
+    /// The used memory of the machine, in KiB: all except `MemAvailable`.
     pub used: u64,
-    /// Programs that the kernel has compiled.
+    /// BPF programs that the kernel has compiled.
     pub programs: u64,
     /// Pins of programs and maps.
     pub pins: u64,
-    /// Lines of all nftables rules, and of all qdiscs, classes and filters.
+    /// The lines of all nftables rules; and of all qdiscs, classes and filters.
     pub rules: u64,
     pub tree: u64,
-    /// Processes.
+    /// The number of processes.
     pub processes: u64,
 }
 
-/// What tc, ip and nft show of the router, and the state as weirgate reads it.
+/// Returns what tc, ip and nft show of the router, and the state as weirgate reads it.
 pub fn shown() -> Result<String> {
     let whole = dump()?;
-    // The device of the users is another one each time that it comes.
+    // The device of the users has a different index each time that it is made.
     let own = |line: &&str| !line.contains(": lan@");
     let lines: Vec<&str> = whole.lines().filter(own).collect();
     Ok(lines.join("\n"))
 }
 
-/// What is not as it has to be.
+/// Returns the deviations from the expected state.
 pub fn wrong(expected: Expected, bare: &str) -> Result<Vec<String>> {
     Ok(match expected {
         Expected::Nothing => crate::tdc::differing(bare, &shown()?),
@@ -60,7 +60,7 @@ pub fn wrong(expected: Expected, bare: &str) -> Result<Vec<String>> {
     })
 }
 
-/// Looks at the machine, and at these processes.
+/// Measures the machine and these processes.
 pub fn look(processes: &[u32]) -> Result<Look> {
     let lines =
         |words: &[&str]| -> Result<u64> { Ok(direct(words)?.output.lines().count() as u64) };
@@ -80,7 +80,7 @@ pub fn look(processes: &[u32]) -> Result<Look> {
         processes: fs::read_dir("/proc")?
             .flatten()
             .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-            // Threads of the kernel have no program.
+            // Kernel threads have no executable.
             .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok())
             .count() as u64,
         ..Look::default()
@@ -103,7 +103,7 @@ fn kib(file: &str, field: &str) -> Result<u64> {
     Ok(value.parse()?)
 }
 
-/// Files below a folder.
+/// Returns the number of files below a folder.
 fn below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let count = |path: &Path| if path.is_dir() { below(path) } else { 1 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A soak: hours of the dormitory's policy in the laboratory's machine, with every command
-//! in turn and faults among them. Whatever grows from one turn to the next is a leak.
+//! A soak test: hours of the dormitory's policy in the laboratory's machine, with every command in
+//! turn and faults in between. Whatever grows from cycle to cycle is a leak.
 
 mod inside;
 mod judge;
@@ -16,20 +16,20 @@ use std::path::Path;
 
 pub use inside::run;
 
-/// Programs that it uses.
+/// The programs that it uses.
 const PROGRAMS: [&str; 7] = ["date", "ip", "kill", "mount", "nft", "strace", "tc"];
 
-/// Runs so many runs of so many virtual seconds, and says what they were like. Runs that
-/// were done before are not done again.
+/// Makes `runs` runs of `seconds` virtual seconds, and returns a report. Completed runs are not
+/// repeated.
 ///
 /// # Errors
 ///
-/// Where there is no laboratory, or a run does not end.
+/// Fails if there is no laboratory, or a run does not end.
 pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
     let lab = lab(PROGRAMS)?;
     let kept = Kept::of("soak", &[&lab.kernel().release, &seconds.to_string()])?;
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| file.to_owned());
-    // A line on which a machine that is slower than its clock keeps up.
+    // Lower the rates, so that a machine that is slower than its clock keeps up.
     let policy = read("policies/dormitory.toml")?
         .replace("\"100mbit\"", "\"2mbit\"")
         .replace("\"200mbit\"", "\"4mbit\"");
@@ -61,7 +61,7 @@ pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
     Ok(report)
 }
 
-/// What a run was like.
+/// Returns the report of a run.
 fn text(seed: u64, rounds: &[Round]) -> String {
     let mut out = format!("Run {}: {} rounds.\n\n", seed + 1, rounds.len());
     let faults = rounds.iter().flat_map(|round| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic through the soak's router: a bulk connection each way, and small packets that
-//! the policy's class `urgent` carries there and back.
+//! Traffic through the soak's router: a bulk connection in each direction, and small packets in the
+//! policy's class `urgent`.
 
 use crate::process::within;
 use anyhow::{Context, Result};
@@ -9,22 +9,22 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The provider's end, with the port of DNS, which is urgent, and of bulk.
+/// The addresses at the provider's end: the port of DNS, which is urgent, and a port for bulk.
 const ECHO: &str = "192.0.2.2:53";
 const BULK: &str = "192.0.2.2:8000";
 
-/// From one small packet to the next, and when one is taken for lost.
+/// The interval between small packets, and the time after which one counts as lost.
 const GAP: Duration = Duration::from_millis(100);
 const LOST: Duration = Duration::from_secs(2);
 
-/// What is there all the time.
+/// The permanent servers.
 pub struct Probe {
     bulk: TcpListener,
     _echo: thread::JoinHandle<()>,
 }
 
 impl Probe {
-    /// Begins what answers.
+    /// Starts the servers.
     pub fn begin() -> Result<Self> {
         let (echo, bulk) = within("isp", || {
             Ok((UdpSocket::bind(ECHO)?, TcpListener::bind(BULK)?))
@@ -44,8 +44,8 @@ impl Probe {
         })
     }
 
-    /// The longest round trip under load in this time, in milliseconds. The first second
-    /// belongs to the load alone.
+    /// Returns the longest round trip under load during `time`, in milliseconds. The first second
+    /// has only the load.
     pub fn longest(&self, time: Duration) -> Result<f64> {
         let until = Instant::now() + time;
         let mut users = Vec::new();
@@ -80,7 +80,7 @@ impl Probe {
     }
 }
 
-/// Small packets, one after the other, each answered.
+/// Sends small packets one after the other, and returns the longest round trip.
 fn asked(until: Instant) -> Result<f64> {
     let socket = UdpSocket::bind("198.51.100.2:0")?;
     socket.connect(ECHO)?;

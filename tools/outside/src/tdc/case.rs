@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cases of tc-testing: one JSON file for each discipline, classifier or action.
+//! The cases of tc-testing: a JSON file for each discipline, classifier or action.
 //!
-//! What the fields mean is in `creating-testcases/AddingTestCases.txt` of that suite.
+//! The suite's `creating-testcases/AddingTestCases.txt` defines the fields.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The names that commands may use, with what they stand for (`tdc_config.py`).
+/// The names in commands, with their values (`tdc_config.py`).
 const NAMES: [(&str, &str); 12] = [
     ("TC", "tc"),
     ("IP", "ip"),
@@ -22,34 +22,34 @@ const NAMES: [(&str, &str); 12] = [
     ("EBPFDIR", "/suite"),
 ];
 
-/// Devices that a namespace has for each case (`plugin-lib/nsPlugin.py`). Those that
-/// come first are looked for first in its commands.
+/// Devices of the namespace for each case (`plugin-lib/nsPlugin.py`). A case's commands are
+/// searched for them in this order.
 pub const DEVICES: [&str; 3] = ["dummy1", "v0p1", "ifbtdc0"];
 
 /// The simulated network card that some cases add.
 const CARD: &str = "eth0";
 
-/// A command, and the exit statuses that it may have.
+/// A command, and its permitted exit statuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// For a shell.
+    /// The text, for a shell.
     pub text: String,
     pub statuses: Vec<i32>,
 }
 
-/// A case: what leads to a state.
+/// A case: the commands that make a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub id: String,
     pub name: String,
     pub setup: Vec<Command>,
     pub under_test: Command,
-    /// Whether the suite itself leaves it out.
+    /// Whether the suite itself skips it.
     pub skipped: bool,
 }
 
 impl Case {
-    /// What it needs that the laboratory does not have, if anything.
+    /// Returns what it needs that the laboratory lacks, if anything.
     pub fn lacks(&self) -> Option<&'static str> {
         let needs = |what: &str| {
             let commands = self.setup.iter().chain([&self.under_test]);
@@ -68,7 +68,7 @@ impl Case {
         }
     }
 
-    /// The device that its commands name most.
+    /// Returns the device that its commands name most often.
     pub fn device(&self) -> &'static str {
         let commands = self.setup.iter().chain([&self.under_test]);
         let text: String = commands.map(|one| replaced(&one.text) + "\n").collect();
@@ -86,16 +86,16 @@ impl Case {
     }
 }
 
-/// A command's text with what its names stand for. Where it asks for a simulated network
-/// card of some queues, a dummy with as many stands in: Debian's kernels for virtual
-/// machines have no netdevsim.
+/// Returns a command's text with its names replaced. A simulated network card is replaced by a
+/// dummy device with as many queues, because Debian's kernels for virtual machines have no
+/// netdevsim.
 pub fn replaced(text: &str) -> String {
     if text.contains("netdevsim/new_device") {
         let asked = text.split(['"', '\'']).nth(1).unwrap_or_default();
         let queues = asked.split(' ').nth(2).unwrap_or("1");
         return format!("ip link add eth0 numtxqueues {queues} numrxqueues {queues} type dummy");
     }
-    // `DEV` alone is no name, so none is the beginning of another but for these.
+    // Replace the longest names first: some names are prefixes of others.
     let mut names = NAMES;
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     let mut text = text.to_owned();
@@ -105,11 +105,11 @@ pub fn replaced(text: &str) -> String {
     text
 }
 
-/// The cases of one file.
+/// Parses the cases of one file.
 ///
 /// # Errors
 ///
-/// Where the text is not what the suite's files are.
+/// Fails if the text does not have the format of the suite's files.
 pub fn cases(text: &str) -> Result<Vec<Case>> {
     let list: Vec<Value> = serde_json::from_str(text).context("not a list of cases")?;
     list.iter().map(case).collect()
@@ -138,7 +138,7 @@ fn case(value: &Value) -> Result<Case> {
     read().with_context(|| format!("case {id}"))
 }
 
-/// A command alone must end with 0; in a list the statuses follow it.
+/// Parses a command. A single text must exit with 0; in a list, the statuses follow it.
 fn command(value: &Value) -> Result<Command> {
     let (text, statuses) = match value {
         Value::String(text) => (text.clone(), vec![0]),

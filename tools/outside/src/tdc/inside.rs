@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One file of cases, in the guest: each case makes its state in a namespace of its own,
-//! weirgate applies a policy over it and removes it, and what is there is compared with
-//! what was there.
+//! Runs files of cases in the guest. Each case makes its state in a separate namespace; weirgate
+//! applies a policy over it and removes it; then the state is compared with the original.
 
 use super::case::{Case, Command, DEVICES, cases, replaced};
 use crate::process::{direct, within};
@@ -12,36 +11,36 @@ use std::fmt::Write as _;
 use std::fs;
 use weirgate_kernel::{Kernel, Scope};
 
-/// Where the guest has files of the suite, and the namespace of each case.
+/// The folder of the suite's files in the guest, and the namespace of each case.
 pub const FOLDER: &str = "/suite";
 const NAMESPACE: &str = "tcut";
 
-/// The end of the pair of devices that stays outside.
+/// The end of the veth pair that stays outside.
 const OUTSIDE: &str = "v0p0";
 
-/// Longer than a command of the suite takes (`TIMEOUT` of `tdc_config.py`).
+/// The time limit of a command (`TIMEOUT` of `tdc_config.py`).
 const PATIENCE: &str = "24";
 
-/// What becomes of a case.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Its state was not reached, for this reason.
+    /// Its state could not be made, for this reason.
     Cannot(String),
-    /// Applied and removed; all is as it was.
+    /// Applied and removed; the state is unchanged.
     Restored,
-    /// weirgate refused with these words; all is as it was.
+    /// weirgate refused with this message; the state is unchanged.
     Refused(String),
-    /// Applied and removed, and these lines differ. The flag: weirgate announced it before it
-    /// changed anything that it could not restore this.
+    /// Applied and removed, and these lines differ. The flag is whether weirgate announced before
+    /// any change that it could not restore this.
     Lost(bool, Vec<String>),
-    /// A command of weirgate's failed otherwise.
+    /// A command of weirgate failed for another reason.
     Failed(String),
 }
 
-/// A case with what became of it under each policy.
+/// A case with its outcome under one policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseResult {
-    /// The file, by its number among those that the guest has.
+    /// The index of the file in the guest.
     pub file: usize,
     pub id: String,
     pub name: String,
@@ -77,7 +76,7 @@ fn one(case: &Case) -> Result<Outcome> {
         None => within(NAMESPACE, || in_namespace(case)),
         Some(why) => Ok(Outcome::Failed(format!("no namespace: {why}"))),
     };
-    // What is not there needs no end.
+    // Ignore the statuses: some of these may not exist.
     direct(&["ip", "netns", "del", NAMESPACE])?;
     direct(&["ip", "link", "del", OUTSIDE])?;
     direct(&["rm", "-rf", "/tmp/batch"])?;
@@ -107,16 +106,16 @@ fn in_namespace(case: &Case) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Why a command did not do what the suite expects of it.
+/// Returns how a command deviated from the suite's expectation.
 fn unlike(command: &Command) -> Result<Option<String>> {
     let text = replaced(&command.text);
-    // A shell takes as long as tc.
+    // Run simple commands directly, because starting a shell takes as long as tc.
     let plain = |c: char| c.is_ascii_alphanumeric() || " /.:_-,+@%".contains(c);
     let known = text.starts_with("tc ") || text.starts_with("ip ");
     let done = if known && text.chars().all(plain) {
         direct(&text.split_whitespace().collect::<Vec<_>>())?
     } else {
-        // With a /sys of its own.
+        // In a namespace with its own /sys.
         let prefix = ["ip", "netns", "exec", NAMESPACE, "timeout", PATIENCE];
         direct(&[&prefix[..], &["bash", "-c", &text]].concat())?
     };
@@ -145,7 +144,7 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
             lines => Outcome::Failed(format!("{message}\n{}", lines.join("\n"))),
         });
     }
-    // So many steps done and read back.
+    // The message must report completed steps.
     if !message.contains(" steps done and read back") {
         return Ok(Outcome::Failed(format!("nothing was applied: {message}")));
     }
@@ -157,7 +156,7 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     if lines.is_empty() {
         return Ok(Outcome::Restored);
     }
-    // What it says of a root that it could not make again.
+    // Include messages about roots that could not be restored.
     let said_then = removed.error.lines().map(|line| format!("remove: {line}"));
     let announced = message.contains("K305");
     Ok(Outcome::Lost(
@@ -166,8 +165,8 @@ fn under(policy: &str, before: &str) -> Result<Outcome> {
     ))
 }
 
-/// What is applied: a policy of both directions with two classes, which gives the device
-/// another root. `DEVICE`, `INBOUND` and `MORE` are filled in.
+/// The applied policy: both directions with two classes, which replaces the device's root.
+/// `DEVICE`, `INBOUND` and `MORE` are substituted.
 pub const POLICIES: &str = r#"version = 1
 
 [link]
@@ -194,12 +193,12 @@ class = "first"
 dscp = "EF"
 "#;
 
-/// The policy with the device's downstream on an IFB.
+/// Returns the policy with the device's downstream on an IFB.
 fn tree(device: &str) -> String {
     policy(device, "ifb", "")
 }
 
-/// The policy with programs at both hooks of the device.
+/// Returns the policy with programs at both hooks of the device.
 fn hooks(device: &str) -> String {
     policy(device, "filter", "[receive]\nrate = \"90%\"\n\n[ack]\n")
 }
@@ -209,7 +208,7 @@ fn policy(device: &str, inbound: &str, more: &str) -> String {
     filled.replace("INBOUND", inbound).replace("MORE", more)
 }
 
-/// The lines that only one of two texts has, in order.
+/// Returns the lines that only one of two texts has, in order.
 pub fn differing(before: &str, after: &str) -> Vec<String> {
     let only = |sign: &str, these: &str, those: &str| {
         let mut left: Vec<&str> = those.lines().collect();
@@ -225,8 +224,8 @@ pub fn differing(before: &str, after: &str) -> Vec<String> {
     [only("-", before, after), only("+", after, before)].concat()
 }
 
-/// Everything that tc, ip and nft show of the namespace, without counters, and the state
-/// as weirgate reads it.
+/// Returns everything that tc, ip and nft show of the namespace, without counters, and the state as
+/// weirgate reads it.
 pub fn dump() -> Result<String> {
     let links = direct(&["ip", "-o", "-d", "link", "show"])?.output;
     let qdiscs = uncounted(&direct(&["tc", "-d", "qdisc", "show"])?.output);
@@ -238,10 +237,10 @@ pub fn dump() -> Result<String> {
     Ok(format!("{links}{qdiscs}{rest}{tables}{own}"))
 }
 
-/// The counter that tc shows among the settings of htb: packets that went past its classes.
+/// The counter among tc's settings of htb: packets that bypassed its classes.
 const COUNTER: &str = " direct_packets_stat ";
 
-/// What tc shows without that counter.
+/// Returns tc's output without that counter.
 fn uncounted(shown: &str) -> String {
     let mut out = String::new();
     for (at, part) in shown.split(COUNTER).enumerate() {
@@ -255,18 +254,18 @@ fn uncounted(shown: &str) -> String {
     out
 }
 
-/// Disciplines that list each flow with packets that wait as a class.
+/// Disciplines that list each backlogged flow as a class.
 const FLOWS: [&str; 3] = ["class cake ", "class fq_codel ", "class sfq "];
 
-/// What tc shows without such flows, which are no settings.
+/// Returns tc's output without these flows, which are not settings.
 fn settled(shown: &str) -> String {
     let flow = |line: &&str| FLOWS.iter().any(|begin| line.starts_with(begin));
     let lines = shown.split_inclusive('\n').filter(|line| !flow(line));
     lines.collect()
 }
 
-/// What tc is asked further: classes of every device, filters and chains of every qdisc,
-/// hook and block.
+/// Returns further commands for tc: the classes of every device, and the filters and chains of
+/// every qdisc, hook and block.
 fn questions(links: &str, qdiscs: &str) -> String {
     let mut asked = String::new();
     for line in links.lines() {
@@ -306,7 +305,7 @@ fn questions(links: &str, qdiscs: &str) -> String {
     asked
 }
 
-/// The state of all devices as weirgate reads it.
+/// Returns the state of all devices as weirgate reads it.
 fn observed() -> Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -323,8 +322,8 @@ fn observed() -> Result<String> {
     Ok(serde_json::to_string_pretty(&state)?)
 }
 
-/// Devices as `plugin-lib/nsPlugin.py` makes them, and one on the side of the users.
-/// Returns why they cannot be made.
+/// Makes devices as `plugin-lib/nsPlugin.py` does, and one on the users' side. Returns the reason
+/// if they cannot be made.
 fn namespace() -> Result<Option<String>> {
     let [dummy, veth, ifb] = DEVICES;
     let mut lines = vec![

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! tc-testing's states: what each case of the kernel's suite for tc makes is decoded,
-//! covered by a policy, and must be there again when the policy is removed.
+//! The states of tc-testing, the kernel's suite for tc. Each is decoded and replaced by a policy,
+//! and must be restored when the policy is removed.
 
 mod case;
 mod inside;
@@ -19,7 +19,7 @@ use weirgate_lab::Lab;
 pub use inside::{differing, dump, run};
 pub use report::text;
 
-/// Where the suite is in the kernel's source.
+/// The folder of the suite in the kernel's source.
 const SUITE: &str = "tools/testing/selftests/tc-testing/tc-tests";
 
 /// Programs that cases use, and that show a state.
@@ -28,22 +28,22 @@ const PROGRAMS: [&str; 16] = [
     "sleep", "tc", "timeout", "true",
 ];
 
-/// What became of the cases of a file.
+/// The results of a file.
 pub struct File {
-    /// Its path in the suite, such as `qdiscs/red.json`.
+    /// The file's path in the suite, such as `qdiscs/red.json`.
     pub name: String,
     pub results: Vec<CaseResult>,
 }
 
-/// Files that one machine runs: to boot it takes as long as a handful of cases.
+/// The number of files in one machine: booting takes as long as a few cases.
 const BATCH: usize = 4;
 
-/// Runs the files of the suite whose name has `only`; what came of them, and the names of
-/// those that were not begun before `until`.
+/// Runs the files of the suite whose name contains `only`. Returns the results, and the names of
+/// files that were not begun before `until`.
 ///
 /// # Errors
 ///
-/// Where there is no suite or no laboratory.
+/// Fails if there is no suite or no laboratory.
 pub fn states(
     source: &Path,
     only: &str,
@@ -67,7 +67,7 @@ pub fn states(
         }
         begun += batch.len();
         let found = match together(&lab, batch) {
-            // One of them ended the machine, and is to be found.
+            // One of the files crashed the machine; find out which.
             Err(_) if batch.len() > 1 => alone(&lab, batch)?,
             Err(error) => ended(&batch[0], &error)?,
             Ok(found) => found,
@@ -82,7 +82,7 @@ pub fn states(
     Ok((files, left.collect()))
 }
 
-/// Runs files in a machine each.
+/// Runs each file in a separate machine.
 fn alone(lab: &Lab, files: &[Text]) -> Result<Vec<File>> {
     let mut found = Vec::new();
     for one in files {
@@ -92,7 +92,7 @@ fn alone(lab: &Lab, files: &[Text]) -> Result<Vec<File>> {
     Ok(found)
 }
 
-/// The name of a file, and what is in it.
+/// The name of a file, and its contents.
 type Text = (String, Vec<u8>);
 
 /// Runs files in one machine.
@@ -123,7 +123,7 @@ fn together(lab: &Lab, batch: &[Text]) -> Result<Vec<File>> {
     Ok(batch.iter().enumerate().map(file).collect())
 }
 
-/// A file that ends the machine: every case of it failed.
+/// Returns the results of a file that crashes the machine: all its cases failed.
 fn ended((name, text): &Text, error: &anyhow::Error) -> Result<Vec<File>> {
     let text = String::from_utf8_lossy(text);
     let cases = case::cases(&text).context(name.clone())?;
@@ -139,11 +139,11 @@ fn ended((name, text): &Text, error: &anyhow::Error) -> Result<Vec<File>> {
     }])
 }
 
-/// What this machine's tc says of itself.
+/// Returns the version of this machine's tc.
 ///
 /// # Errors
 ///
-/// Where there is none.
+/// Fails if there is no tc.
 pub fn version() -> Result<String> {
     let done = process::direct(&["tc", "-V"])?;
     let words: Vec<&str> = done.output.split(&[' ', ','][..]).collect();
@@ -151,7 +151,7 @@ pub fn version() -> Result<String> {
     Ok(named.map_or("an unknown tc", |word| *word).to_owned())
 }
 
-/// The files of the suite, by folder and name.
+/// Returns the files of the suite, by folder and name.
 fn suite(root: &Path, only: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
     for folder in ["qdiscs", "filters", "infra", "actions"] {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of tc-testing's cases, as a section of the page.
+//! The results of tc-testing's cases, as a section of the page.
 
 use super::File;
 use super::inside::{CaseResult, Outcome};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Why a state does not come back, by what weirgate or tc says of it; the first that
-/// fits.
+/// Why a state is not restored, by a text in the message of weirgate or tc; the first match counts.
 const WHY: [(&str, &str); 13] = [
     (
         "size table",
@@ -58,7 +57,7 @@ const WHY: [(&str, &str); 13] = [
     ),
 ];
 
-/// The section: a table of files, why cases do not apply, and what differs. `left` are
+/// Returns the section: a table of files, why cases do not apply, and the differences. `left` are
 /// the files that were not run.
 pub fn text(files: &[File], left: &[String]) -> String {
     let mut out = String::from(
@@ -121,7 +120,7 @@ pub fn text(files: &[File], left: &[String]) -> String {
     out
 }
 
-/// Cases; those that apply; restored; refused; lost as announced; failed.
+/// Returns counts of cases: all, applicable, restored, refused, lost as announced, failed.
 fn counts(results: &[CaseResult]) -> [u32; 6] {
     let mut counts = [0; 6];
     for one in results {
@@ -143,7 +142,7 @@ fn cells(counts: [u32; 6]) -> String {
     counts.map(|count| count.to_string()).join(" | ")
 }
 
-/// A reason without what is of one case alone.
+/// Returns a reason without the details of one case.
 fn reason(why: &str) -> String {
     let quoted = || why.split('"').nth(1).unwrap_or_default().to_owned();
     if why.starts_with("Unknown qdisc") {
@@ -155,7 +154,7 @@ fn reason(why: &str) -> String {
     }
 }
 
-/// Why a state is not as it was; `None` where it is, or was never reached.
+/// Returns why a state differs; `None` if it does not, or was never made.
 fn cause(outcome: &Outcome) -> Option<String> {
     let known = |text: &str| {
         let found = WHY.iter().find(|(sign, _)| text.contains(sign));

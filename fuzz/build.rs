@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the programs for arriving packets for this machine, for a fuzzer with its
-//! counters of branches in them.
+//! Compiles the programs for arriving packets for this machine; for a fuzzer, with its branch
+//! counters.
 
 use std::env;
 
@@ -10,8 +10,7 @@ fn main() {
     println!("cargo::rerun-if-changed=../aqm");
     let common = || {
         let mut build = cc::Build::new();
-        // The compiler of crate bpf, because only clang counts branches as the
-        // fuzzer reads them.
+        // Use the compiler of crate bpf, because only clang has the fuzzer's branch counters.
         build.compiler("clang-19").warnings(false);
         for folder in [
             "native",
@@ -31,7 +30,7 @@ fn main() {
     if env::var_os("CARGO_FEATURE_FUZZING").is_some() {
         programs.flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
     }
-    // What is read or written outside its place ends the run.
+    // Accesses out of bounds end the run.
     programs.flag("-fsanitize=bounds,alignment,shift,null");
     programs.flag("-fsanitize-trap=all");
     if env::var_os("CARGO_FEATURE_PLANTED").is_some() {

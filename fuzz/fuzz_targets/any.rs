@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives libFuzzer the target that the environment names: `WEIRGATE_FUZZ_TARGET`, with
-//! its dictionary in the file `WEIRGATE_FUZZ_DICTIONARY`. `cargo xtask fuzz` sets both.
+//! Gives libFuzzer the target that `WEIRGATE_FUZZ_TARGET` names, with the dictionary in the file
+//! `WEIRGATE_FUZZ_DICTIONARY`. `cargo xtask fuzz` sets both variables.
 
 #![no_main]
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plan is carried out by a kernel that refuses one of its requests, and whose answers
-//! are changed on their way. What was refused is said to be done, and what was done to be
-//! refused. Dumps are interrupted; datagrams come twice, are cut, or have wrong bits.
+//! Applies a plan with a kernel that refuses one of the requests, and whose answers are altered on
+//! their way. Refusals are reported as success, and success as refusal. Dumps are interrupted;
+//! datagrams are duplicated, truncated, or have flipped bits.
 //!
-//! The kernel is this machine's, in a network namespace. What must hold beyond "no panic":
+//! The kernel is this machine's, in a network namespace. Besides "no panic", this must hold:
 //!
 //! - The change ends.
-//! - Where the kernel said nothing wrong of what it holds, it holds what `apply` says: the
-//!   change, or what was before.
-//! - A kernel that tells the truth can be brought back to what was before.
+//! - If the kernel's answers about its state were true, its state is the one that `apply` reports:
+//!   the changed or the old one.
+//! - A kernel that answers truthfully can be restored to the old state.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -20,7 +20,7 @@ use weirgate_kernel::{Alteration, AlteredAnswer, ApplyError, Fault, Kernel, Scop
 use weirgate_plan::{Options, plan_with, verify};
 use weirgate_state::{Capabilities, State};
 
-/// Two policies that differ in classes, queues and rules.
+/// Two policies with different classes, queues and rules.
 const POLICIES: [&str; 2] = [
     r#"
 version = 1
@@ -65,17 +65,17 @@ remote-port = [22, 443]
 "#,
 ];
 
-/// Bytes of a change of an answer: how many datagrams after the one before, what becomes
-/// of it, and two more.
+/// The length of an alteration in the input: how many datagrams after the previous one, the kind of
+/// alteration, and two more bytes.
 const CHANGE: usize = 4;
 
-/// The namespace, and states that it can have.
+/// The namespace, and its possible states.
 struct Place {
     runtime: Runtime,
     namespace: File,
-    /// Its kernel, which tells the truth.
+    /// Its kernel without alterations.
     truthful: Kernel,
-    /// Nothing, and what the policies say.
+    /// The empty state, and those of the policies.
     states: Vec<State>,
     scope: Scope,
 }
@@ -89,13 +89,13 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A namespace with a device `wan`, whose thread is over: the file holds it.
+/// Makes a namespace with a device `wan`. Its thread ends; the file keeps the namespace.
 fn place() -> Place {
     let made = thread::spawn(|| {
         let root = rustix::process::geteuid().is_root();
         assert!(root, "it makes a network namespace, which needs root");
-        // SAFETY: CLONE_NEWNET alone: the thread shares all else, and memory safety does
-        // not rest on which network namespace a thread is in.
+        // SAFETY: with CLONE_NEWNET, the thread shares everything else, and memory safety does not
+        // depend on a thread's network namespace.
         #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
         unsafe {
             rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET)
@@ -127,8 +127,8 @@ fn place() -> Place {
     }
 }
 
-/// What a policy says of qdiscs, classes and rules. A device's offloads are another
-/// family's, whose answers are not changed here.
+/// Returns a policy's qdiscs, classes and rules. Offloads are left out: they use another netlink
+/// family, whose answers are not altered here.
 fn state(policy: &str) -> State {
     let (policy, _) = weirgate_policy::parse(policy);
     let policy = policy.expect("a policy");
@@ -140,7 +140,7 @@ fn state(policy: &str) -> State {
     state
 }
 
-/// The changes of a script, and whether a kernel might say all of that.
+/// Returns the alterations of a script, and whether a kernel could give these answers.
 fn changes(script: &[u8]) -> (Vec<AlteredAnswer>, bool) {
     let (mut at, mut changes) = (0, Vec::new());
     for &[later, how, low, high] in script.as_chunks::<CHANGE>().0 {
@@ -161,7 +161,7 @@ fn changes(script: &[u8]) -> (Vec<AlteredAnswer>, bool) {
     (changes, plausible)
 }
 
-/// From one state to another, and back to nothing.
+/// Changes one state to another, and back to the empty state.
 async fn tried(place: &Place, states: u8, refused: usize, script: &[u8]) {
     let (count, states) = (place.states.len(), usize::from(states));
     let (from, to) = (states % count, states / count % count);
@@ -194,13 +194,13 @@ async fn tried(place: &Place, states: u8, refused: usize, script: &[u8]) {
     restored(truthful, &place.states[0], &place.scope).await;
 }
 
-/// Brings a kernel that tells the truth to a state.
+/// Restores a state in a kernel without alterations.
 async fn restored(kernel: &Kernel, state: &State, scope: &Scope) {
     let back = kernel.go_back(state, scope).await;
     assert!(back.is_ok(), "{}", back.expect_err("it was refused"));
 }
 
-/// The planted mistake: a change that ends with an error of a number that no seed has.
+/// The planted mistake: a change that ends with an error number that no seed has.
 #[cfg(feature = "planted")]
 fn planted<T>(said: &Result<T, ApplyError>) {
     let text = said.as_ref().err().map(ToString::to_string);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a capture, pcap or pcapng: what is read of it for a discipline
-//! (`weirgate aqm record --capture`) and for a policy (`weirgate explain`).
+//! Fuzzes any bytes as a capture, pcap or pcapng: reading it for a discipline (`weirgate aqm record
+//! --capture`) and for a policy (`weirgate explain`).
 
 use weirgate_aqm::Packet;
 use weirgate_explain::{is_capture, read_capture};
@@ -8,7 +8,7 @@ use weirgate_explain::{is_capture, read_capture};
 #[path = "../../crates/workshop/src/frames.rs"]
 mod frames;
 
-/// More packets than any input has room for, at 16 bytes each.
+/// More packets than any input can have, at 16 bytes each.
 const MOST: usize = 4_096 / 16;
 
 pub fn run(data: &[u8]) {
@@ -35,7 +35,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The planted mistake: a marked packet of odd length, in none of the seeds.
+/// The planted mistake: a marked packet of odd length, which no seed has.
 #[cfg(feature = "planted")]
 fn planted(packet: &Packet) {
     let marked = packet.ecn == 3 && packet.len % 2 == 1;

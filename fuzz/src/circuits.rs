@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as files of one list, parted by lines of `----`: each problem has a line
-//! that is there, and a list without mistakes has rows that keep to what the engine
-//! asks. The files behind the first are a list that a router has a part of, too: it has what
-//! is below its site. What is a key is printed as a text that is the same key. Each line is read as a
-//! request at the socket, too: what it asks for is kept as what it is.
+//! Fuzzes any text as files of one list, separated by lines of `----`. Each problem must have a
+//! valid line, and a list without mistakes must have rows that meet the engine's requirements.
+//! Files after the first are also the list of a router that serves a part: it has what is below its
+//! site. A key must be printed as a text that parses to the same key. Each line is also parsed as a
+//! request at the socket, and its circuit must be stored unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_circuits::Direction;
@@ -61,7 +61,7 @@ pub fn run(data: &[u8]) {
             .iter()
             .all(|(_, [old, new])| old == new && *old > 0)
     );
-    // What is kept is the same list.
+    // The stored list must be the same.
     let kept = Kept {
         direction: Direction::Up,
         link: None,
@@ -85,7 +85,8 @@ pub fn run(data: &[u8]) {
     assert_eq!(Kept::read(&text, ""), Ok(kept));
 }
 
-/// A router has circuits of its site alone, and every circuit where nothing is wrong.
+/// Checks that a router has only circuits of its site, and every one of them if there are no
+/// mistakes.
 fn parted(files: &[File<'_>]) {
     let first = files.first().map_or("", |file| file.text);
     if let Ok(all) = Ports::read(first) {
@@ -108,7 +109,7 @@ fn parted(files: &[File<'_>]) {
     }
 }
 
-/// A circuit that a request makes is one line of the kept text, and is read from it.
+/// Checks that a requested circuit is one line of the stored text, and is read from it.
 fn request(line: &str) {
     let wanted = match Request::read(line) {
         Ok(Request::Add(wanted) | Request::Change(wanted)) => wanted,
@@ -139,7 +140,7 @@ fn request(line: &str) {
     assert_eq!(read, Ok((Some(one), Vec::new())));
 }
 
-/// With sites in the order in which a tree is written: those below each behind it.
+/// Sorts sites in the order in which a tree is written: each before the sites below it.
 fn sorted(mut kept: Kept) -> Kept {
     let sites = std::mem::take(&mut kept.list.sites);
     let mut order = Vec::new();

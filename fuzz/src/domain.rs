@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a domain file: read, shown, added up, written as policies.
+//! Fuzzes any bytes as a domain file: parsing, rendering, totals, and conversion to policies.
 //!
-//! What must hold beyond "no panic": a domain is returned exactly when there is
-//! no error, every problem can be shown at its place, and the policies that it
-//! leads to are policies.
+//! Besides "no panic", this must hold: a domain is returned exactly if there is no error, every
+//! problem can be shown at its place, and the resulting policies are valid.
 
 use crate::Corpus;
 use std::collections::BTreeMap;
 use weirgate_document::Severity;
 use weirgate_domain::{Domain, check, parse, policy_text};
 
-/// Texts with more are tried and not developed further.
+/// Texts with more mistakes are tried, but not kept in the corpus.
 const MOST_MISTAKES: usize = 1;
 
 pub fn run(data: &[u8]) -> Corpus {
@@ -23,7 +22,7 @@ pub fn run(data: &[u8]) -> Corpus {
         .filter(|problem| problem.severity == Severity::Error)
         .count();
     assert_eq!(domain.is_none(), errors > 0);
-    // Rendering takes most of the time; one in turn shows what there is.
+    // Rendering takes most of the time, so only one problem is rendered.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
         assert!(problem.render("domain.toml", source).contains(problem.code));
     }
@@ -43,8 +42,7 @@ pub fn run(data: &[u8]) -> Corpus {
     }
 }
 
-/// The planted mistake: a domain without errors that has a behaviour of which no seed has
-/// one.
+/// The planted mistake: a valid domain with a behaviour that no seed has.
 #[cfg(feature = "planted")]
 fn planted(domain: &Domain) {
     use weirgate_domain::Behaviour;

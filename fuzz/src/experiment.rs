@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as an experiment file.
+//! Fuzzes any bytes as an experiment file.
 //!
-//! What must hold beyond "no panic": an experiment is returned exactly when
-//! there is no error, every problem can be shown at its place, and what is
-//! returned keeps the limits that the lab relies on.
+//! Besides "no panic", this must hold: an experiment is returned exactly if there is no error,
+//! every problem can be shown at its place, and the experiment keeps the limits that the lab relies
+//! on.
 
 use crate::Corpus;
 use weirgate_document::Severity;
@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) -> Corpus {
         .filter(|problem| problem.severity == Severity::Error)
         .count();
     assert_eq!(experiment.is_none(), errors > 0);
-    // Rendering takes most of the time; one in turn shows what there is.
+    // Rendering takes most of the time, so only one problem is rendered.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
         assert!(problem.render("file.toml", source).contains(problem.code));
     }
@@ -27,8 +27,8 @@ pub fn run(data: &[u8]) -> Corpus {
         planted(&experiment);
         checked(&experiment);
     }
-    // From a text with many mistakes no single change leads to an experiment,
-    // and there are endlessly many such texts.
+    // No single change makes an experiment from a text with many mistakes, and there are endlessly
+    // many of these texts.
     if errors > MOST_MISTAKES {
         Corpus::Reject
     } else {
@@ -36,12 +36,12 @@ pub fn run(data: &[u8]) -> Corpus {
     }
 }
 
-/// Texts with more are tried and not developed further.
+/// Texts with more mistakes are tried, but not kept in the corpus.
 const MOST_MISTAKES: usize = 1;
 
 fn checked(experiment: &Experiment) {
     if experiment.is_calculation() {
-        // May have no value (a division by 0), must not panic.
+        // It may have no value (a division by 0), but must not panic.
         let _ = experiment.calculate();
     }
     let end = experiment.duration();
@@ -78,7 +78,7 @@ fn exists(experiment: &Experiment, node: Node) {
     }
 }
 
-/// What a sender of a constant rate sends in all its runs.
+/// Returns how many packets a sender with a constant rate sends in all its runs.
 fn packets(traffic: &Traffic) -> u64 {
     let TrafficKind::Udp {
         interval, packets, ..
@@ -93,8 +93,8 @@ fn packets(traffic: &Traffic) -> u64 {
     all.min(packets.unwrap_or(u64::MAX)) * u64::from(traffic.count)
 }
 
-/// The planted mistake: a file without errors, of which no seed has either
-/// part, so that finding it takes new lines in two tables.
+/// The planted mistake: a valid file with two properties that no seed has, so that finding it takes
+/// new lines in two tables.
 #[cfg(feature = "planted")]
 fn planted(experiment: &Experiment) {
     use weirgate_experiment::{Buffer, DropEnd};

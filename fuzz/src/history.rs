@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as what happens to a history: rows, steps of the clock, events,
-//! commits, power cuts, and bytes of the file that are others than they were.
+//! Fuzzes any bytes as operations on a history: rows, clock steps, events, commits, power failures,
+//! and corrupted bytes of the file.
 //!
-//! What must hold beyond "no panic": what nobody damaged opens again and has
-//! what was committed; of what was damaged, whatever is read lies where it was
-//! asked for and is in order.
+//! Besides "no panic", this must hold: an undamaged history opens again with all committed rows.
+//! Whatever is read from a damaged one is within the requested time and in order.
 
 use std::io;
 use weirgate_history::{Event, History, HistoryError, Kind, LEAST, Storage};
@@ -53,7 +52,7 @@ pub fn run(data: &[u8]) {
     let mut rest = data;
     let mut history = History::open(Disk::default(), LEAST).expect("an empty disk takes one");
     let (mut now, mut number) = (1_000_000_i64, 0_i64);
-    // Rows since the last commit, and whether any was committed.
+    // Rows since the last commit, and whether there was a commit.
     let (mut rows, mut committed) = (0, false);
     let mut whole = true;
     while let Some([act]) = take(&mut rest) {
@@ -63,7 +62,7 @@ pub fn run(data: &[u8]) {
                     break;
                 };
                 let value = i64::from(i32::from_le_bytes(bytes));
-                // Small, large and the largest.
+                // Small, large and maximal values.
                 let value = if value % 7 == 0 { value << 32 } else { value };
                 now += 1000;
                 number += 1;
@@ -106,7 +105,7 @@ pub fn run(data: &[u8]) {
                     Err(HistoryError::Foreign | HistoryError::Version(_)) if !whole => return,
                     Err(error) => panic!("it does not open: {error}"),
                 };
-                // What was not committed is gone.
+                // Uncommitted rows are lost.
                 rows = 0;
                 if whole && committed {
                     assert!(history.span().is_some(), "what was committed is gone");
@@ -138,7 +137,7 @@ fn looked_at(history: &History<Disk>, now: i64) {
         (now, now - 1, -1),
         (0, now, 61_001),
     ] {
-        // What was damaged may not be read; it must say so.
+        // Reading a damaged history may fail, but must report it.
         let Ok(read) = history.read(&NAMES, from, to, step) else {
             continue;
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as a file of sqm-scripts, in either form, and as the two files of
-//! LibreQoS: it is refused with a line that is there, or becomes a text that can
-//! be read as TOML, whatever stood in quotes, names and comments.
+//! Fuzzes any text as a file of sqm-scripts in either format, and as the two files of LibreQoS. It
+//! must be refused with a valid line, or become valid TOML, whatever quotes, names and comments
+//! contain.
 
 use weirgate_import::{ImportError, Imported, libreqos, sqm};
 
@@ -11,7 +11,7 @@ pub fn run(data: &[u8]) {
     };
     judged(text, sqm::import(text, None));
     judged(text, sqm::import(text, Some("eth1")));
-    // The first line that is empty parts the circuits from the settings.
+    // The first empty line separates the circuits from the settings.
     if let Some((circuits, settings)) = text.split_once("\n\n") {
         judged(text, libreqos::import(circuits, settings));
     }
@@ -22,7 +22,7 @@ fn judged(text: &str, result: Result<Imported, ImportError>) {
         Ok(imported) => {
             planted(&imported);
             let (policy, problems) = weirgate_policy::parse(&imported.policy);
-            // Rates may be out of bounds and names too long; the text is TOML.
+            // Rates may be out of range and names too long, but the text must be TOML.
             let broken = problems.iter().any(|problem| problem.code == "D001");
             assert!(policy.is_some() || !broken, "{}", imported.policy);
         }
@@ -33,7 +33,7 @@ fn judged(text: &str, result: Result<Imported, ImportError>) {
     }
 }
 
-/// The planted mistake: a policy that leaves out two dozen things, more than any seed.
+/// The planted mistake: a policy that leaves out two dozen items, more than any seed.
 #[cfg(feature = "planted")]
 fn planted(imported: &Imported) {
     let left_out = imported.left_out.len();

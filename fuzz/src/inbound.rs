@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any packets at the programs for what arrives (`bpf/inbound`), compiled for
-//! this machine: windows, datagrams and the filter. Packets are right ones with
-//! something unusual about them on purpose (fragments, extension headers, a VLAN,
-//! padding, several made one, lengths of nothing, options of every kind), and
-//! then some bytes of theirs are others.
+//! Fuzzes the programs for arriving packets (`bpf/inbound`), compiled for this machine: windows,
+//! datagrams and the filter. Packets are valid ones with deliberate peculiarities: fragments,
+//! extension headers, a VLAN, padding, several segments in one packet, lengths of 0, and options of
+//! every kind. Then some of their bytes are changed.
 //!
-//! What must hold beyond "no crash": each program writes only what it is there
-//! to write, checksums that were right stay right, and no lock is left taken.
+//! Besides "no crash", this must hold: each program changes only the fields that it is meant to
+//! change, correct checksums remain correct, and no lock remains held.
 
 mod frame;
 mod native;
@@ -14,7 +13,7 @@ mod native;
 use frame::{Bytes, Frame};
 use native::Programs;
 
-/// Packets of one input.
+/// The maximum number of packets of one input.
 const MOST: usize = 200;
 
 pub fn run(data: &[u8]) {
@@ -41,15 +40,15 @@ pub fn run(data: &[u8]) {
     assert_eq!(programs.missed(), 0, "a lock was left taken");
 }
 
-/// Where two frames differ.
+/// Returns the offsets at which two frames differ.
 fn differences(before: &[u8], after: &[u8]) -> Vec<usize> {
     (0..before.len())
         .filter(|at| before[*at] != after[*at])
         .collect()
 }
 
-/// The sum of a frame's words, by which checksums are made (RFC 1071): it is the
-/// same as long as each change is made up for in a checksum.
+/// Returns the sum of a frame's words, from which checksums are computed (RFC 1071). It does not
+/// change if a checksum compensates for each change.
 fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks(2);
     words
@@ -57,8 +56,8 @@ fn sum(bytes: &[u8]) -> u32 {
         .fold(0, |sum, word| (sum + word) % 0xffff)
 }
 
-/// A window, the largest segment of a SYN, or the flags of what becomes a reset,
-/// and the checksum.
+/// Checks that only a window, the maximum segment size of a SYN, or the flags of a packet that
+/// becomes a reset changed, and the checksum.
 fn windows_only(before: &[u8], frame: &Frame, resets: bool) {
     let differs = differences(before, &frame.bytes);
     assert!(differs.len() <= 6, "{differs:?} of {before:?}");
@@ -82,7 +81,7 @@ fn windows_only(before: &[u8], frame: &Frame, resets: bool) {
     );
 }
 
-/// ECN's two bits, and the checksum of IPv4.
+/// Checks that only the ECN bits changed, and the checksum of IPv4.
 fn marks_only(before: &[u8], frame: &Frame) {
     let at = frame.network;
     let differs = differences(before, &frame.bytes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as a state that was kept on disk: it is refused, or it is a state
-//! that is the same when it is written and read again, and that can be judged and
-//! shown whatever it says.
+//! Fuzzes any text as a stored state. It must be refused, or be a state that does not change when
+//! it is written and read again, and that can be judged and shown whatever it contains.
 
 use crate::Corpus;
 use weirgate_state::State;
@@ -23,7 +22,7 @@ pub fn run(data: &[u8]) -> Corpus {
     Corpus::Keep
 }
 
-/// The planted mistake: a table of a name that is in none of the seeds.
+/// The planted mistake: a table with a name that no seed has.
 #[cfg(feature = "planted")]
 fn planted(state: &State) {
     let called = state.tables.iter().any(|table| table.name == "netdev");

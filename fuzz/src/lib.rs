@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is fuzzed: each target is a function of any bytes, which panics where it finds
-//! a mistake. [`TARGETS`] has them all.
+//! The fuzz targets: each is a function of any bytes, which panics if it finds a mistake.
+//! [`TARGETS`] lists them all.
 //!
-//! `fuzz_targets/any.rs` gives them to libFuzzer, one at a time; `tests/seeds.rs` runs
-//! every seed once through its target.
+//! `fuzz_targets/any.rs` gives them to libFuzzer, one at a time; `tests/seeds.rs` runs every seed
+//! once through its target.
 //!
-//! Conntrack's events have no target: nothing here subscribes to them. Its dump is read by
-//! `netlink`.
+//! Conntrack's events have no target, because weirgate does not subscribe to them. `netlink` covers
+//! conntrack's dump.
 
 mod applied;
 mod capture;
@@ -29,19 +29,19 @@ mod track;
 mod tree;
 mod uci;
 
-/// Whether what was tried is worth developing further.
+/// Whether an input is kept in the corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Corpus {
-    /// It may lead to more.
+    /// It may lead to further inputs.
     Keep,
-    /// It was tried, and is forgotten.
+    /// It was tried, and is discarded.
     Reject,
 }
 
 /// A target.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, which its seeds and its dictionary have too.
+    /// Its name, which is also that of its seeds and its dictionary.
     pub name: &'static str,
     run: Run,
     mutated: Mutation,
@@ -49,20 +49,20 @@ pub struct Target {
 
 #[derive(Debug, Clone, Copy)]
 enum Run {
-    /// Everything that leads to more is developed.
+    /// Every input may be kept.
     Always(fn(&[u8])),
-    /// The target says what is.
+    /// The target decides.
     Judged(fn(&[u8]) -> Corpus),
 }
 
-/// How an input is changed.
+/// How an input is mutated.
 #[derive(Debug, Clone, Copy)]
 enum Mutation {
-    /// Bytes, by libFuzzer.
+    /// By bytes; libFuzzer does it.
     Bytes,
-    /// Lines of a file.
+    /// By lines of a file.
     Lines,
-    /// Words of a line.
+    /// By words of a line.
     Words,
 }
 
@@ -102,16 +102,16 @@ const fn target(name: &'static str, run: Run, mutated: Mutation) -> Target {
 }
 
 impl Target {
-    /// The target of a name.
+    /// Returns the target with a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// Tries an input.
+    /// Runs the target on an input.
     ///
     /// # Panics
-    /// It is a finding.
+    /// Panics if the input is a finding.
     #[must_use]
     pub fn run(&self, data: &[u8]) -> Corpus {
         match self.run {
@@ -123,7 +123,7 @@ impl Target {
         }
     }
 
-    /// An input with another line or word; `None` where libFuzzer should change bytes.
+    /// Returns an input with another line or word; `None` if libFuzzer should change bytes.
     #[must_use]
     pub fn mutated(
         &self,

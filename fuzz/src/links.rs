@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a file of links: read, shown, and made routing of, whichever links are
-//! up.
+//! Fuzzes any bytes as a file of links: parsing, rendering, and routing for any combination of
+//! working links.
 //!
-//! What must hold beyond "no panic": links are returned exactly when there is no error,
-//! and a rule's mark stays within the bits that are the links'.
+//! Besides "no panic", this must hold: links are returned exactly if there is no error, and a
+//! rule's mark stays within the bits for links.
 
 use crate::Corpus;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use weirgate_document::Severity;
 use weirgate_links::{Health, Link, Links, parse, routing};
 use weirgate_state::{IpVersion, LinkPath};
 
-/// Texts with more are tried and not developed further.
+/// Texts with more mistakes are tried, but not kept in the corpus.
 const MOST_MISTAKES: usize = 1;
 
 pub fn run(data: &[u8]) -> Corpus {
@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) -> Corpus {
         .filter(|problem| problem.severity == Severity::Error)
         .count();
     assert_eq!(links.is_none(), errors > 0);
-    // Rendering takes most of the time; one in turn shows what there is.
+    // Rendering takes most of the time, so only one problem is rendered.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
         assert!(problem.render("links.toml", source).contains(problem.code));
     }
@@ -39,7 +39,7 @@ pub fn run(data: &[u8]) -> Corpus {
     }
 }
 
-/// By the health of links whose hosts answer by chance, and which lose their carrier.
+/// Routes by the health of links whose hosts answer at random, and which lose their carrier.
 fn routed(links: &Links, mut chance: usize) {
     let new = |_: &Link| Health::new(links.timing, true, true, 0);
     let mut health: Vec<Health> = links.links.iter().map(new).collect();
@@ -67,7 +67,7 @@ fn routed(links: &Links, mut chance: usize) {
     }
 }
 
-/// Each device leads where the file says, or directly.
+/// Returns a path of the link's device through its gateways, or directly.
 fn path(link: &Link) -> LinkPath {
     let hops = link.gateways.iter().map(|one| {
         let version = if one.is_ipv4() {
@@ -85,7 +85,7 @@ fn path(link: &Link) -> LinkPath {
     }
 }
 
-/// The planted mistake: a weight that is in none of the seeds.
+/// The planted mistake: a weight that no seed has.
 #[cfg(feature = "planted")]
 fn planted(links: &Links) {
     let heavy = links.links.iter().any(|link| link.weight == 97);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a packet's text, as a capture, and as a frame that passes a
-//! router: mistakes have places within the line, and nothing ends the program.
+//! Fuzzes any bytes as a packet's text, as a capture, and as a frame that passes a router. Mistakes
+//! must have places within the line.
 
 use std::sync::LazyLock;
 use weirgate_explain::{Devices, Packet, Simulator, is_capture, parse_line, read_capture};
@@ -61,7 +61,7 @@ fn pass(simulator: &mut Simulator, packet: Packet, now: u64) {
     assert!(fate.packet.bytes.len() <= fate.packet.length.max(65_575));
 }
 
-/// The tables of a policy that looks at everything.
+/// Returns the tables of a policy that matches on every field.
 fn tables() -> Vec<Table> {
     static POLICY: &str = include_str!("../seeds/policy/scheme.toml");
     let policy = weirgate_policy::parse(POLICY).0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a policy: read, shown, compiled, judged.
+//! Fuzzes any bytes as a policy: parsing, rendering, compilation, and judgement.
 //!
-//! What must hold beyond "no panic": a policy is returned exactly when there is
-//! no error, every problem can be shown at its place, and what compiles keeps
-//! the promises that crate compile's own properties state for chosen policies.
+//! Besides "no panic", this must hold: a policy is returned exactly if there is no error, every
+//! problem can be shown at its place, and a compiled policy has the properties that crate compile's
+//! tests require.
 
 use crate::Corpus;
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use weirgate_document::{Problem, Severity};
 use weirgate_policy::{Direction, Policy};
 use weirgate_state::{Capabilities, State};
 
-/// Texts with more are tried and not developed further.
+/// Texts with more mistakes are tried, but not kept in the corpus.
 const MOST_MISTAKES: usize = 1;
 
 pub fn run(data: &[u8]) -> Corpus {
     let Ok(source) = std::str::from_utf8(data) else {
         return Corpus::Reject;
     };
-    // What it includes is at hand once: itself, which must not go round.
+    // The only file that can be included is the policy itself, which must not cause a loop.
     let load = |path: &str| match path {
         "self.toml" => Ok(source.to_owned()),
         _ => Err("there is no such file".to_owned()),
@@ -33,8 +33,8 @@ pub fn run(data: &[u8]) -> Corpus {
         planted(&policy);
         compiled(source, &policy);
     }
-    // From a text with many mistakes no single change leads to a policy, and
-    // there are endlessly many such texts.
+    // No single change makes a policy from a text with many mistakes, and there are endlessly many
+    // of these texts.
     let errors = problems
         .iter()
         .filter(|problem| problem.severity == Severity::Error);
@@ -52,14 +52,13 @@ fn usable(problems: &[Problem]) -> bool {
 }
 
 fn shown(source: &str, problems: &[Problem]) {
-    // Rendering takes most of the time; one in turn shows what there is.
+    // Rendering takes most of the time, so only one problem is rendered.
     if let Some(problem) = problems.get(source.len() % problems.len().max(1)) {
         assert!(problem.render("policy.toml", source).contains(problem.code));
     }
 }
 
-/// What holds for every compiled scheme: the kernel could hold it, and jumps
-/// lead somewhere.
+/// Checks every compiled table: the kernel would accept it, and jumps have targets.
 fn sound(state: &State) {
     for table in &state.tables {
         assert!(table.faults().is_empty(), "{:?}", table.faults());
@@ -106,8 +105,8 @@ fn compiled(source: &str, policy: &Policy) {
     }
 }
 
-/// The planted mistake, off by one: as if HTB had priorities 0 to 6. It shows
-/// in policies without errors only, and in none of the seeds.
+/// The planted mistake, off by one: as if HTB had priorities 0 to 6. It occurs only in valid
+/// policies, and in no seed.
 #[cfg(feature = "planted")]
 fn planted(policy: &Policy) {
     let last = policy.classes.iter().map(|class| class.priority).max();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as the file of a recording, and as the records in one: what is
-//! written is read again, a change is noticed, and no state that a file may claim
-//! leads a discipline out of its memory. The same bytes as the file of a discipline of
-//! one's own, before it is loaded.
+//! Fuzzes any bytes as the file of a recording, and as records in one. What is written is read
+//! again, a change is detected, and no state in a file makes a discipline access memory out of
+//! bounds. The same bytes are also checked as the file of a user's discipline, before it is loaded.
 
 use std::sync::LazyLock;
 use weirgate_aqm::{
@@ -10,14 +9,14 @@ use weirgate_aqm::{
     seal,
 };
 
-/// An event in the input: its kind, then what a record has.
+/// The length of an event in the input: its kind, then the fields of a record.
 const EVENT: usize = 16;
 
-/// A change of the state in the input: where, and to what.
+/// The length of a state change in the input: the offset, and the value.
 const CHANGE: usize = 4;
 
 pub fn run(data: &[u8]) {
-    // The end of the file of a discipline of one's own.
+    // The seal at the end of a user's discipline file.
     let _ = check_seal(data);
     let sealed = [data, &seal(data, data.len() as u64)].concat();
     assert_eq!(check_seal(&sealed), Ok(data.len() as u64));
@@ -34,7 +33,7 @@ pub fn run(data: &[u8]) {
     let (changes, events) = rest.split_at(changes.min(rest.len()));
     let records = records(discipline, changes, events);
     follow(discipline, records.iter().map(Vec::as_slice));
-    // Without the state, which is large and the same to a file.
+    // Leave out the state, which is large and irrelevant for the file's format.
     let records = &records[2..];
     let file = file(discipline, records);
     let recording = Recording::read(&file).expect("what was written is read");
@@ -50,14 +49,14 @@ pub fn run(data: &[u8]) {
     );
 }
 
-/// Makes the calls of a recording.
+/// Replays a recording.
 fn replay(recording: &Recording<'_>) {
     if let Some(discipline) = Discipline::named(&recording.about.discipline) {
         follow(discipline, recording.records.iter().copied());
     }
 }
 
-/// Makes calls as `weirgate aqm replay` does, and beyond the first that has another
+/// Replays records as `weirgate aqm replay` does, but continues after the first difference of a
 /// verdict.
 fn follow<'r>(discipline: Discipline, records: impl Iterator<Item = &'r [u8]>) {
     let mut mirror = Mirror::new(discipline);
@@ -84,8 +83,7 @@ fn file(discipline: Discipline, records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A state with parameters as they are where nothing is set, changed here and
-/// there, and events.
+/// Returns a state with default parameters and some changes, followed by events.
 fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>> {
     let layout = discipline.layout();
     let mut state = vec![0; layout.size];
@@ -97,7 +95,7 @@ fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>
     {
         state[place..place + 8].copy_from_slice(&value.to_ne_bytes());
     }
-    // The link's rate, its first number, and what there is room for, its last.
+    // The link's rate is its first number, and the room its last one.
     state[layout.link.start..layout.link.start + 8].copy_from_slice(&125_000_u64.to_ne_bytes());
     let room = layout.link.start + size_of::<Link>() - 4;
     state[room..room + 4].copy_from_slice(&64_u32.to_ne_bytes());
@@ -120,7 +118,7 @@ fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>
         now_ns = now_ns.saturating_add(u64::from(small(2)) << (event[4] % 48));
         let record = Record {
             now_ns,
-            // No state, whose parts would have to follow.
+            // No state records, which would need further parts.
             event: 2 + u32::from(event[0]) % 4,
             sequence,
             slot: u32::from(event[1]),
@@ -139,7 +137,7 @@ fn records(discipline: Discipline, changes: &[u8], events: &[u8]) -> Vec<Vec<u8>
     records
 }
 
-/// The planted mistake: a packet of one length on the wire, in none of the seeds.
+/// The planted mistake: a wire length that no seed has.
 #[cfg(feature = "planted")]
 fn planted(record: &Record) {
     assert!(record.wire != 53_717, "the planted mistake: 53717 bytes");

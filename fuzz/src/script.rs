@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as the script of a discipline (`weirgate aqm test`) and as what its
-//! driver answered: mistakes name their lines, in order, and a script that is read
-//! finds the answers that it asks for right.
+//! Fuzzes any text as the script of a discipline (`weirgate aqm test`) and as the driver's output.
+//! Mistakes must name their lines, in order, and a valid script must accept the answers that it
+//! expects.
 
 use std::sync::LazyLock;
 use weirgate_aqm::Discipline;
@@ -14,7 +14,7 @@ mod aqm_script;
 use aqm_script::{Described, Script};
 
 pub fn run(data: &[u8]) {
-    // Told everything, so that any line may be right.
+    // All needs are set, so that any line may be valid.
     static ABOUT: LazyLock<Described> = LazyLock::new(|| {
         let codel = Discipline::named("codel");
         Described {
@@ -26,13 +26,13 @@ pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    // What the driver says comes after a line of its own.
+    // The driver's output follows after a separating line.
     let (script, output) = text.split_once("\nsaid\n").unwrap_or((text, ""));
     judged(script, output, Script::read(script, &ABOUT));
     judged(script, output, Script::with_classes(script, number_alone));
 }
 
-/// A class by its number alone, as many as there are.
+/// Parses a class that consists of its number.
 fn number_alone(text: &str, at: usize) -> Result<(u32, String), String> {
     let number: Handle = text.parse().map_err(|error| format!("{error}"))?;
     Ok((number.as_u32(), format!("c {at}\n")))
@@ -62,7 +62,7 @@ fn judged(script: &str, output: &str, read: Result<Script, Vec<String>>) {
     }
 }
 
-/// Each begins with the number of a line that is there, and none with one before.
+/// Checks that each mistake begins with the number of an existing line, in ascending order.
 fn in_order(mistakes: &[String], script: &str) {
     let mut last = 1;
     for mistake in mistakes {
@@ -73,7 +73,7 @@ fn in_order(mistakes: &[String], script: &str) {
     }
 }
 
-/// The planted mistake: a packet of one flow, in none of the seeds.
+/// The planted mistake: a packet of a flow that no seed has.
 #[cfg(feature = "planted")]
 fn planted(calls: &str) {
     let flow = |line: &str| line.starts_with("a ") && line.split(' ').nth(3) == Some("5");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as a file that `apply`, `keep` and `circuits` read again. It is read, or the
-//! error names it and what to do; and what is read does not depend on how often it is.
+//! Fuzzes any bytes as a stored file of `apply`, `keep` and `circuits`. Reading it must succeed, or
+//! the error must name the file and a remedy. Reading it twice must give the same result.
 //!
-//! The first byte says which file it is, the second one whether a checksum is put before the
-//! others: without one, hardly any input would get further than the checksum.
+//! The first byte selects the file. The second one selects whether a valid checksum is prepended;
+//! without one, hardly any input would pass the checksum.
 
 use crc32fast::hash;
 use std::path::Path;
@@ -16,16 +16,16 @@ use weirgate_keep::{
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 
-/// Reads a file of these folders; what it says, or why not.
+/// Reads a file of these folders; returns its contents as a text, or the error.
 type Reader = fn(&Folders) -> Result<String, KeepError>;
 
-/// The files, below the folder that is for them, and who reads them.
+/// The files, relative to their folder, with their readers.
 static FILES: [(&str, Reader); 8] = [
     ("state/head", |folders| {
         let history = History::of(folders);
         let head = history.head()?;
         planted(head.confirmed);
-        // Which state comes before another must come to an end.
+        // Following predecessors of a state must terminate.
         let _ = (history.earlier(&head), history.before(u64::MAX, &head));
         Ok(shown(head))
     }),
@@ -40,7 +40,7 @@ static FILES: [(&str, Reader); 8] = [
     }),
     ("run.links", |folders| LinksNow::read(folders).map(shown)),
     ("state/circuits/waiting", |folders| {
-        // When it is taken back depends on the time.
+        // The time of the rollback varies.
         circuits(folders, |all, _| {
             let waiting = all.waiting()?;
             Ok(shown(waiting.map(|waiting| waiting.devices)))
@@ -84,7 +84,7 @@ pub fn run(data: &[u8]) {
     fs::remove_file(path).expect("it was written");
 }
 
-/// What stands in the file.
+/// Returns the contents of the file.
 fn file_of(sealed: u8, body: &[u8]) -> Vec<u8> {
     if sealed.is_multiple_of(4) {
         return body.to_vec();
@@ -93,7 +93,7 @@ fn file_of(sealed: u8, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// With circuits, and a device of the name `wan`.
+/// Runs a function with circuits, and a device with the name `wan`.
 fn circuits(
     folders: &Folders,
     read: impl FnOnce(&Circuits<'_>, &DeviceName) -> Result<String, CircuitsRefused>,
@@ -107,7 +107,7 @@ fn circuits(
     })
 }
 
-/// An error is of this file, and says what to do.
+/// Checks that an error names this file, and has a hint.
 fn named(error: &KeepError, file: &Path) {
     match error {
         KeepError::Damaged { path, hint, .. } | KeepError::Foreign { path, hint, .. } => {
@@ -122,7 +122,7 @@ fn shown(value: impl fmt::Debug) -> String {
     format!("{value:?}")
 }
 
-/// The planted mistake: a state that none of the seeds has confirmed.
+/// The planted mistake: a confirmed state that no seed has.
 #[cfg(feature = "planted")]
 fn planted(confirmed: Option<u64>) {
     assert_ne!(confirmed, Some(7), "the planted mistake: state 7");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as a record of rate tracking: a mistake names a line that is there, and
-//! the decisions of a record stay between floor and ceiling.
+//! Fuzzes any text as a record of rate tracking. A mistake must name a valid line, and the
+//! decisions of a record must stay between floor and ceiling.
 
 use weirgate_track::{Decision, replay};
 
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The planted mistake: a first rate that is in none of the seeds.
+/// The planted mistake: a first rate that no seed has.
 #[cfg(feature = "planted")]
 fn planted(decisions: &[Decision]) {
     let first = decisions

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as calls of an engine: nodes come, change, move and go while packets are
-//! queued. `growth` says what must hold after each.
+//! Fuzzes any bytes as calls of an engine: nodes are added, changed, moved and removed while
+//! packets are queued. `growth` checks the invariants after each call.
 
 #[path = "../../crates/aqm/tests/support/growth.rs"]
 mod growth;

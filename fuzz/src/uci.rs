@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text as OpenWrt's configuration: it is refused with a line that is there, or becomes
-//! the text of a policy, which goes to UCI and back and is the same.
+//! Fuzzes any text as OpenWrt's configuration. It must be refused with a valid line, or become the
+//! text of a policy that does not change when it is converted to UCI and back.
 
 use weirgate_uci::{of_policy, to_policy};
 

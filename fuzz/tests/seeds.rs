@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every seed once through its target, so that what was found once stays found.
+//! Runs every seed once through its target, so that earlier findings stay detected.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weirgate_fuzz::TARGETS;
 
-/// Bytes of a target's seeds, all together.
+/// The maximum total size of a target's seeds, in bytes.
 const MOST: u64 = 64 << 10;
 
 fn folder(name: &str) -> PathBuf {
@@ -28,7 +28,7 @@ fn every_target_has_seeds_and_a_dictionary() {
     assert_eq!(names(&folder("dictionaries")), all);
 }
 
-/// One after the other: a message of a panic has the seed's name before it.
+/// Runs one seed after the other, so that the seed's name precedes a panic's message.
 #[test]
 fn every_seed_passes_its_target() {
     for target in &TARGETS {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames made of any bytes.
+//! Makes frames from any bytes.
 
-/// What is left of an input; zeros behind its end.
+/// The rest of an input; zeros follow after its end.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl Bytes<'_> {
@@ -19,38 +19,38 @@ impl Bytes<'_> {
     }
 }
 
-/// A frame, and what the kernel would know of it.
+/// A frame with the kernel's metadata.
 pub struct Frame {
     pub bytes: Vec<u8>,
-    /// Whether it leaves.
+    /// Whether it is outgoing.
     pub out: bool,
-    /// Where the network's header begins.
+    /// The offset of the network header.
     pub network: usize,
-    /// By the frame, as the kernel has it.
+    /// The protocol in the frame, as the kernel stores it.
     pub protocol: u16,
-    /// Segments that it was made of, and the payload of each.
+    /// The number of segments that were merged, and the payload of each.
     pub merged: (u32, u32),
     pub mark: u32,
     pub class: u32,
-    /// Time since the one before, and a random number.
+    /// The time since the previous frame, and a random number.
     pub later_ns: u64,
     pub random: u32,
 }
 
 const FLAGS: [u8; 8] = [16, 24, 2, 18, 17, 4, 20, 1];
 
-/// One bit of a byte.
+/// Returns one bit of a byte.
 fn has(bits: u8, at: u8) -> bool {
     bits >> at & 1 == 1
 }
 
-/// The options of a segment.
+/// Returns the options of a segment.
 fn options(bytes: &mut Bytes<'_>) -> Vec<u8> {
     match bytes.byte() % 8 {
         0 | 1 => Vec::new(),
         2 => vec![2, 4, 5, 0xb4, 1, 3, 3, 7],
         3 => vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
-        // The segment's size at an odd place.
+        // The maximum segment size at an odd offset.
         4 => vec![1, 2, 4, 5, 0xb4, 3, 3, 14],
         5 => vec![2, 4, 2, 24],
         _ => {
@@ -79,8 +79,8 @@ impl Frame {
         } else {
             let options = options(bytes);
             let flags = FLAGS[usize::from(flags % 8)];
-            // Both sides count alike: what one sends the other acknowledges, and a
-            // SYN takes a number of its own.
+            // Both ends use the same numbers: one acknowledges what the other sends, and a SYN
+            // takes a sequence number.
             let first = number.wrapping_sub(u32::from(flags >> 1 & 1));
             transport.extend(first.to_be_bytes());
             transport.extend(number.to_be_bytes());
@@ -98,11 +98,11 @@ impl Frame {
             ipv4(&transport, udp, odd, out, port)
         };
         if has(odd, 3) {
-            // More than the field can say.
+            // A length that exceeds the field.
             let at = if six { 4 } else { 2 };
             packet[at..at + 2].fill(0);
         }
-        // Ethernet, none, and a VLAN's header that is still there.
+        // An Ethernet header, none, or one that still has a VLAN tag.
         let network = [14, 14, 0, 18][usize::from(odd >> 4 & 3)];
         let mut protocol = if six { 0x86dd } else { 0x0800 };
         let mut frame = vec![2; network];
@@ -165,7 +165,7 @@ fn ipv4(transport: &[u8], udp: bool, odd: u8, out: bool, port: u8) -> Vec<u8> {
 
 fn ipv6(transport: &[u8], udp: bool, odd: u8, out: bool, port: u8) -> Vec<u8> {
     let protocol = if udp { 17 } else { 6 };
-    // Hop-by-hop and destination options, and a fragment's header.
+    // Hop-by-hop and destination options, and a fragment header.
     let mut extensions = Vec::new();
     let mut first = protocol;
     if has(odd, 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs, with the kernel that `fuzz/native` has for them.
+//! Runs the programs, with the kernel functions of `fuzz/native`.
 
 use super::frame::{Bytes, Frame};
 use std::ffi::c_int;
@@ -24,7 +24,7 @@ struct WindowSettings {
     classes: [[u64; 2]; 15],
 }
 
-/// `struct __sk_buff`, by its words.
+/// `struct __sk_buff`, as an array of words.
 #[repr(C, align(8))]
 struct Context([u32; 46]);
 
@@ -35,7 +35,7 @@ const PRIORITY: usize = 8;
 const SEGMENTS: usize = 41;
 const SEGMENT_BYTES: usize = 44;
 
-/// The bit by which datagrams are refused.
+/// The mark bit that marks refused datagrams.
 const REFUSED: u32 = 1 << 20;
 
 /// `TC_ACT_UNSPEC` and `TC_ACT_SHOT`.
@@ -54,10 +54,10 @@ unsafe extern "C" {
     fn inbound(context: *mut Context) -> c_int;
 }
 
-/// All three, as if just loaded, configured by the first bytes.
+/// All three programs, as if just loaded, configured by the first bytes.
 pub struct Programs {
     now_ns: u64,
-    /// Whether windows may reset connections.
+    /// Whether the window program may reset connections.
     pub resets: bool,
 }
 
@@ -122,7 +122,7 @@ impl Programs {
             filter.set(name, value).expect("a parameter");
         }
         let filter = VirtualQueue::in_force(&filter);
-        // SAFETY: each is laid out as C has it, and copied before this returns.
+        // SAFETY: each structure has C's layout, and is copied before this returns.
         unsafe {
             native_forget();
             native_window_set(
@@ -139,7 +139,7 @@ impl Programs {
         }
     }
 
-    /// A packet is there.
+    /// Advances the clock to a packet.
     pub fn look(&mut self, frame: &Frame) {
         self.now_ns += frame.later_ns;
     }
@@ -168,7 +168,7 @@ impl Programs {
 
     pub fn window(&self, frame: &mut Frame) {
         let arriving = u32::from(!frame.out);
-        // SAFETY: the context is whole, and the packet was named.
+        // SAFETY: the context is initialised, and the packet was set.
         let (verdict, _) = self.run(frame, |context| unsafe { native_window(context, arriving) });
         assert_eq!(verdict, LET_GO);
     }
@@ -186,9 +186,9 @@ impl Programs {
         assert!([LET_GO, DROPPED].contains(&verdict));
     }
 
-    /// Packets that found their connection locked.
+    /// Returns how many packets found their connection locked.
     pub fn missed(&self) -> u64 {
-        // SAFETY: the map was made.
+        // SAFETY: the map exists.
         unsafe { native_window_missed() }
     }
 }

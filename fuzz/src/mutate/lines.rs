@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes a TOML text by whole lines: random bytes seldom leave one that is
-//! read to its end. One time in eight libFuzzer changes bytes itself.
+//! Mutates a TOML text by whole lines, because random bytes seldom leave a text that parses. One
+//! time in eight, libFuzzer changes bytes itself.
 
 use super::dictionary::{Random, entries};
 
-/// The text with a line added, removed, doubled, or replaced; `None` where
-/// libFuzzer should change bytes. The dictionary is libFuzzer's own, its
-/// entries are lines.
+/// Returns the text with a line added, removed, duplicated, or replaced; `None` if libFuzzer should
+/// change bytes. The dictionary is libFuzzer's, with lines as entries.
 pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Option<Vec<u8>> {
     let mut random = Random(seed);
     let mut below = |limit: usize| random.below(limit);
@@ -16,7 +15,7 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
     let text = std::str::from_utf8(data).ok()?;
     let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
     let words: Vec<String> = entries(dictionary).collect();
-    // One change is the likeliest to leave a policy that is right.
+    // A single change is most likely to leave a valid text.
     let changes = if below(3) == 0 { 2 } else { 1 };
     for _ in 0..changes {
         let at = below(lines.len());
@@ -27,8 +26,8 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
             }
             1 if !lines.is_empty() => lines.insert(at, lines[below(lines.len())].clone()),
             2 if !lines.is_empty() => {
-                // Another value of a field that is there is the likeliest to
-                // leave the text right; which of several is left to chance.
+                // Another value of an existing field is most likely to leave the text valid; of
+                // several lines, one is chosen at random.
                 let same: Vec<usize> = (0..lines.len())
                     .filter(|&index| field(&lines[index]) == field(&word))
                     .collect();
@@ -46,7 +45,7 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
     (text.len() <= max_size).then_some(text)
 }
 
-/// The name of a line's field; none for a table's head.
+/// Returns the name of a line's field; `None` for a table's header.
 fn field(line: &str) -> Option<&str> {
     line.split_once(" = ").map(|(name, _)| name)
 }

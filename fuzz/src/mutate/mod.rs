@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How inputs are changed that are texts.
+//! Mutators of inputs that are texts.
 
 mod dictionary;
 pub(crate) mod lines;

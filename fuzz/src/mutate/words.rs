@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes a text of lines by whole words and by digits: where a line is read
-//! only when all its words are right, random bytes seldom leave one that is.
-//! One time in four libFuzzer changes bytes itself.
+//! Mutates lines by whole words and by digits. If a line is valid only with all its words, random
+//! bytes seldom leave a valid one. One time in four, libFuzzer changes bytes itself.
 
 use super::dictionary::{Random, entries};
 
-/// The text with a word added, removed, moved, or replaced, or with another
-/// digit; `None` where libFuzzer should change bytes.
+/// Returns the text with a word added, removed, moved, or replaced, or with another digit; `None`
+/// if libFuzzer should change bytes.
 pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Option<Vec<u8>> {
     let mut random = Random(seed);
     if random.below(4) == 0 {
@@ -24,7 +23,7 @@ pub fn mutated(data: &[u8], max_size: usize, seed: u32, dictionary: &str) -> Opt
         lines.push(Vec::new());
     }
     let chosen = random.below(lines.len());
-    // A line kept beside its change keeps what came before it in order.
+    // Keep a line beside its changed copy, so that the context before it stays valid.
     if random.below(4) == 0 {
         lines.insert(chosen, lines[chosen].clone());
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as what those answer whom weirgate asks: a domain's routers and the ends of its
-//! measurement, receivers of metrics, and web servers. The first byte says which.
+//! Fuzzes any bytes as answers to weirgate: from a domain's routers and the ends of its
+//! measurement, receivers of metrics, and web servers. The first byte selects one.
 //!
-//! What must hold beyond "no panic": an answer that is read is the same when it is written
-//! and read again; what is shown of an answer is short and has no control characters but the
-//! end of a line and the tab.
+//! Besides "no panic", this must hold: an answer that is read does not change when it is written
+//! and read again. Messages about an answer are short, and have no control characters except
+//! newline and tab.
 
 mod domain;
 
@@ -18,7 +18,8 @@ use weirgate_probe::Bulk;
 use weirgate_rollout::end::Answer;
 use weirgate_watch::{Failed, Kind, Receiver, deliver};
 
-/// Letters of a message that shows an answer's: those of a body, and what is around them.
+/// The maximum length of a message about an answer, in characters: a part of the answer, and the
+/// text around it.
 const MOST: usize = 400;
 
 pub fn run(data: &[u8]) {
@@ -36,7 +37,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A whole HTTP answer of a receiver of metrics, which then ends the connection.
+/// Fuzzes a whole HTTP answer of a receiver of metrics, which then closes the connection.
 fn of_a_receiver(kind: Kind, answer: &[u8]) {
     static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -47,7 +48,7 @@ fn of_a_receiver(kind: Kind, answer: &[u8]) {
         let (own, theirs) = duplex(1 << 16);
         let (mut asked, mut near) = split(theirs);
         let peer = async {
-            // What it does not wait for, it does not read.
+            // Ignore errors: the client may close the connection early.
             let _ = near.write_all(answer).await;
             let _ = near.shutdown().await;
             let _ = copy(&mut asked, &mut sink()).await;
@@ -63,7 +64,7 @@ fn of_a_receiver(kind: Kind, answer: &[u8]) {
     }
 }
 
-/// A connection on which all was sent already.
+/// A connection whose data has all arrived already.
 #[derive(Debug)]
 struct Reply<'a>(Cursor<&'a [u8]>);
 
@@ -83,7 +84,7 @@ impl Write for Reply<'_> {
     }
 }
 
-/// A web server's answer to who fills a line with its file.
+/// Fuzzes a web server's answer to a download that fills the line.
 fn of_a_server(answer: &[u8]) {
     let bulk = Bulk::parse("http://192.0.2.1/file").expect("a URL");
     let counted = AtomicU64::new(0);
@@ -94,14 +95,14 @@ fn of_a_server(answer: &[u8]) {
     }
 }
 
-/// A terminal does nothing with it but show it.
+/// Checks that a text is safe for a terminal.
 #[track_caller]
 fn is_plain(shown: &str) {
     let plain = |one: char| !one.is_control() || "\n\t".contains(one);
     assert!(shown.chars().all(plain), "{shown:?}");
 }
 
-/// The planted mistake: a flow whose number ends so, in none of the seeds.
+/// The planted mistake: a flow number with a last digit that no seed has.
 #[cfg(feature = "planted")]
 fn planted(answer: &Answer) {
     if let Answer::Sent(sent) = answer {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as what others ask of `weirgate watch` and of `weirgate probe
-//! --serve`, and as what a user names to them: the first byte says which.
+//! Fuzzes any bytes as requests to `weirgate watch` and `weirgate probe --serve`, and as values of
+//! their options: the first byte selects one.
 //!
-//! What must hold beyond "no panic": a query is bounded, a wish is read as it was
-//! written, and a web server's address that is taken names a host.
+//! Besides "no panic", this must hold: a query is bounded, a request does not change when it is
+//! written and read again, and an accepted URL names a host.
 
 use weirgate_probe::{Bulk, Wanted};
 use weirgate_watch::{Access, CircuitsQuery, Kind, Query, Receiver, target};
@@ -63,7 +63,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The planted mistake: a step whose number ends so, in none of the seeds.
+/// The planted mistake: a step with a last digit that no seed has.
 #[cfg(feature = "planted")]
 fn planted(query: &Query) {
     assert!(

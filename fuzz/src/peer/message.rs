@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as what a peer of `weirgate probe` sends: its own messages, the
-//! packets of a train, and what servers of iperf3, of irtt and of sequences say.
-//! What is read is what is written again, and every number is within its bounds.
+//! Fuzzes any bytes as messages of a peer of `weirgate probe`: its own protocol, packets of a
+//! train, and answers of servers of iperf3, irtt and sequences. What is read must not change when
+//! it is written again, and every number must be within its bounds.
 
 use std::time::Duration;
 use weirgate_probe::{Arrival, Arrivals, DatagramReport, Message, Results, Train, granted};
@@ -10,7 +10,7 @@ pub fn run(data: &[u8]) {
     if let Ok(Some(message)) = Message::read(data) {
         planted(&message);
         let written = message.bytes();
-        // What is beyond a message is padding, which a greeting has of zeros.
+        // Bytes after a message are padding; a greeting has zeros for it.
         let greeting = matches!(message, Message::Hello { .. });
         assert!(greeting || data.starts_with(&written));
         let again = Message::read(&written).expect("what was read is in range");
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
                 assert!(u64::from(train.count) * u64::from(train.payload) <= 64 << 20);
                 assert!(u64::from(train.count) * train.gap_ns <= 12_000_000_000);
             }
-            // No wait for a train that was announced is longer than a train.
+            // Waiting for an announced train takes no longer than a train.
             Message::Report { seen, .. } => assert!(seen.gap_ns <= 12e9),
             _ => {}
         }
@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Any packets of a train, in any order, at any time.
+/// Fuzzes packets of a train, in any order, at any time.
 fn arrivals(data: &[u8]) {
     let mut arrivals = Arrivals::of(Train {
         id: 1,
@@ -72,7 +72,7 @@ fn arrivals(data: &[u8]) {
     let _ = arrivals.seen().check();
 }
 
-/// The planted mistake: a train of one number of packets, in none of the seeds.
+/// The planted mistake: a train with a number of packets that no seed has.
 #[cfg(feature = "planted")]
 fn planted(message: &Message) {
     if let Message::Expect { train, .. } = message {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What others say to weirgate: hosts, programs and the kernel.
+//! Messages from others to weirgate: hosts, programs and the kernel.
 
 pub(crate) mod answered;
 pub(crate) mod asked;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that lies: any bytes as its answers to what is asked over netlink, message by
-//! message: numbers of other requests, lengths that are wrong, errors, dumps that are
-//! interrupted or never end, attributes of any kind. The first byte says what is asked.
+//! Fuzzes any bytes as a kernel's answers to netlink requests, message by message: wrong sequence
+//! numbers, wrong lengths, errors, dumps that are interrupted or endless, attributes of any kind.
+//! The first byte selects the request.
 //!
-//! What must hold beyond "no panic": each question ends when the answers do, with an
-//! error or with what fits in the answers.
+//! Besides "no panic", this must hold: each request ends when the answers do, with an error or with
+//! values from the answers.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,15 +14,16 @@ use weirgate_kernel::{
 };
 use weirgate_state::Routing;
 
-/// How often answers that never end are repeated.
+/// How often endless answers are repeated.
 const ENDLESS: usize = 40;
 
-/// What stands before a message's payload in the input: how it is sent, its type, its
-/// flags, its number, and its length.
+/// The length of a message's header in the input: how it is sent, its type, its flags, its sequence
+/// number, and its length.
 const HEAD: usize = 7;
 
-/// It begins a datagram of its own, which is not queued yet; its length is not that of
-/// its payload. The upper half of the byte is the netfilter's subsystem, 0 for rtnetlink.
+/// Flags of how a message is sent: it begins a separate datagram; it is not queued yet; its length
+/// differs from that of its payload. The upper half of the byte is the netfilter subsystem, 0 for
+/// rtnetlink.
 const APART: u8 = 1;
 const LATER: u8 = 2;
 const WRONG: u8 = 4;
@@ -43,7 +44,7 @@ pub fn run(data: &[u8]) {
     RUNTIME.block_on(asking(asked & 127, answers, bytes));
 }
 
-/// The datagrams of a script.
+/// Returns the datagrams of a script.
 fn answers(mut script: &[u8]) -> Vec<PlayedAnswer> {
     let mut answers: Vec<PlayedAnswer> = Vec::new();
     while let Some((head, rest)) = script.split_first_chunk::<HEAD>() {
@@ -75,7 +76,7 @@ fn answers(mut script: &[u8]) -> Vec<PlayedAnswer> {
     answers
 }
 
-/// Asks one thing.
+/// Makes one kind of request.
 async fn asking(what: u8, answers: Vec<PlayedAnswer>, bytes: usize) {
     let name = DeviceName::new("wan0").expect("a device's name");
     if what == b'd' {
@@ -132,7 +133,7 @@ async fn asking(what: u8, answers: Vec<PlayedAnswer>, bytes: usize) {
     }
 }
 
-/// The planted mistake: two connections of a mark, in none of the seeds.
+/// The planted mistake: two connections with a mark, which no seed has.
 #[cfg(feature = "planted")]
 fn planted(table: &ConnectionTable) {
     assert!(

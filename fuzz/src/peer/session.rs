@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A whole conversation of `weirgate probe` or `probe --serve` with a hostile peer: any bytes
-//! as all that the peer says, in its order. The first byte says what the conversation is.
+//! Fuzzes a whole conversation of `weirgate probe` or `probe --serve` with a hostile peer: any
+//! bytes as everything that the peer sends, in order. The first byte selects the kind of
+//! conversation.
 //!
-//! What must hold beyond "no panic": it ends when the peer has sent all, and what was
-//! measured lies within what was sent.
+//! Besides "no panic", this must hold: the conversation ends when the peer has sent everything, and
+//! the measured values are consistent with what was sent.
 
 mod bulk;
 
@@ -22,7 +23,7 @@ use weirgate_probe::{
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
-/// A run of a sequence: long enough to begin.
+/// The duration of a sequence: just long enough to begin.
 const SHORT: Duration = Duration::from_millis(2);
 
 pub fn run(data: &[u8]) {
@@ -42,9 +43,9 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What a peer of datagrams says, each behind its length; [`AGAIN`] is no length and
-/// begins anew. What the peer cannot know before (a number that comes back, a train's) is
-/// as it should be where it says 0.
+/// The datagrams of a peer, each after its length; [`AGAIN`] instead of a length restarts the
+/// script. Values that the peer cannot know in advance (an echoed number, a train's number) are
+/// filled in where the script has 0.
 #[derive(Debug)]
 struct Script {
     bytes: Vec<u8>,
@@ -59,7 +60,7 @@ struct Cursor {
 }
 
 const AGAIN: u8 = 255;
-/// So often a script begins anew.
+/// How often a script may restart.
 const ROUNDS: usize = 200;
 
 impl Script {
@@ -70,7 +71,7 @@ impl Script {
         }
     }
 
-    /// The next datagram.
+    /// Returns the next datagram.
     fn next(&self) -> Option<Vec<u8>> {
         let mut cursor = self.cursor.borrow_mut();
         let mut length = *self.bytes.get(cursor.at)?;
@@ -111,7 +112,7 @@ impl Datagrams for Script {
     }
 }
 
-/// An answer with the number of what was asked.
+/// Fills in the number of the request that an answer belongs to.
 fn fitting(mut answer: Message, asked: Option<&Message>) -> Message {
     let asked_id = match asked {
         Some(Message::Send { train, .. } | Message::Expect { train, .. }) => Some(train.id),
@@ -134,7 +135,7 @@ fn fitting(mut answer: Message, asked: Option<&Message>) -> Message {
     answer
 }
 
-/// A measurement of one direction with a serving end.
+/// Measures one direction with a server.
 fn trains(bytes: &[u8], direction: Direction) {
     let Ok(mut client) = Client::over(Box::new(Script::of(bytes)), PEER) else {
         return;
@@ -147,7 +148,7 @@ fn trains(bytes: &[u8], direction: Direction) {
     }
 }
 
-/// A client of a serving end, which knows the cookie.
+/// Fuzzes a client of a server, which knows the cookie.
 fn served(bytes: &[u8]) {
     let Ok(mut server) = Server::bind((Ipv4Addr::LOCALHOST, 0).into()) else {
         return;
@@ -159,21 +160,21 @@ fn served(bytes: &[u8]) {
             continue;
         };
         if let Message::Send { cookie, train } = &mut message {
-            // One that is right is sent for up to twelve seconds.
+            // A valid train would be sent for up to twelve seconds, so make it invalid.
             (*cookie, train.count) = (own.unwrap_or(*cookie), train.count.max(1 << 30));
         }
         if let Message::Expect { cookie, .. } | Message::Ask { cookie, .. } = &mut message {
             *cookie = own.unwrap_or(*cookie);
         }
         let answer = server.answer(&message, PEER, u64::from(payload.len() as u32) << 20);
-        // What is reported of times that a client made up may be refused by the client.
+        // A client may refuse a report about times that a client made up.
         if let Some(Message::Welcome { cookie, .. }) = answer {
             own = Some(cookie);
         }
     }
 }
 
-/// A conversation with an irtt server: its opening, two echoes and its end.
+/// Fuzzes a conversation with an irtt server: its opening, two echoes and its end.
 fn echoes(bytes: &[u8]) {
     let Ok(mut irtt) = Irtt::over(Box::new(Script::of(bytes)), PEER) else {
         return;
@@ -183,7 +184,7 @@ fn echoes(bytes: &[u8]) {
     }
 }
 
-/// What a peer says on a connection; it takes all that it is sent.
+/// The peer's data on a connection; everything that is sent to the peer is accepted.
 #[derive(Debug)]
 struct Replies<'a>(&'a [u8]);
 
@@ -217,8 +218,8 @@ fn iperf3(bytes: &[u8], direction: Direction) {
     }
 }
 
-/// A serving end of sequences on this machine that says the next text to whoever
-/// connects, and ends the connection.
+/// A server of sequences on this machine that sends the next text to each client, and closes the
+/// connection.
 struct Liar {
     port: u16,
     texts: Sender<Vec<u8>>,
@@ -226,7 +227,7 @@ struct Liar {
 
 impl Liar {
     fn new() -> io::Result<Self> {
-        // All of this machine's addresses: each has client ports of its own.
+        // Listen on all addresses of this machine, because each has separate client ports.
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let port = listener.local_addr()?.port();
         let (texts, heard) = mpsc::channel::<Vec<u8>>();
@@ -242,13 +243,13 @@ impl Liar {
 }
 
 fn says(mut stream: &TcpStream, text: &[u8]) -> io::Result<()> {
-    // The wish, which is a line.
+    // Read the request, which is a line.
     let mut byte = [0];
     while stream.read(&mut byte)? == 1 && byte != *b"\n" {}
     stream.write_all(text)
 }
 
-/// One flow of a sequence.
+/// Fuzzes one flow of a sequence.
 fn sequence(kind: u8, bytes: &[u8]) {
     static LIAR: LazyLock<Option<Mutex<Liar>>> = LazyLock::new(|| Liar::new().ok().map(Mutex::new));
     static PLACE: AtomicU16 = AtomicU16::new(0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as all that a stranger says on a connection to `weirgate watch`.
+//! Fuzzes any bytes as everything that a client sends on a connection to `weirgate watch`.
 //!
-//! What must hold beyond "no panic": the connection ends when the client has sent all, unless it
-//! asked to follow each look, and each answer is one of HTTP.
+//! Besides "no panic", this must hold: the connection ends when the client has sent everything,
+//! unless it requested the event stream, and each answer is valid HTTP.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, serve, web};
 
-/// What an answer says that has no end.
+/// The content type of an endless answer.
 const LOOKS: &[u8] = b"text/event-stream";
 
-/// A connection ends by then.
+/// The time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn run(data: &[u8]) {
@@ -32,11 +32,11 @@ pub fn run(data: &[u8]) {
     let mut stream = UnixStream::connect(&SERVICE.1).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
     stream.set_write_timeout(Some(PATIENCE)).expect("a time");
-    // It may have ended the connection before.
+    // Ignore errors: the server may have closed the connection.
     let _ = stream.write_all(data);
     let _ = stream.shutdown(Shutdown::Write);
     let (mut answer, mut part) = (Vec::new(), [0; 4096]);
-    // Looks are sent as they come, for as long as somebody listens.
+    // Events are sent for as long as the client listens.
     while !answer.windows(LOOKS.len()).any(|words| words == LOOKS) {
         match stream.read(&mut part) {
             Ok(0) => break,
@@ -55,14 +55,14 @@ pub fn run(data: &[u8]) {
     );
 }
 
-/// The web process as a thread, so that what it runs is seen. It gives its rights up for
-/// itself alone.
+/// Runs the web process as a thread, so that the fuzzer sees its coverage. It drops only its own
+/// privileges.
 fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
     let thread = thread::Builder::new().spawn(move || web(channel))?;
     Ok(Box::new(move || format!("{:?}", thread.join())))
 }
 
-/// The service in a thread of its own, which ends with this process.
+/// Starts the service in a thread, which ends with this process.
 fn begin(folder: &Path, socket: &Path) {
     let config = Config {
         listen: vec![Listen::Socket(socket.to_owned())],
@@ -98,7 +98,7 @@ fn begin(folder: &Path, socket: &Path) {
     is_ready.recv().expect("it listens");
 }
 
-/// The planted mistake: what no seed asks for.
+/// The planted mistake: a request that no seed has.
 #[cfg(feature = "planted")]
 fn planted(answer: &[u8]) {
     assert!(

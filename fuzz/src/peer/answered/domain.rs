@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain's machines: routers that answer over ssh, ends that answer what
-//! `weirgate domain verify` orders, and packets that arrive at an end.
+//! A domain's machines: routers that answer over ssh, ends that answer the orders of `weirgate
+//! domain verify`, and packets that arrive at an end.
 
 use super::is_plain;
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use weirgate_rollout::verify::remote::{Answers, answer, line};
 use weirgate_rollout::verify::{figures, found};
 use weirgate_units::PeerText;
 
-/// What divides standard output from standard error; no text of UTF-8 has it.
+/// Separates standard output from standard error; it does not occur in UTF-8.
 const BESIDE: u8 = 0xff;
 
-/// In place of an exit status: the machine was not reached.
+/// Used instead of an exit status if the machine was not reached.
 const UNREACHED: u8 = 0xff;
 
-/// The flow that the end sends, and the one that it is to hear.
+/// The flow that the end sends, and the one that it receives.
 const SENT: u32 = 64;
 const HEARD: u32 = 128;
-/// What packets of the latter hold.
+/// The secret number in packets of the latter.
 const NUMBER: u64 = 7;
 
 const DOMAIN: &str = r#"
@@ -60,7 +60,7 @@ static PROMISED: LazyLock<Domain> = LazyLock::new(|| {
     domain.expect("a domain")
 });
 
-/// A router's exit status, and what it printed.
+/// Fuzzes a router's exit status and output.
 pub fn router(said: &[u8]) {
     let Some((status, said)) = said.split_first() else {
         return;
@@ -85,11 +85,11 @@ pub fn router(said: &[u8]) {
     }
 }
 
-/// What `weirgate domain end` answers, line by line.
+/// Fuzzes the answers of `weirgate domain end`, line by line.
 pub fn end(mut said: &[u8]) {
     let (sends, hears) = ([sending()], BTreeMap::from([(HEARD, NUMBER)]));
     let mut answers = Answers::default();
-    // One that said what is wrong is asked no more.
+    // After an error, no further answers are read.
     while let Some(line) = line(&mut said) {
         let taken = answer(line).map_err(|why| format!("{why:#}"));
         let taken = taken.and_then(|answer| {
@@ -136,7 +136,7 @@ fn sending() -> Sending {
     }
 }
 
-/// Packets at an end, each behind its length, from anybody.
+/// Fuzzes packets at an end, each after its length, from any sender.
 pub fn packets(mut said: &[u8]) {
     let arrivals = Arrivals::of(BTreeMap::from([(HEARD, NUMBER)]));
     while let Some((length, rest)) = said.split_first() {
@@ -145,7 +145,7 @@ pub fn packets(mut said: &[u8]) {
         let mut answer = packet.to_vec();
         let point = answered(&mut answer, &arrivals);
         assert_eq!(answer.len(), packet.len());
-        // Whoever does not know the number of a flow gets no answer.
+        // A sender that does not know a flow's number gets no answer.
         assert!(point.is_none() || arrivals.awaits(packet));
         assert!(point.is_some() || answer == packet);
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client of the serving end of sequences that says anything, and datagrams to the port
-//! that it is given.
+//! Fuzzes a client of the server of sequences, and datagrams to the port that it is given.
 //!
-//! What must hold beyond "no panic": the connection ends when the client has, a slot is free
-//! for the next one, and the answer is what was asked for, to the byte.
+//! Besides "no panic", this must hold: the connection ends when the client does, a slot is free for
+//! the next one, and the answer has exactly the requested bytes.
 
 use super::Script;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,16 +14,16 @@ use std::thread;
 use std::time::Duration;
 use weirgate_probe::{BulkServer, DatagramReport, Exchange, Wanted};
 
-/// The server reads no further for the end of the first line.
+/// The maximum length of the first line.
 const LINE: usize = 200;
 
-/// A connection ends by then.
+/// The time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A client that was sent so much goes away.
+/// A client that has received this many bytes closes the connection.
 const ENOUGH: u64 = 1 << 17;
 
-/// First byte: it goes away without reading.
+/// The first byte of a client that leaves without reading.
 const LEAVES: u8 = b'l';
 
 static SERVER: LazyLock<Option<u16>> = LazyLock::new(|| {
@@ -47,7 +46,7 @@ pub fn run(bytes: &[u8]) {
     };
     let Ok(stream) = connected() else { return };
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
-    // The server may have ended it before.
+    // Ignore errors: the server may have closed the connection.
     let _ = (&stream).write_all(said);
     if exchange.is_none() {
         if *how == LEAVES {
@@ -96,15 +95,15 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(sent.len() as u64, expected.min(ENOUGH));
 }
 
-/// Whether a conversation with datagrams is carried out. It takes a second, in which a fuzzer
-/// has thousands of others to try.
+/// Returns whether a conversation with datagrams is carried out. It takes a second, in which a
+/// fuzzer can try thousands of others.
 fn is_tried(said: &[u8]) -> bool {
     let mut hasher = DefaultHasher::new();
     said.hash(&mut hasher);
     !cfg!(feature = "fuzzing") || hasher.finish().is_multiple_of(64)
 }
 
-/// Each time to another address of this machine, which has client ports of its own.
+/// Connects each time to another address of this machine, which has separate client ports.
 fn connected() -> io::Result<TcpStream> {
     static PLACE: AtomicU16 = AtomicU16::new(0);
     let [high, low] = PLACE.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -121,7 +120,7 @@ fn first_line(said: &[u8]) -> usize {
     end.map_or(read.len(), |end| end + 1)
 }
 
-/// Whether it ended in time.
+/// Checks that the connection ended in time.
 #[track_caller]
 fn ends<T>(read: io::Result<T>) {
     if let Err(error) = read {
@@ -130,7 +129,7 @@ fn ends<T>(read: io::Result<T>) {
     }
 }
 
-/// Sends the word and any datagrams; looks at what is reported of them.
+/// Sends the secret word and any datagrams, and checks the report about them.
 fn datagrams(stream: &TcpStream, from: &mut impl io::BufRead, exchange: Exchange, said: &[u8]) {
     let mut place = String::new();
     ends(from.read_line(&mut place));

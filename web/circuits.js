@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The circuits of a provider: the link of a device, its sites, those circuits that have
-// most of something, and one circuit or site that is chosen. Text is only ever set as
-// text, never as markup: names come from whoever wrote the list.
+// The circuits of a provider: the link of a device, its sites, the busiest circuits, and
+// one selected circuit or site. Text is only set as text, never as markup, because names
+// come from the author of the list.
 
 import { drawn, element, figure, human } from "./figures.js";
 import { byId, rows } from "./tables.js";
 
-// What the page has watched of the chosen one, so many looks at most.
+// The maximum number of samples that the page keeps of the selected circuit or site.
 const MOST_LOOKS = 900;
 const ROWS = 50;
-// What is listed, and what was chosen.
+// The current selection: the device, the circuit or site, and the offsets of both lists.
 let view = { device: "", name: "", from: 0, sites_from: 0 };
 let watched = { of: "", looks: [] };
 let asking = 0;
@@ -22,7 +22,7 @@ const delay = (one) => human(one.delay_ms === null ? undefined : one.delay_ms / 
 const waits = (one) => (one.queued_packets ? count(one.queued_packets) + " (" + human(one.queued_bytes, "B") + ")" : "0");
 const address = (device, name) => "#circuits/" + encodeURIComponent(device) + "/" + encodeURIComponent(name);
 
-// A part of a ceiling as words and a bar.
+// Shows a rate as a part of its ceiling, in words and as a bar.
 function use(one) {
   if (!one.ceiling_bit_s || one.rate_bit_s === null) return "–";
   const words = Math.round(one.rate_bit_s / one.ceiling_bit_s * 100) + " %";
@@ -39,7 +39,7 @@ function cells(device, one) {
   ];
 }
 
-// How many of a list are shown, and buttons to the others.
+// Shows which rows of a list are shown, and buttons for the others.
 function listed(kind, words, list) {
   byId(kind).hidden = !list || !list.rows.length;
   rows(kind, list ? list.rows.map((one) => {
@@ -57,7 +57,7 @@ function listed(kind, words, list) {
   on.disabled = !list.more || last > 10000 - ROWS;
 }
 
-// The figures of one circuit or site.
+// Shows the figures of one circuit or site.
 function showChosen(found) {
   const one = (found.chosen || [])[0];
   const title = one ? (one.kind === "site" ? "Site " : "Circuit ") + one.name
@@ -141,8 +141,9 @@ function show(found) {
   showChosen(found);
 }
 
-// Asks for what is to be shown. Of several askings the last one counts. What is chosen: its
-// device, kind and name; nothing where there is nothing to show.
+// Requests the selection and shows it. Of several concurrent requests, the last one
+// counts. Returns the device, kind and name of the selected one; nothing if there is
+// nothing to show.
 async function showCircuits() {
   const mine = ++asking;
   underway++;
@@ -171,20 +172,20 @@ async function showCircuits() {
   }
 }
 
-// The same at a look, unless an answer is awaited: one that takes longer than a look has
-// to be shown some time.
+// Updates at a new sample, unless a request is pending: an answer that takes longer than
+// the interval must be shown eventually.
 export function followCircuits() {
   if (!underway) showCircuits();
 }
 
-// What the address of the page names: a device, and one of its circuits or sites.
+// Selects what the page's address names: a device, and one of its circuits or sites.
 export async function chooseCircuit(device, name) {
   const isOther = name !== view.name;
   if (isOther || (device || view.device) !== view.device) {
     view = { device: device || view.device, name, from: 0, sites_from: 0 };
   }
   const chosen = await showCircuits();
-  // What was chosen from a list may not be in the next one.
+  // The selected link may not be in the next list, so move the focus.
   if (isOther && name && name === view.name) byId("circuit-name").focus();
   return chosen;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Elements, numbers in words, and the figures of the history: graphs and
-// histograms. What is shown in them, and when, is the page's to say. Text is only
-// ever set as text, never as markup.
+// Elements, formatted numbers, and the figures of the history: graphs and histograms. The
+// page decides what they show, and when. Text is only set as text, never as markup.
 
 export function element(name, properties, ...children) {
   const made = document.createElement(name);
@@ -16,7 +15,7 @@ export function drawn(name, attributes) {
   return made;
 }
 
-// A value in words, with its unit.
+// Formats a value with its unit.
 export function human(value, unit) {
   if (value === undefined || value === null || Number.isNaN(value)) return "–";
   if (unit === "s") {
@@ -32,13 +31,13 @@ export function human(value, unit) {
   return (Number.isInteger(value) || unit ? value.toFixed(0) : value.toFixed(1)) + (unit ? " " + unit : "");
 }
 
-// Units across a drawing, and how many times stand below it: on a telephone fewer,
-// so that the words keep their size.
+// The width of a drawing in units, and the positions of its time labels: fewer on a
+// phone, so that the text keeps its size.
 const narrow = () => matchMedia("(max-width: 40rem)").matches;
 const across = () => (narrow() ? 360 : 640);
 const parts = () => (narrow() ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]);
 
-// Values for an axis up to the greatest: round ones, at most six.
+// Returns the tick values of an axis up to the maximum: round ones, at most six.
 function ticks(most) {
   if (!most) return [0, 1];
   const raw = most / 5;
@@ -47,12 +46,12 @@ function ticks(most) {
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, place) => place * step);
 }
 
-// A value at an axis: a round one, without digits that say nothing.
+// Formats a value at an axis: a round one, without trailing zeros.
 function round(value, unit) {
   return value === 0 ? "0" : human(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 }
 
-// The times below a drawing.
+// Draws the time labels below a drawing.
 function times(svg, x, start, end, height) {
   const long = end - start > 49 * 3600e3;
   const clock = { hour: "2-digit", minute: "2-digit", ...(end - start < 600e3 && { second: "2-digit" }) };
@@ -66,7 +65,7 @@ function times(svg, x, start, end, height) {
   }
 }
 
-// What happened, as lines across a drawing.
+// Draws events as lines across a drawing.
 function happened(svg, x, events, top, bottom) {
   for (const event of events.slice(-100)) {
     const line = drawn("line", { x1: x(event.time_ms), x2: x(event.time_ms), y1: top, y2: bottom, class: "event" });
@@ -77,9 +76,10 @@ function happened(svg, x, events, top, bottom) {
   }
 }
 
-// A graph of `lines` and their `sums` over a time: each has a name and points, a
-// line also those of the time before, moved to this one, and `rough` ones, which
-// are estimated. `pick` is called with the time that is dragged over.
+// Draws a graph of `lines` and their `sums` over time. Each has a name and points. A line
+// may also have the points of the previous period, shifted to this one, and `rough`
+// points, which are estimates. `pick` is called with a time range that the user drags
+// over.
 export function figure(graph, { lines, sums, gauge, events }, start, end, pick) {
   const width = across(), height = 240, left = 72, right = 8, top = 8, bottom = 24;
   let most = 0;
@@ -138,8 +138,8 @@ export function figure(graph, { lines, sums, gauge, events }, start, end, pick) 
 
 const BROKEN = ["", "too little", "waits long"];
 
-// How long a promise was broken, in words: of a step with both ways the history
-// has only their sum, so that it is known what it was at least.
+// Says how long a promise was broken. For a step with both directions the history has
+// only their sum, so that only the minimum is known.
 function brokenWords(points) {
   let all = 0, broken = 0, least = "";
   const ways = new Set();
@@ -156,9 +156,9 @@ function brokenWords(points) {
   return "broken " + least + human(broken / all * 100, "%") + " of the time: " + [...ways].sort().join(", ");
 }
 
-// For each line a bar over the time: thin where a promise was kept or nothing
-// waited, high where it was broken at any time of the step, nothing where it is not
-// known. Those of the time before stand below.
+// Draws a bar for each line over time: thin where a promise was kept or nothing waited,
+// high where it was broken at any time of the step, none where it is unknown. The bars of
+// the previous period are below.
 export function strip(graph, { lines, events }, start, end, pick) {
   const width = across(), left = 8, right = 8, each = 34, bottom = 24;
   const all = lines.flatMap((line) => [[line.name, line.points],
@@ -199,7 +199,7 @@ export function strip(graph, { lines, events }, start, end, pick) {
     element("p", { className: "faint", textContent: "High and red: broken at some time of the step. Thin and green: kept, or nothing waited." }));
 }
 
-// Points with a gap where nothing is known: more than two steps apart.
+// Returns the path of points, with a gap where they are more than two steps apart.
 function path(points, x, y, value) {
   let text = "";
   let last = null;
@@ -213,7 +213,7 @@ function path(points, x, y, value) {
   return text;
 }
 
-// The range from least to greatest, in pieces where something is not known.
+// Returns the area from minimum to maximum, in pieces where values are missing.
 function area(points, x, y, factor) {
   let from = 0;
   let text = "";
@@ -233,7 +233,7 @@ function piece(points, x, y, factor) {
   return "M" + top.join("L") + "L" + bottom.reverse().join("L") + "Z";
 }
 
-// Dragging over a graph shows that part of the time.
+// Lets the user select a time range by dragging over a graph.
 function zoom(svg, timeAt, pick) {
   let from = null;
   let mark = null;
@@ -259,9 +259,9 @@ function zoom(svg, timeAt, pick) {
   });
 }
 
-// How the values of a series are spread, each by how long it held; `what` they
-// are of, what `each` is, `step` in milliseconds where those of a longer time are
-// one, their mean.
+// Draws the distribution of a series' values, weighted by how long each held. `what`
+// names the series, `each` says what a value is. `step` is in milliseconds if each value
+// is a mean over a longer time.
 export function histogram(what, each, points, step) {
   const values = points.map((p) => [p[2] * 1e-6, (p[1] - p[0]) * (p[6] ?? 1)]).sort((one, other) => one[0] - other[0]);
   const all = values.reduce((sum, one) => sum + one[1], 0);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What series are of and what they are called, by the policy's legend, and which
-// of them each graph shows.
+// The names of series by the policy's legend, and the series of each graph.
 
-// The policy's names of classes; the page sets it.
+// The policy's names of classes; the page sets them.
 export const policy = { legend: { links: [], classes: [], rules: [], arriving: [] } };
 
 export function className(labels) {
@@ -10,13 +9,13 @@ export function className(labels) {
   return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
 }
 
-// Where a class stands in the policy, so that it has the same colour everywhere.
+// Returns the rank of a class in the policy, so that it has the same colour everywhere.
 export function inOrder() {
   const order = new Map(policy.legend.classes.map((one, place) => [one.device + " " + one.handle, place]));
   return (labels) => order.get(labels.device + " " + labels.handle) ?? 1e6;
 }
 
-// The class whose queue it is, where the policy names it.
+// Returns the class that owns a queue, if the policy names it.
 export function queueName(labels) {
   const minor = labels.parent.split(":")[1];
   const own = policy.legend.classes.find((one) =>
@@ -35,8 +34,8 @@ export const HOST_GRAPHS = [
   { title: "Marked here of what it is sent, by the second", metric: "host_received_marks", unit: "", factor: 1 },
 ];
 
-// The part of what a class sent on the wire that is the link layer's: its packets'
-// mean length there against that in IP bytes.
+// Returns the link layer's share of what a class sent on the wire: compares its packets'
+// mean length on the wire with that in IP bytes.
 export function linkLayer(bytes, packets, ipBytes, timed) {
   if (!packets || !timed || ipBytes === undefined) return undefined;
   return Math.max(0, 1 - (ipBytes / timed) / (bytes / packets));
@@ -48,9 +47,9 @@ const borrowed = (some, all) => (all ? Math.min(1, some / all) : undefined);
 
 const LINK_RATES = ["link_rate_bits_per_second", "link_policy_bits_per_second", "link_tracked_bits_per_second"];
 
-// A graph of a `share` shows what follows from several numbers of one class over
-// the same step; a `quiet` one is left out where all of it is nothing; a `strip`
-// has a bar for each class and no axis.
+// A graph with `share` shows a quotient of several numbers of one class over the same
+// step. A `quiet` graph is left out if all its values are 0. A `strip` has a bar for each
+// class and no axis.
 export const GRAPHS = [
   { title: "Rate by class", metric: "class_sent_bytes", unit: "bit/s", factor: 8, sum: "all classes" },
   { title: "Wait of the first classes", metric: "class_wait_seconds", rough: "class_estimated_wait_seconds", unit: "s", factor: 1e-6, first: 2 },
@@ -98,7 +97,7 @@ export const LINK_GRAPHS = [
   { title: "Delay by the queue management's own measure", metrics: ["qdisc_aqm_delay_seconds", "tin_delay_seconds"], unit: "s", factor: 1e-6 },
 ];
 
-// What a histogram can be of, and what each of its values is.
+// The metrics of a histogram, with the meaning of each value.
 export const SPREADS = {
   probe_rtt_seconds: ["round trips of the probe", "one echo"],
   class_wait_seconds: ["mean waits of", "the mean of the packets that left in one look, not a single packet"],
@@ -115,12 +114,12 @@ export function labelsOf(name) {
   return labels;
 }
 
-// What a series is of: the same for all metrics of one class.
+// Returns the labels of a series, which are the same for all metrics of one class.
 const labelText = (name) => name.slice(name.indexOf("{"));
 
-// Leaves of the policy first; what stands above them repeats their bytes. Of
-// metrics that are measured, and estimated where they are not, those of both; of
-// those that make a share, all of a class.
+// Returns the series of a graph: the policy's leaves first, because inner classes repeat
+// their bytes. If a metric is measured or otherwise estimated, both series are returned;
+// for a share, all of a class's metrics.
 export function wanted(names, graph) {
   const metrics = graph.share || graph.metrics || [graph.metric, ...(graph.rough ? [graph.rough] : [])];
   let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
@@ -158,8 +157,8 @@ export const title = (name) => {
   return labels.probe || labels.host || labels.rule || labels.site || labels.device || name;
 };
 
-// What a class's numbers make of each step that all of them have. There is no
-// least or greatest of it.
+// Computes the shares of a class for each step that all its series have. A share has no
+// minimum or maximum.
 function shares(graph, of, data) {
   const [first, ...others] = graph.share.map((metric) =>
     new Map(data.series[metric + of].points.map((p) => [p[0], p])));
@@ -175,9 +174,9 @@ function shares(graph, of, data) {
 
 const moved = (points, back) => points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]);
 
-// What a graph is called, and what it shows of its series: those of the time
-// before moved by `back`. Of what is measured only at times, the estimate stands
-// before and after.
+// Returns the title of a graph, and what it shows of its series, with the previous period
+// shifted by `back`. If a metric was measured only for a part of the time, the estimates
+// are shown before and after.
 export function shown(graph, names, data, before, back) {
   const points = (name) => data.series[name].points;
   const old = (name) => (before ? moved(before.series[name].points, back) : []);
@@ -198,7 +197,7 @@ export function shown(graph, names, data, before, back) {
     const own = exact ? points(exact) : [];
     const [from, to] = own.length ? [own[0][0], own[own.length - 1][1]] : [Infinity, Infinity];
     const rough = estimate ? points(estimate).filter((p) => p[1] <= from || p[0] >= to) : [];
-    // Of a class that was silent there is nothing to estimate.
+    // A silent class has nothing to estimate.
     const silent = rough.every((p) => p[4] === 0);
     return { name: title(all[0]), points: own, rough: silent ? [] : rough, old: exact ? old(exact) : [] };
   };
@@ -215,7 +214,7 @@ export function shown(graph, names, data, before, back) {
   return [graph.title + how, { lines, gauge, sums: graph.sum ? summed(names, data) : [], events: data.events }];
 }
 
-// The sums of what goes one way through one device, where the policy names it.
+// Returns the sums of each direction through one device, if the policy names it.
 function summed(names, data) {
   const groups = new Map();
   for (const name of names) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Tables of the last look, and what their cells say. What the page knows is given
-// to them; text is only ever set as text, never as markup.
+// The tables of the last sample, and their cells. The page passes in its data; text is
+// only set as text, never as markup.
 
 import { element, human } from "./figures.js";
 import { linkLayer, queueName } from "./series.js";
 
 export const byId = (id) => document.getElementById(id);
 
-// Changes only what is another, so that the keyboard's place and what is marked
-// stay where they are from look to look.
+// Changes only rows that differ, so that the keyboard focus and the selection stay where
+// they are from sample to sample.
 export function rows(table, all) {
   const body = byId(table).tBodies[0];
   const place = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -37,15 +37,15 @@ const PROMISES = {
   unknown: ["unknown", "faint"],
 };
 
-// Whether a class got what it was promised, and how that is known.
+// Shows whether a class's promise was kept, and how that is known.
 export function promise(one) {
   const [words, look] = PROMISES[one.promise] || ["", "faint"];
   const by = one.judged_by === "estimated" ? ", estimated" : one.judged_by === "measured" ? ", measured" : "";
   return element("span", { className: look, textContent: words + by });
 }
 
-// How long its packets waited: measured packet by packet where that is allowed and
-// some left, else estimated.
+// Shows how long packets waited: measured packet by packet if that is permitted and some
+// left, otherwise estimated.
 export function waited(n) {
   if (n.wait_95th_seconds !== undefined) {
     return element("span", {},
@@ -55,12 +55,12 @@ export function waited(n) {
   return n.estimated_wait_seconds ? "about " + human(n.estimated_wait_seconds, "s") : human(n.estimated_wait_seconds, "s");
 }
 
-// What waits, in packets and bytes.
+// Shows the backlog, in packets and bytes.
 export function waiting(n) {
   return n.backlog_packets ? human(n.backlog_packets, "") + " (" + human(n.backlog_bytes, "B") + ")" : "0";
 }
 
-// A part of a whole in percent.
+// Shows a part of a whole in per cent.
 export function part(some, whole) {
   return some === undefined || !whole ? "–" : (Math.min(1, some / whole) * 100).toFixed(0) + " %";
 }
@@ -104,7 +104,7 @@ export function showQueues(queues, tins, services) {
   ]));
 }
 
-// A row for each conditioner, of the objects for its colours.
+// Shows a row for each conditioner; `objects` has those of its colours.
 export function showConditioners(objects) {
   const all = new Map();
   for (const one of objects) {
@@ -123,8 +123,8 @@ export function showWindows(objects) {
     human(n.held_acknowledgements, ""), human(n.unknown_packets, ""), human(n.active, "")]));
 }
 
-// The links of the site: how each is used, what passes it, and whether its classes have
-// what they were promised. A policy's directions follow one another, upstream first.
+// Shows the links of the site: their use, their traffic, and whether the promises to
+// their classes are kept. A policy's directions follow one another, upstream first.
 export function showSiteLinks(links, devices, classes, directions) {
   byId("site-links").hidden = !links.length;
   rows("site-links", links.map((link) => {
@@ -155,7 +155,7 @@ export function showSiteLinks(links, devices, classes, directions) {
   }));
 }
 
-// Rates of both directions.
+// Shows the rates of both directions.
 export function showRates(links, classes) {
   byId("rates").hidden = !links.length;
   byId("nolink").hidden = links.length > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The page of `weirgate watch`. Text is only ever set as text, never as markup:
-// names come from the kernel, the policy and the network.
+// The page of `weirgate watch`. Text is only set as text, never as markup, because names
+// come from the kernel, the policy and the network.
 "use strict";
 
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
@@ -12,9 +12,9 @@ const HOUR = 3600e3;
 let about = { legend: policy.legend, span_ms: null, host_names: {} };
 let now = null;
 let period = { hours: 12, end: 0 };
-// Somebody chose the period; else it is as long as what the history has.
+// Whether the user selected the period; otherwise its length follows that of the history.
 let chosen = false;
-// The period that the address asked for last.
+// The period in the last address.
 let asked;
 
 // ---- Now ----
@@ -22,7 +22,7 @@ let asked;
 function showNow() {
   if (!now) return;
   const of = (sort) => now.objects.filter((one) => one.sort === sort);
-  // What stands above the policy's classes repeats their bytes.
+  // Inner classes above the policy's classes repeat their bytes.
   const named = of("class").filter((one) => one.labels.direction);
   const classes = named.length ? named : of("class");
   const place = inOrder();
@@ -110,8 +110,7 @@ function showNow() {
 
 // ---- Hosts ----
 
-// What a host is called: its name of the DHCP server or of /etc/hosts, where it has
-// one.
+// Returns the name of a host from the DHCP server or /etc/hosts, if it has one.
 const hostName = (address) => about.host_names[address] || address;
 
 const known = (value) => (value === undefined ? "not known" : human(value, ""));
@@ -126,13 +125,13 @@ function showHosts(hosts) {
       element("a", { href: "#hosts/" + encodeURIComponent(address), textContent: hostName(address), title: address }),
       human(n.received_bytes * 8, "bit/s"), human(n.sent_bytes * 8, "bit/s"),
       human(n.rtt_inside_seconds, "s"), human(n.rtt_outside_seconds, "s"),
-      // Of a queue that is not known nothing is; without packets there is no wait.
+      // Without a known queue, its values are unknown; without packets, there is no wait.
       n.received_drops === undefined ? "not known" : human(n.wait_seconds, "s"),
       known(n.backlog_packets), known(n.received_drops), known(n.received_marks),
     ];
   });
   byId("top-hosts").hidden = !hosts.length;
-  // A node stands in one place only.
+  // A node can only be in one place, so clone it.
   rows("top-hosts", cells.slice(0, 5).map(([host, ...others]) => [host.cloneNode(true), ...others.slice(0, 4)]));
   rows("hosts-rows", cells);
   byId("noqueue").hidden = !hosts.length || hosts.every((one) => one.numbers.received_marks !== undefined);
@@ -143,7 +142,7 @@ function showHosts(hosts) {
       : "No device on the inside is known: the policy has no `lan`.";
 }
 
-// One host's history, of the period that the history shows.
+// Shows one host's history, for the period of the history.
 async function showHost(address) {
   const name = hostName(address);
   byId("host-name").textContent = !address ? "" : "Host " + (name === address ? name : name + " (" + address + ")");
@@ -153,7 +152,7 @@ async function showHost(address) {
   }
 }
 
-// One rule's history, of the period that the history shows.
+// Shows one rule's history, for the period of the history.
 async function showRule(counter) {
   byId("rule-name").textContent = counter ? "Rule " + counter : "";
   byId("rule-graphs").replaceChildren();
@@ -164,7 +163,7 @@ async function showRule(counter) {
 
 // ---- Circuits ----
 
-// One circuit or site of a device, with what the history has of a site; or the busiest,
+// Shows one circuit or site of a device, with the history of a site; or the busiest ones,
 // with the last minutes of the whole device.
 async function showCircuit(device, name) {
   const chosen = await chooseCircuit(device, name);
@@ -196,7 +195,7 @@ const query = (names, from, to, step) =>
 let drawing = 0;
 const NOW_HOURS = 0.25;
 
-// The last minutes of the link, beside what is so now.
+// Shows the last minutes of the link, with its current values.
 async function showNowGraphs() {
   const end = latest();
   await drawGraphs("now-graphs", NOW_GRAPHS, () => true, [notBefore(end - NOW_HOURS * HOUR, end), end]);
@@ -211,13 +210,13 @@ async function showLink() {
   await showSpread(true);
 }
 
-// The end of what is shown unless asked otherwise: the last look. What the
-// history has beyond it is of a clock that was set back since.
+// Returns the default end of the period: the last sample. Later entries of the history
+// are from before the clock was set back.
 function latest() {
   return now ? now.time_ms : about.span_ms ? about.span_ms[1] : Date.now();
 }
 
-// A begin that is not before the history's, but at least a minute before the end.
+// Limits a start to the history's, but at least a minute before the end.
 function notBefore(start, end) {
   return about.span_ms ? Math.max(start, Math.min(about.span_ms[0], end - HOUR / 60)) : start;
 }
@@ -232,8 +231,8 @@ const spreadName = (name) => SPREADS[name.split("{")[0]][0] + " " + title(name);
 
 let spreading = 0;
 
-// How the values of one series are spread: each as long as it held. `fresh` asks
-// which series there are. Of several askings the last one counts.
+// Shows the distribution of one series' values, weighted by how long each held. `fresh`
+// requests the list of series. Of several concurrent requests, the last one counts.
 async function showSpread(fresh) {
   const mine = ++spreading;
   const [asked, to] = span();
@@ -262,8 +261,8 @@ async function showSpread(fresh) {
   }
 }
 
-// The shortest period to choose from that has all of the history, twelve hours at
-// most: a history that has just begun is no sliver at the edge.
+// Returns the shortest offered period that contains the whole history, at most twelve
+// hours, so that a new history fills the graph.
 function fitted() {
   const known = about.span_ms ? (latest() - about.span_ms[0]) / HOUR : 12;
   const offered = [...document.querySelectorAll("[data-hours]")].map((button) => Number(button.dataset.hours));
@@ -275,16 +274,15 @@ function pressed() {
     button.setAttribute("aria-pressed", String(Number(button.dataset.hours) === period.hours)));
 }
 
-// A step of whole steps of the history, so that what a point says is exact: some
-// 600 points for a graph, at most 1,200.
+// Returns a step that is a multiple of the history's steps, so that points are exact:
+// some 600 points for a graph, at most 1,200.
 function wholeStep(least) {
   const own = [7200e3, 600e3, 60e3, 1e3].find((one) => one <= least) || 1e3;
   return Math.max(1, Math.floor(least / own)) * own;
 }
 
-// Draws those graphs that something is known for, of the series that are
-// `wished`. A series that several show is asked for once. `within` is another period
-// than the one that is chosen.
+// Draws the graphs with known values, of the series that `wished` selects. A series in
+// several graphs is requested once. `within` is a period that overrides the selected one.
 async function drawGraphs(place, graphs, wished, within) {
   const mine = ++drawing;
   const [start, end] = within || span();
@@ -366,7 +364,7 @@ async function showEvents() {
 
 // ---- The page ----
 
-// What an address of the page names; nothing where it is no address of ours.
+// Decodes a part of the page's address; returns nothing if it is invalid.
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -425,13 +423,13 @@ async function loadAbout() {
   byId("warning").textContent = troubles.join("; ");
 }
 
-// What there is to say of the connection: read aloud when it is another, which
-// the time of the last look is not.
+// Sets the text about the connection only if it changes, because screen readers announce
+// it; the time of the last sample is not announced.
 function said(words) {
   if (byId("state").textContent !== words) byId("state").textContent = words;
 }
 
-// Looks are told while somebody can see them: a browser has few connections to one
+// Receive samples only while the page is visible: a browser has few connections to one
 // machine, and every page in the background would take one.
 let source = null;
 
@@ -447,7 +445,7 @@ function listen() {
     };
     source.onerror = () => {
       said("no connection; trying again");
-      // The browser tries again by itself, but not after it was refused.
+      // The browser reconnects on its own, except after a refusal.
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
         setTimeout(listen, 5000);
@@ -481,7 +479,7 @@ addEventListener("hashchange", showView);
     said("no connection: " + error.message);
   }
   showView();
-  // A browser test asks for a page that comes to rest.
+  // A browser test requests a page that stops updating.
   if (!location.search.includes("still")) {
     listen();
     document.addEventListener("visibilitychange", listen);

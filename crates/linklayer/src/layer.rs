@@ -15,12 +15,12 @@ pub enum Framing {
     /// ATM cells of 53 bytes with 48 bytes of payload, the last one padded
     /// (ITU-T I.361; AAL5: I.363.5). Brouer's formula 5.1.
     Atm,
-    /// 64/65-octet encapsulation: one sync octet before every 64 (IEEE 802.3
-    /// section 61.3.3, ITU-T G.992.3 annex N).
+    /// 64/65-octet encapsulation: one sync octet before every 64 (IEEE 802.3 section 61.3.3, ITU-T
+    /// G.992.3 annex N).
+    ///
     /// Codewords continue across packets, so a packet's exact share is 65/64 of its bytes, which
-    /// may be a fraction. It is rounded up to the next byte, so the error is less than one byte a
-    /// packet.
-    /// byte: never under, and over by less than one byte a packet.
+    /// may be a fraction. It is rounded up to the next byte: never under, and over by less than one
+    /// byte a packet.
     Ptm,
 }
 

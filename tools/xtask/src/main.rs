@@ -40,7 +40,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what building and the lab need; says what is missing without root.
+    /// Install what building and the lab need; without root, report what is missing.
     Setup,
     /// Check dependencies, purity, unsafe, licences; find import cycles, duplicated lines, and
     /// files and sentences that are too long.

@@ -11,7 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct RunFolder(PathBuf);
 
 impl RunFolder {
-    /// Creates the folder, and writes the command line into it. Fails if the folder exists.
+    /// Creates the folder, and writes `setup.json`: versions, machine, time and command line. Fails
+    /// if the folder exists.
     pub fn make(path: &Path) -> Result<Self, Failure> {
         let wrong = |error| Failure::Input(format!("weirgate: {}: {error}", path.display()));
         std::fs::create_dir(path).map_err(wrong)?;

@@ -336,10 +336,8 @@ fn slow_drain(policy: &Policy, problems: &Problems) {
             weirgate_policy::in_kbit(Rate::bits_per_second(spare)),
             weirgate_policy::in_kbit(Rate::bits_per_second(line)),
         ),
-        None => {
-            "a queue at the far end never drains: the shaped rate is not below the line's rate"
-                .to_owned()
-        }
+        None => "a queue at the far end never drains: the shaped rate is not below the line's rate"
+            .to_owned(),
     };
     problems.warning(
         codes::SLOW_DRAIN,

@@ -192,9 +192,7 @@ fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<St
             "fq_codel serves flows in turn, so a packet waits for every active flow, and a flow \
              that does not slow down fills its own queue",
         ),
-        Queue::Sfq(_) => {
-            Some("sfq serves flows in turn, so a packet waits for every active flow")
-        }
+        Queue::Sfq(_) => Some("sfq serves flows in turn, so a packet waits for every active flow"),
         Queue::Cake(cake) => {
             let memory = hosts::memory(cake.memory, scheduler, member.class.ceiling);
             return Some(hosts::unbounded(member, memory));

@@ -51,7 +51,7 @@ pub struct Figure {
 }
 
 impl Ranked {
-    /// How many limits it misses.
+    /// Returns how many limits it misses.
     #[must_use]
     pub fn missed(&self) -> usize {
         self.figures.iter().filter(|one| !one.holds).count()
@@ -146,7 +146,7 @@ fn words(limit: Limit) -> String {
     }
 }
 
-/// Three decimal places for small values, none for large ones.
+/// Formats a number: three decimal places for small values, none for large ones.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),

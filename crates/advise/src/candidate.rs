@@ -36,7 +36,7 @@ const FLOWS: &str = "queue = \"fq_codel\"\n";
 /// The setting without a policy.
 pub(crate) const AS_IT_IS: (&str, &str) = ("as-it-is", "no policy: the modem's own queue");
 
-/// One class for all.
+/// Makes a candidate with one class for all.
 fn one(name: &'static str, about: &'static str, rest: &str) -> Candidate {
     Candidate {
         name,
@@ -47,7 +47,7 @@ fn one(name: &'static str, about: &'static str, rest: &str) -> Candidate {
     }
 }
 
-/// A class for the chosen packets, and one for the rest.
+/// Makes a candidate with a class for the chosen packets, and one for the rest.
 fn two(name: &'static str, about: &'static str, chosen: String, rest: String) -> Candidate {
     Candidate {
         name,
@@ -58,13 +58,13 @@ fn two(name: &'static str, about: &'static str, chosen: String, rest: String) ->
     }
 }
 
-/// The class of the rest, if the chosen packets have a rate.
+/// Returns the class of the rest, if the chosen packets have a rate.
 fn left(queue: &str) -> String {
     format!("share = \"98%\"\npriority = 5\n{queue}")
 }
 
 impl Question {
-    /// The settings.
+    /// Returns the candidate settings.
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         let mut list = vec![
             one("fifo", "one queue for all, 50 packets", LONG),
@@ -195,12 +195,12 @@ impl Question {
         ]
     }
 
-    /// The policy of a candidate on the router that was asked about.
+    /// Returns the policy of a candidate on the router that was asked about.
     pub(crate) fn policy(&self, candidate: &Candidate) -> String {
         self.policy_text(candidate, [&self.device, &self.lan], &self.chosen)
     }
 
-    /// The same policy for the lab's gateway.
+    /// Returns the same policy for the lab's gateway.
     pub(crate) fn lab_policy(&self, candidate: &Candidate) -> String {
         let chosen = match &self.chosen {
             Match::Address(_) => Match::Address(LAB_ADDRESS.to_owned()),
@@ -245,8 +245,8 @@ impl Question {
         text
     }
 
-    /// RED with the thesis's thresholds for 10 Mbit/s as times: 12 ms, and three times that. On
-    /// slow links, three full packets, and three times that.
+    /// Returns RED with the thesis's thresholds for 10 Mbit/s as times: 12 ms, and three times
+    /// that. On slow links, three full packets, and three times that.
     fn red(&self) -> String {
         let bits = self.line.rate.as_bits_per_second();
         let min = (bits * 12 / 8_000).max(3 * self.full());
@@ -257,14 +257,14 @@ impl Question {
         )
     }
 
-    /// The smallest guarantee, a hundredth of the link: in effect none.
+    /// Returns the smallest guarantee, a hundredth of the link: in effect none.
     fn token(&self) -> Rate {
         Rate::bits_per_second((self.line.rate.as_bits_per_second() / 100).max(1000))
     }
 }
 
-/// A bucket that limits the chosen packets. Meters count IP bytes, so the bucket gets the limit
-/// without the link layer's overhead.
+/// Returns a bucket that limits the chosen packets. Meters count IP bytes, so the bucket gets the
+/// limit without the link layer's overhead.
 fn policed(question: &Question, limit: Rate, packet: u16) -> String {
     let wire = u64::from(question.line.layer.wire_bytes(u32::from(packet)));
     let bits = u128::from(limit.as_bits_per_second()) * u128::from(packet);

@@ -46,7 +46,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether it holds.
+    /// Returns whether a value is within the limit.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl Measure {
 }
 
 impl Question {
-    /// The figures of each setting. The first one ranks the settings within all limits.
+    /// Returns the figures of each setting. The first one ranks the settings within all limits.
     #[must_use]
     pub fn measures(&self) -> (Vec<Measure>, Better) {
         let payload = |rate: Rate| {
@@ -151,7 +151,7 @@ impl Question {
         }
     }
 
-    /// The policies of the experiment's arms, by the path written in it.
+    /// Returns the policies of the experiment's arms, by the path written in it.
     #[must_use]
     pub fn policies(&self) -> BTreeMap<String, String> {
         let texts = self.candidates();
@@ -161,7 +161,7 @@ impl Question {
             .collect()
     }
 
-    /// The experiment that answers the question, as `weirgate lab run` reads it.
+    /// Returns the experiment that answers the question, as `weirgate lab run` reads it.
     #[must_use]
     pub fn experiment(&self) -> String {
         let line = &self.line;

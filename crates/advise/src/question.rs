@@ -84,7 +84,7 @@ pub enum Match {
     Address(String),
 }
 
-/// Occurs when a text does not say how packets are distinguished.
+/// The error of a text that does not say how packets are distinguished.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("write `udp`, `dscp=EF`, `port=5004` or `address=10.0.0.0/28`")]
 pub struct MatchError;
@@ -124,7 +124,7 @@ impl fmt::Display for Match {
     }
 }
 
-/// Occurs when a question cannot be answered: says what is wrong, and what to write instead.
+/// The error of a question that cannot be answered: what is wrong, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{problem}; {hint}")]
 pub struct Senseless {
@@ -145,7 +145,7 @@ pub(crate) const CALL: u16 = 200;
 const CALL_PACKETS: u32 = 50;
 
 impl Question {
-    /// Whether it can be answered.
+    /// Checks whether the question can be answered.
     pub fn check(&self) -> Result<(), Senseless> {
         let refuse = |problem: String, hint: &str| {
             Err(Senseless {
@@ -212,18 +212,18 @@ impl Question {
         Ok(())
     }
 
-    /// The rate that this many calls take on the wire, one way.
+    /// Returns the rate that this many calls take on the wire, one way.
     pub(crate) fn calls(&self, calls: u16) -> Rate {
         let packets = CALL_PACKETS * u32::from(calls);
         self.line.layer.wire_rate(u32::from(CALL), packets)
     }
 
-    /// A full packet on the wire, in bytes.
+    /// Returns a full packet on the wire, in bytes.
     pub(crate) fn full(&self) -> u64 {
         u64::from(self.line.layer.wire_bytes(1500))
     }
 
-    /// The question as a sentence.
+    /// Returns the question as a sentence.
     #[must_use]
     pub fn words(&self) -> String {
         let AskedLine { rate, layer, .. } = &self.line;

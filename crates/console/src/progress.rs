@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Default for Progress {
-    /// A display on standard error.
+    /// Makes a display on standard error.
     fn default() -> Self {
         Self {
             terminal: io::stderr().is_terminal(),

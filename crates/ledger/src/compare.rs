@@ -183,7 +183,7 @@ fn state(line: &Figure, expected: &Expected) -> String {
     }
 }
 
-/// Whether two means agree within their intervals; both may be absent.
+/// Returns whether two means agree within their intervals; both may be absent.
 pub(crate) fn overlap(one: &Figure, other: &Figure) -> bool {
     match (one.mean(), other.mean()) {
         (Some(a), Some(b)) => {
@@ -195,7 +195,7 @@ pub(crate) fn overlap(one: &Figure, other: &Figure) -> bool {
     }
 }
 
-/// A mean with its interval, in words.
+/// Returns a mean with its interval, in words.
 pub(crate) fn interval(line: &Figure) -> String {
     match (line.mean(), line.interval()) {
         (None, _) => "no figure".to_owned(),

@@ -25,7 +25,7 @@ impl fmt::Display for DigestError {
 impl std::error::Error for DigestError {}
 
 impl Digest {
-    /// The digest of some bytes.
+    /// Returns the digest of some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
@@ -36,7 +36,7 @@ impl Digest {
         }))
     }
 
-    /// The first digits, for messages.
+    /// Returns the first digits, for messages.
     #[must_use]
     pub fn short(&self) -> &str {
         &self.0[..12]

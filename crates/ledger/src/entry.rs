@@ -101,13 +101,13 @@ impl Standing {
 }
 
 impl Figure {
-    /// The mean over the runs.
+    /// Returns the mean over the runs.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         mean(&self.runs).map(rounded)
     }
 
-    /// Half the width of the mean's 95 % confidence interval; `None` for fewer than two
+    /// Returns half the width of the mean's 95 % confidence interval; `None` for fewer than two
     /// runs.
     #[must_use]
     pub fn interval(&self) -> Option<f64> {
@@ -123,7 +123,7 @@ impl Figure {
 }
 
 impl Entry {
-    /// The expectations with their arms and figures.
+    /// Returns the expectations with their arms and figures.
     pub fn expected(&self) -> impl Iterator<Item = (&Arm, &Figure, &Expected)> {
         self.arms.iter().flat_map(|arm| {
             let lines = arm.figures.iter();
@@ -131,7 +131,7 @@ impl Entry {
         })
     }
 
-    /// How many expectations are kept, explained and missed.
+    /// Returns how many expectations are kept, explained and missed.
     #[must_use]
     pub fn counts(&self) -> [usize; 3] {
         let mut counts = [0; 3];

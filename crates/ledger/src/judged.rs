@@ -38,7 +38,7 @@ impl Entry {
     }
 }
 
-/// The lines of an arm: its expectations in order, then the figures that explain them.
+/// Returns the lines of an arm: its expectations in order, then the figures that explain them.
 fn lines(
     arm: &str,
     measurement: &Measurement,
@@ -61,7 +61,7 @@ fn lines(
     lines
 }
 
-/// The figures of an arm that an expectation's formula names.
+/// Returns the figures of an arm that an expectation's formula names.
 fn named(verdict: &measure::JudgedExpectation, arm: &str) -> Vec<String> {
     let expectation = &verdict.expectation;
     let Some(formula) = &expectation.formula else {

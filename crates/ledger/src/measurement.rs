@@ -84,7 +84,7 @@ impl MadeWith {
         list
     }
 
-    /// A digest of everything that a measurement with these seeds depends on.
+    /// Returns a digest of everything that a measurement with these seeds depends on.
     #[must_use]
     pub fn key(&self, seeds: &[u64]) -> Digest {
         Digest::of(format!("{self:?} {seeds:?}").as_bytes())
@@ -92,7 +92,7 @@ impl MadeWith {
 }
 
 impl Measurement {
-    /// The values of a figure, run by run; runs without it are left out.
+    /// Returns the values of a figure, run by run; runs without it are left out.
     #[must_use]
     pub fn values(&self, arm: &str, metric: &str) -> Vec<f64> {
         let of_run = |run: &RunFigures| run.get(arm)?.get(metric).copied();

@@ -30,13 +30,13 @@ pub struct Row {
 const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
                     <!-- Written by `cargo xtask docs` from results/; do not edit. -->\n";
 
-/// The file name of the page that has an experiment.
+/// Returns the file name of the page that has an experiment.
 fn page_of(name: &str) -> &'static str {
     let found = GROUPS.iter().find(|group| name.starts_with(group.1));
     found.map_or("own", |group| group.0)
 }
 
-/// The first page: a line for each experiment.
+/// Returns the first page: a line for each experiment.
 #[must_use]
 pub fn index(rows: &[Row]) -> String {
     let mut text = format!(
@@ -84,7 +84,7 @@ pub fn index(rows: &[Row]) -> String {
     text
 }
 
-/// The page of a group: a section for each experiment with a stored result.
+/// Returns the page of a group: a section for each experiment with a stored result.
 #[must_use]
 pub fn group(file: &str, rows: &[Row]) -> String {
     let heading = GROUPS.iter().find(|group| group.0 == file);
@@ -185,7 +185,7 @@ fn note(arm: &str, metric: &str, verdict: &Standing) -> Option<String> {
     }
 }
 
-/// A text as the cell of a table.
+/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

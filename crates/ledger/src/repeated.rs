@@ -26,7 +26,7 @@ pub enum Repetition {
 }
 
 impl Repetition {
-    /// Whether the second run confirms the first.
+    /// Returns whether the second run confirms the first.
     #[must_use]
     pub fn agrees(&self) -> bool {
         match self {

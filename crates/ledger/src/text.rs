@@ -13,7 +13,7 @@ const HEAD: &str = "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
                     # Written by `weirgate-lab results accept`; docs/results.md explains it.\n";
 
 impl Entry {
-    /// The entry as it is stored.
+    /// Returns the entry in its stored form.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = format!(

@@ -7,10 +7,9 @@
 use crate::LinkLayer;
 use weirgate_units::Rate;
 
-/// The normalised bandwidth ratio `k = (down / up) / (data / ack)` (Brouer
-/// 2.3.2): how many data packets one ACK must stand for, so that ACKs alone
-/// just fill the upstream. `data` and `ack` are wire bytes. `None` where a
-/// divisor is 0.
+/// Returns the normalised bandwidth ratio `k = (down / up) / (data / ack)` (Brouer 2.3.2): how many
+/// data packets one ACK must stand for, so that ACKs alone just fill the upstream. `data` and `ack`
+/// are wire bytes. `None` where a divisor is 0.
 #[must_use]
 pub fn bandwidth_ratio(down: Rate, up: Rate, data: u32, ack: u32) -> Option<f64> {
     if up == Rate::default() || data == 0 || ack == 0 {
@@ -45,8 +44,8 @@ pub fn ack_capacity(k: f64, d: f64) -> AckCapacity {
     }
 }
 
-/// How many times faster than the line data arrives when ACKs that were held
-/// up leave back to back: `d / k` (Brouer 9.2). `None` for `k` of 0.
+/// Returns how many times faster than the line data arrives when ACKs that were held up leave back
+/// to back: `d / k` (Brouer 9.2). `None` for `k` of 0.
 #[must_use]
 pub fn burst_factor(k: f64, d: f64) -> Option<f64> {
     (k > 0.0).then(|| d / k)
@@ -67,23 +66,21 @@ pub struct AckLoss {
 }
 
 impl AckLoss {
-    /// The largest window without loss of data:
-    /// `rate * RTT + Q_down + k * Q_up`.
+    /// Returns the largest window without loss of data: `rate * RTT + Q_down + k * Q_up`.
     #[must_use]
     pub fn max_window(&self) -> f64 {
         self.pipe + self.down_queue + self.k * self.up_queue
     }
 
-    /// `Q_down >= k`: the queue takes the burst that one surviving ACK lets
-    /// go, on average.
+    /// Returns whether `Q_down >= k`: the queue takes the burst that one surviving ACK lets go, on
+    /// average.
     #[must_use]
     pub fn takes_bursts(&self) -> bool {
         self.down_queue >= self.k
     }
 
-    /// `Q_down > 3 k`: a tail-drop upstream queue loses the three duplicate
-    /// ACKs of a fast retransmit, and the connection times out. Dropping from
-    /// the front cures it.
+    /// Returns whether `Q_down > 3 k`: a tail-drop upstream queue loses the three duplicate ACKs of
+    /// a fast retransmit, and the connection times out. Dropping from the front cures it.
     #[must_use]
     pub fn tail_drop_times_out(&self) -> bool {
         self.down_queue > 3.0 * self.k
@@ -127,8 +124,8 @@ impl AckReserve {
         }
     }
 
-    /// The upstream rate in wire bytes that acknowledges an IP rate of `down`,
-    /// rounded up to a bit/s; `None` where a divisor is 0.
+    /// Returns the upstream rate in wire bytes that acknowledges an IP rate of `down`, rounded up
+    /// to a bit/s; `None` where a divisor is 0.
     #[must_use]
     pub fn rate(&self, down: Rate) -> Option<Rate> {
         let divisor = u128::from(self.data_bytes) * u128::from(self.delayed_ack_tenths);

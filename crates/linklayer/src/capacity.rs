@@ -34,8 +34,8 @@ impl LinkLayer {
         }
     }
 
-    /// The IP ceiling: the rate of IP packets of `mtu` bytes that fills the
-    /// line. Rounded down.
+    /// Returns the IP ceiling: the rate of IP packets of `mtu` bytes that fills the line. Rounded
+    /// down.
     #[must_use]
     pub fn ip_ceiling(&self, line: Rate, mtu: u32) -> Rate {
         let (part, whole) = (u128::from(mtu), u128::from(self.wire_bytes(mtu)));
@@ -46,8 +46,7 @@ impl LinkLayer {
         }
     }
 
-    /// IP bytes over wire bytes, 0 to 1 (above 1 only where the overhead is
-    /// negative).
+    /// Returns IP bytes over wire bytes, 0 to 1 (above 1 only where the overhead is negative).
     #[must_use]
     pub fn efficiency(&self, ip_len: u32) -> f64 {
         f64::from(ip_len) / f64::from(self.wire_bytes(ip_len))
@@ -65,8 +64,8 @@ impl LinkLayer {
         }
     }
 
-    /// The time that a packet occupies the line, rounded up to a nanosecond;
-    /// `None` at a rate of 0.
+    /// Returns the time that a packet occupies the line, rounded up to a nanosecond; `None` at a
+    /// rate of 0.
     ///
     /// With OAM cells, the time includes as many of them as can occur within the packet: one for
     /// each 26 of its cells, rounded up. It is an upper bound for one packet;
@@ -90,7 +89,7 @@ impl LinkLayer {
     }
 }
 
-/// `rate * part / whole`, rounded down.
+/// Returns `rate * part / whole`, rounded down.
 fn scale(rate: Rate, part: u128, whole: u128) -> Rate {
     let bits = u128::from(rate.as_bits_per_second()) * part / whole;
     Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))

@@ -56,7 +56,7 @@ impl DeviceKind {
         Self::Tun,
     ];
 
-    /// Bytes in front of the IP packet that Linux counts.
+    /// Returns the bytes in front of the IP packet that Linux counts.
     #[must_use]
     pub const fn counted(self) -> u32 {
         match self {
@@ -81,7 +81,7 @@ impl DeviceKind {
         }
     }
 
-    /// The kind with this [`DeviceKind::name`].
+    /// Returns the kind with this [`DeviceKind::name`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

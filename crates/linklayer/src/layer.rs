@@ -25,7 +25,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Wire bytes of a frame of `length` bytes (at least 1).
+    /// Returns the wire bytes of a frame of `length` bytes (at least 1).
     pub(crate) const fn expand(self, length: u64) -> u64 {
         match self {
             Self::None => length,
@@ -123,8 +123,8 @@ impl LinkLayer {
         }
     }
 
-    /// Bytes of the frame before cells or codewords: packet, overhead, and
-    /// padding up to the minimum.
+    /// Returns the bytes of the frame before cells or codewords: packet, overhead, and padding up
+    /// to the minimum.
     const fn frame_bytes(&self, ip_len: u32) -> u64 {
         let stated = ip_len as i64 + self.overhead as i64;
         let least = if self.mpu > 1 { self.mpu as i64 } else { 1 };
@@ -147,13 +147,13 @@ impl LinkLayer {
         to_minimum as u32 + in_cell as u32
     }
 
-    /// The name given to [`LinkLayer::named`], or `custom`.
+    /// Returns the name given to [`LinkLayer::named`], or `custom`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Bytes added to every IP packet before the minimum and the framing.
+    /// Returns the bytes added to every IP packet before the minimum and the framing.
     #[must_use]
     pub const fn overhead(&self) -> i32 {
         self.overhead
@@ -166,7 +166,7 @@ impl LinkLayer {
         self.overhead - device.counted() as i32
     }
 
-    /// The smallest frame in bytes, overhead included; 0 where there is none.
+    /// Returns the smallest frame in bytes, overhead included; 0 where there is none.
     #[must_use]
     pub const fn mpu(&self) -> u32 {
         self.mpu

@@ -151,7 +151,7 @@ impl fmt::Display for UnknownLayer {
 }
 
 impl LinkLayer {
-    /// The link layer of this name; [`LinkLayer::names`] lists them.
+    /// Returns the link layer of this name; [`LinkLayer::names`] lists them.
     pub fn named(name: &str) -> Result<Self, UnknownLayer> {
         ROWS.iter()
             .find(|row| row.0 == name)
@@ -162,12 +162,12 @@ impl LinkLayer {
             })
     }
 
-    /// Every name with its description, ADSL first.
+    /// Returns every name with its description, ADSL first.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         ROWS.iter().map(|row| (row.0, row.4))
     }
 
-    /// Every named layer, in the order of [`LinkLayer::names`].
+    /// Returns every named layer, in the order of [`LinkLayer::names`].
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(Row::layer)
     }

@@ -69,7 +69,7 @@ impl KernelCase {
         self.layer.stab(self.device)
     }
 
-    /// `skb->len` of an IP packet of `ip_len` bytes on that device.
+    /// Returns `skb->len` of an IP packet of `ip_len` bytes on that device.
     #[must_use]
     pub const fn device_length(&self, ip_len: u32) -> u32 {
         ip_len + self.device.counted()
@@ -93,8 +93,8 @@ impl KernelCase {
     }
 }
 
-/// Every named layer on every kind of device, in the order of
-/// [`LinkLayer::names`] and [`DeviceKind::ALL`].
+/// Returns every named layer on every kind of device, in the order of [`LinkLayer::names`] and
+/// [`DeviceKind::ALL`].
 pub fn kernel_cases() -> impl Iterator<Item = KernelCase> {
     LinkLayer::all().flat_map(|layer| {
         DeviceKind::ALL

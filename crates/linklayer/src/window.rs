@@ -7,7 +7,7 @@
 
 use weirgate_units::{Rate, Size, Span};
 
-/// `T = W / RTT` (Brouer formula 3.1), rounded down; `None` for no time.
+/// Returns `T = W / RTT` (Brouer formula 3.1), rounded down; `None` for no time.
 #[must_use]
 pub fn throughput(window: Size, rtt: Span) -> Option<Rate> {
     let bits = u128::from(window.as_bytes()) * 8_000_000_000;
@@ -17,15 +17,14 @@ pub fn throughput(window: Size, rtt: Span) -> Option<Rate> {
     ))
 }
 
-/// `RTT = W / T` (Brouer formula 3.2): the longest round trip at which the
-/// window still gives that throughput, rounded up; `None` at a rate of 0.
+/// Returns `RTT = W / T` (Brouer formula 3.2): the longest round trip at which the window still
+/// gives that throughput, rounded up; `None` at a rate of 0.
 #[must_use]
 pub fn round_trip(window: Size, throughput: Rate) -> Option<Span> {
     throughput.time_for(window)
 }
 
-/// `W = T * RTT` (Brouer formula 3.3), the bandwidth-delay product, rounded
-/// down to a byte.
+/// Returns `W = T * RTT` (Brouer formula 3.3), the bandwidth-delay product, rounded down to a byte.
 #[must_use]
 pub fn window(throughput: Rate, rtt: Span) -> Size {
     throughput.bytes_in(rtt)

@@ -6,8 +6,7 @@ use weirgate_experiment::{Amount, Delivered, Direction, Node, Traffic, TrafficKi
 /// Disjoint intervals in order, in nanoseconds; each excludes its end.
 pub(crate) type Stretches = Vec<(u64, u64)>;
 
-/// The direction of a sender's data on the line; `None` where it does not
-/// cross the line.
+/// Returns the direction of a sender's data on the line; `None` where it does not cross the line.
 pub(crate) fn data_direction(from: Node, to: Node) -> Option<Direction> {
     let near = |node| matches!(node, Node::Host(_) | Node::Gateway);
     match (near(from), near(to)) {

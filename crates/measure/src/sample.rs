@@ -10,7 +10,7 @@ use weirgate_units::{Dscp, Rate, Size, Span};
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Brouer's line: 2000/512 kbit/s, ATM with 28 bytes of overhead.
+/// Returns Brouer's line: 2000/512 kbit/s, ATM with 28 bytes of overhead.
 pub(crate) fn line() -> Line {
     let side = |kbit, bytes| LineSide {
         rate: Rate::kbit(kbit),
@@ -31,7 +31,7 @@ pub(crate) fn line() -> Line {
     }
 }
 
-/// One host, one server, an arm `modem-only`, phases as given in seconds.
+/// Returns an experiment with one host, one server, an arm `modem-only`, and phases in seconds.
 pub(crate) fn experiment(phases: &[(&str, u64, u64)]) -> Experiment {
     Experiment {
         name: "sample".into(),
@@ -123,7 +123,7 @@ pub(crate) fn tcp(name: &str, from: Node, to: Node, runs: &[(u64, u64)]) -> Traf
     )
 }
 
-/// A transfer with a window in bytes.
+/// Returns a transfer with a window in bytes.
 pub(crate) fn windowed(
     name: &str,
     direction: Direction,
@@ -151,7 +151,7 @@ pub(crate) fn udp(name: &str, interval_us: u64, packet: u16, runs: &[(u64, u64)]
     traffic(name, kind, Node::Host(1), Node::Server(1), runs)
 }
 
-/// An 84-byte probe each 150 ms.
+/// Returns an 84-byte probe each 150 ms.
 pub(crate) fn probe(name: &str, until: u64) -> Probe {
     Probe {
         name: name.into(),

@@ -111,8 +111,8 @@ pub fn senders(
     curves
 }
 
-/// Round-trip times in nanoseconds of one probe (by index) between two times,
-/// for histograms.
+/// Returns the round-trip times in nanoseconds of one probe (by index) between two times, for
+/// histograms.
 pub fn round_trips(recording: &Recording, probe: usize, start_ns: u64, end_ns: u64) -> Sorted {
     let inside = recording
         .probes
@@ -309,7 +309,7 @@ pub fn has_segments(recording: &Recording, flow: usize) -> bool {
         .any(|packet| packet.tcp.is_some())
 }
 
-/// The direction of a flow's data (by index in the recording).
+/// Returns the direction of a flow's data (by index in the recording).
 pub fn direction(experiment: &Experiment, recording: &Recording, flow: usize) -> Option<Direction> {
     let name = &recording.flows.get(flow)?.name;
     let traffic = experiment

@@ -26,7 +26,7 @@ impl Sorted {
         self.0.is_empty()
     }
 
-    /// The samples, ascending.
+    /// Returns the samples, ascending.
     pub fn as_slice(&self) -> &[u64] {
         &self.0
     }
@@ -41,7 +41,7 @@ impl Sorted {
         self.0.last().copied()
     }
 
-    /// The arithmetic mean.
+    /// Returns the arithmetic mean.
     pub fn mean(&self) -> Option<f64> {
         if self.0.is_empty() {
             return None;
@@ -59,7 +59,7 @@ impl Sorted {
         self.0.get(rank - 1).copied()
     }
 
-    /// How many samples are at most `bound`.
+    /// Returns how many samples are at most `bound`.
     pub fn at_most(&self, bound: u64) -> usize {
         self.0.partition_point(|&sample| sample <= bound)
     }
@@ -105,7 +105,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// The arithmetic mean of numbers.
+/// Returns the arithmetic mean of numbers.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

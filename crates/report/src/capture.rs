@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// A recording of packets and as many of their frames as are given.
+    /// Returns a recording of packets and as many of their frames as are given.
     fn recording(packets: &[LinePacket], frames: &[&[u8]]) -> Recording {
         let mut capture = Capture::started();
         for (number, frame) in frames.iter().enumerate() {

@@ -23,7 +23,7 @@ pub(crate) fn number(value: f64) -> String {
     text
 }
 
-/// The unit of a metric by its name, as it is written after a number.
+/// Returns the unit of a metric by its name, as it is written after a number.
 pub(crate) fn unit(metric: &str) -> &'static str {
     match metric.parse::<Metric>().map(|metric| metric.unit()) {
         Ok("kbit") => "kbit/s",
@@ -52,7 +52,7 @@ pub(crate) fn percent(part: f64) -> String {
     format!("{} %", if text == "-0" { "0" } else { text })
 }
 
-/// A promised number, with the digits as written, but rounded if it comes from a formula.
+/// Returns a promised number, with the digits as written, but rounded if it comes from a formula.
 fn stated(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 100.0 => 1,

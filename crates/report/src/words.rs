@@ -19,7 +19,7 @@ pub(crate) fn score(kept: usize, all: usize) -> String {
     }
 }
 
-/// The text with its first letter in upper case.
+/// Returns the text with its first letter in upper case.
 pub(crate) fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {

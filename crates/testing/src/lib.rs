@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weirgate_document::Problem;
 
-/// The project's root folder.
+/// Returns the project's root folder.
 ///
 /// # Panics
 ///

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Dscp(u8);
 
 /// Names and values: RFC 2474 (CS), RFC 2597 (AF), RFC 3246 (EF), RFC 5865 (VA, voice admit), RFC
-/// 8622 (LE), IANA's registry of code points (NQB). EF is 101110; Mylonas 2.3 misprints it as
+/// 8622 (LE), IANA's registry of code points (NQB). Mylonas 2.3 misprints EF, which is 101110, as
 /// 101100. The behaviours of DRT (RTn in real time, NRTn not, n being the importance) have no
 /// standard code points. Here they are in pool 2, for local use: `u iii 11` (`aqm/drt.c`).
 const NAMES: [(&str, u8); 36] = [
@@ -60,7 +60,7 @@ impl Dscp {
         if value < 64 { Some(Self(value)) } else { None }
     }
 
-    /// The six-bit value.
+    /// Returns the six-bit value.
     #[must_use]
     pub const fn value(self) -> u8 {
         self.0

@@ -18,7 +18,7 @@ pub struct Handle {
 const HINT: &str = "write two hexadecimal numbers of at most four digits, such as `1:10`";
 
 impl Handle {
-    /// The handle `major:minor`.
+    /// Makes the handle `major:minor`.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }

@@ -61,26 +61,26 @@ impl Rate {
         Self(value.saturating_mul(1_000))
     }
 
-    /// The rate in bit/s.
+    /// Returns the rate in bit/s.
     #[must_use]
     pub const fn as_bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// The rate in whole byte/s, rounded down: the unit of tc's 64-bit rates.
+    /// Returns the rate in whole byte/s, rounded down: the unit of tc's 64-bit rates.
     #[must_use]
     pub const fn as_bytes_per_second(self) -> u64 {
         self.0 / 8
     }
 
-    /// The rate in kbit/s.
+    /// Returns the rate in kbit/s.
     #[must_use]
     pub fn as_kbit(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The time that `size` takes at this rate, rounded up to a nanosecond;
-    /// `None` at a rate of 0.
+    /// Returns the time that `size` takes at this rate, rounded up to a nanosecond; `None` at a
+    /// rate of 0.
     #[must_use]
     pub fn time_for(self, size: Size) -> Option<Span> {
         if self.0 == 0 {

@@ -30,7 +30,7 @@ impl Share {
         Self(value.saturating_mul(10_000))
     }
 
-    /// The share in millionths.
+    /// Returns the share in millionths.
     #[must_use]
     pub const fn as_millionths(self) -> u32 {
         self.0

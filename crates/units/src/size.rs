@@ -41,7 +41,7 @@ impl Size {
         Self(value)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn as_bytes(self) -> u64 {
         self.0

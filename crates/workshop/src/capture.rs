@@ -12,7 +12,7 @@ use weirgate_aqm::{About, Record, Writer};
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::output;
 
-/// `weirgate aqm record --capture`.
+/// Implements `weirgate aqm record --capture`.
 pub fn record(capture: &Path, path: &Path) -> Outcome {
     let file = File::open(capture).map_err(|error| unreadable(capture, &error))?;
     // Write to a temporary file first, so that a broken capture leaves no file.

@@ -15,7 +15,7 @@ use weirgate_console::output;
 /// kept in memory.
 const LARGEST: u64 = 2 << 30;
 
-/// `weirgate aqm replay`.
+/// Implements `weirgate aqm replay`.
 pub fn run(
     name: &str,
     path: &Path,

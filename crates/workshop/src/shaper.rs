@@ -21,7 +21,7 @@ const SCRIPT: &str = include_str!("../kit/shaper.script");
 /// The number of packets of generated traffic.
 const PACKETS: u64 = 20_000;
 
-/// `weirgate aqm test shaper`, or a test with a script of classes.
+/// Implements `weirgate aqm test shaper`, or runs a test with a script of classes.
 pub fn test(what: &Path) -> Outcome {
     let subject = Subject::find(Path::new(SHAPER))?;
     let driver = subject.native(Build::Sanitized)?;

@@ -21,7 +21,7 @@ const QDISC_FUNCTIONS: [&str; 2] = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"];
 /// The time limit of the lab's kernel for a program, including its boot.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// `weirgate aqm verify`.
+/// Implements `weirgate aqm verify`.
 pub fn verify(what: &[PathBuf], lab: bool, kernels: &[KernelChoice]) -> Outcome {
     let is_object = |path: &&PathBuf| path.extension().is_some_and(|kind| kind == "o");
     let (objects, named): (Vec<&PathBuf>, Vec<&PathBuf>) = what.iter().partition(is_object);

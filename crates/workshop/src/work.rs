@@ -32,7 +32,7 @@ const ENDLESS: &str = "does not come to an end";
 /// AddressSanitizer's message about the planted mistake.
 const PLANTED: &str = "use-after-poison";
 
-/// `weirgate aqm new`.
+/// Implements `weirgate aqm new`.
 pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     check_name(name)?;
     if Discipline::named(name).is_some() || Discipline::lab_names().contains(&name) {
@@ -71,7 +71,7 @@ pub fn new(name: &str, folder: Option<&Path>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// `weirgate aqm build`.
+/// Implements `weirgate aqm build`.
 pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
     let subject = Subject::find(what)?;
     subject.look()?;
@@ -96,7 +96,7 @@ pub fn build(what: &Path, output: Option<&Path>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// `weirgate aqm source`.
+/// Implements `weirgate aqm source`.
 pub fn source(file: Option<&str>) -> Outcome {
     let own = |path: &&str| path.starts_with("aqm/");
     let Some(file) = file else {
@@ -116,7 +116,7 @@ pub fn source(file: Option<&str>) -> Outcome {
     Ok(Status::Done)
 }
 
-/// `weirgate aqm test`.
+/// Implements `weirgate aqm test`.
 pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcome {
     if what == Path::new(SHAPER) || what.extension().is_some_and(|kind| kind == "script") {
         return shaper::test(what);
@@ -371,7 +371,7 @@ fn finding(subject: &Subject, driver: &Path, report: &str) -> Failure {
     Failure::Input(format!("{location}: {what}\n{}", report.trim_end()))
 }
 
-/// `weirgate aqm fuzz`.
+/// Implements `weirgate aqm fuzz`.
 pub fn fuzz(what: &Path, seconds: u32, floor: Option<u32>) -> Outcome {
     let subject = Subject::find(what)?;
     if !subject.is_shaper() {

@@ -104,9 +104,9 @@ fn put(run: &Run, subject: &Subject, name: &str, own: &[&Connection], figures: &
     figures.put(Quantity::Slowdown, name, Statistic::P95, p95);
 }
 
-/// Nanoseconds from the SYN to the last byte on an idle line, for a sender that waits only for
-/// the handshake. It is the time of the SYN and its answer with 20 bytes of options, of the data
-/// in full packets, and of the delays.
+/// Returns the nanoseconds from the SYN to the last byte on an idle line, for a sender that waits
+/// only for the handshake. It is the time of the SYN and its answer with 20 bytes of options, of
+/// the data in full packets, and of the delays.
 fn idle_ns(line: &Line, entry: &Traffic, bytes: u64) -> Option<f64> {
     let data = activity::data_direction(entry.from, entry.to)?;
     let (forth, back) = match data {

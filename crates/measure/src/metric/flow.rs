@@ -46,7 +46,7 @@ impl Passed {
         passed
     }
 
-    /// Amount per second.
+    /// Returns the amount per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.total as f64 * SECOND as f64 / self.active_ns as f64
     }

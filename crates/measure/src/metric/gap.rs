@@ -52,7 +52,7 @@ pub(crate) fn of_line(run: &Run, window: &Window, figures: &mut Figures) {
     figures.put(Quantity::Unshaped, "up", Statistic::Only, packets);
 }
 
-/// The longest stretch of the window in which a direction transmitted nothing.
+/// Returns the longest interval of the window in which a direction transmitted nothing.
 fn silence_ns(run: &Run, direction: Direction, window: &Window) -> u64 {
     let mut busy: Vec<(u64, u64)> = one_way(run.recording, direction)
         .filter_map(|packet| match packet.fate {

@@ -15,7 +15,7 @@ pub(crate) const SIDES: [(Direction, &str, &str); 2] = [
     (Direction::Down, "down", "exchange"),
 ];
 
-/// The line's side of that direction.
+/// Returns the line's side of that direction.
 pub(crate) fn side(experiment: &Experiment, direction: Direction) -> &LineSide {
     match direction {
         Direction::Up => &experiment.topology.line.up,
@@ -141,7 +141,7 @@ fn p95_level(levels: &[Level], window: &Window) -> u64 {
         .map_or(0, |(bytes, _)| bytes)
 }
 
-/// The mean of levels over a window, weighted by time.
+/// Returns the mean of levels over a window, weighted by time.
 fn mean_level(levels: &[Level], window: &Window) -> f64 {
     let mut area: u128 = 0;
     for (index, level) in levels.iter().enumerate() {

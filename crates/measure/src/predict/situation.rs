@@ -164,7 +164,7 @@ impl<'a> Situation<'a> {
         self.up.side.delay.as_secs_f64() + self.down.side.delay.as_secs_f64()
     }
 
-    /// Wire bit/s of all probes in one direction.
+    /// Returns the wire bit/s of all probes in one direction.
     pub(super) fn probe_bits(&self) -> f64 {
         self.probes
             .iter()
@@ -177,14 +177,14 @@ impl<'a> Situation<'a> {
         asked.wire_bits / self.up.rate + asked.wire_bits / self.down.rate + self.propagation()
     }
 
-    /// A metric's name in this phase.
+    /// Returns a metric's name in this phase.
     pub(super) fn name(&self, rest: &str) -> String {
         format!("{}.{rest}", self.phase)
     }
 }
 
 impl DirectionLoad<'_> {
-    /// Wire bit/s of datagrams.
+    /// Returns the wire bit/s of datagrams.
     pub(super) fn datagram_bits(&self) -> f64 {
         self.datagrams
             .iter()

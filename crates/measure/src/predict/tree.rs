@@ -242,7 +242,7 @@ fn number(text: &str) -> Option<u32> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The tree of Brouer 6.2 with a burst in bytes.
+    /// Returns the tree of Brouer 6.2 with a burst in bytes.
     pub(crate) fn thesis(burst: u32) -> Vec<Vec<String>> {
         let class = |parent: &str, id: &str, rate: u32, prio: u32| {
             format!(

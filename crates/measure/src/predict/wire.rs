@@ -7,7 +7,7 @@ use weirgate_units::Rate;
 /// Largest IP packet on the lab's links.
 pub(super) const MTU: u64 = 1500;
 
-/// Bytes on the wire of an IP packet.
+/// Returns the bytes on the wire of an IP packet.
 pub fn wire_bytes(line: &Line, ip_bytes: u64) -> u64 {
     let size = i64::try_from(ip_bytes)
         .unwrap_or(i64::MAX)
@@ -22,7 +22,7 @@ pub fn wire_bytes(line: &Line, ip_bytes: u64) -> u64 {
     }
 }
 
-/// The rate of IP packets of 1500 bytes that fills the wire, kbit/s.
+/// Returns the rate of IP packets of 1500 bytes that fills the wire, kbit/s.
 pub fn ip_ceiling_kbit(line: &Line, rate: Rate) -> f64 {
     rate.as_kbit() * MTU as f64 / wire_bytes(line, MTU) as f64
 }

@@ -49,7 +49,7 @@ pub struct JudgedExpectation {
 }
 
 impl JudgedExpectation {
-    /// Whether the promise was kept.
+    /// Returns whether the promise was kept.
     pub fn kept(&self) -> bool {
         self.judgement == Judgement::Kept
     }
@@ -59,7 +59,7 @@ impl JudgedExpectation {
         self.promise.map(promised)
     }
 
-    /// Measured minus promised, in the metric's unit.
+    /// Returns the measured minus the promised value, in the metric's unit.
     pub fn deviation(&self) -> Option<f64> {
         Some(self.measured? - self.promised()?)
     }

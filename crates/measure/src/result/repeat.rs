@@ -85,7 +85,7 @@ pub fn margin(verdict: &JudgedExpectation, runs: &[Arms]) -> Option<f64> {
     half_width(&differences).map(rounded)
 }
 
-/// `t s / sqrt(n)`; `None` for fewer than two numbers.
+/// Returns `t s / sqrt(n)`; `None` for fewer than two numbers.
 #[must_use]
 pub fn half_width(values: &[f64]) -> Option<f64> {
     let count = values.len();

@@ -138,7 +138,7 @@ pub struct Run {
     inside: bool,
 }
 
-/// `weirgate-lab aqm circuits`.
+/// Implements `weirgate-lab aqm circuits`.
 pub fn circuits(run: &Run) -> Outcome {
     let words: Vec<String> = if run.subjects.is_empty() {
         SUBJECTS.map(str::to_owned).into()

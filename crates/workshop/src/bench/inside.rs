@@ -474,8 +474,8 @@ impl Bench {
     }
 }
 
-/// The time within a gap at which a packet arrives, uniformly distributed. If packets always
-/// arrived at the same time before a departure, the result would depend on that time.
+/// Returns the time within a gap at which a packet arrives, uniformly distributed. If packets
+/// always arrived at the same time before a departure, the result would depend on that time.
 fn offset(number: u64, gap: Duration) -> Duration {
     // The multiples of 2^64 over the golden ratio.
     let spin = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -52,7 +52,7 @@ pub struct Run {
     programs: bool,
 }
 
-/// `weirgate aqm bench`.
+/// Implements `weirgate aqm bench`.
 pub fn bench(
     words: &[String],
     run: &Run,

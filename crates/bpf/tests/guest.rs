@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines in a real kernel, under real TCP.
+//! Tests disciplines in a real kernel, under real TCP.
 //!
-//! Each test boots the lab's kernel and runs functions of `inside` there: this
-//! very file, packed as a program; those of a module of `together` share a
-//! machine. It needs qemu, a fetched kernel and the guest's binary.
+//! Each test boots the lab's kernel and runs functions of `inside` there: this file is packed as a
+//! program. Tests of a module of `together` share a machine. The tests need qemu, a fetched kernel
+//! and the guest's binary.
 
 mod inside;
 
@@ -18,13 +18,13 @@ fn in_the_guest(name: &str) -> String {
     run(&[], name, Limits::default())
 }
 
-/// What decides random numbers in the guest; another one may be tried.
+/// Returns the seed of random numbers in the guest, which the environment can override.
 fn seed() -> u64 {
     let stated = env::var("WEIRGATE_SEED").ok();
     stated.and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// The same with bounds of its own, and with variables of the environment.
+/// Runs a function with separate limits, and with variables of the environment.
 fn run(variables: &[&str], name: &str, limits: Limits) -> String {
     own(variables, limits).run(&format!("inside::{name}"))
 }
@@ -39,7 +39,7 @@ fn own<'a>(variables: &'a [&'a str], limits: Limits) -> OwnTests<'a> {
     }
 }
 
-/// Tests that run these functions of `inside`.
+/// Defines tests that run these functions of `inside`.
 macro_rules! in_the_guest {
     ($($test:ident: $($path:literal),+;)+) => {
         $(
@@ -51,7 +51,7 @@ macro_rules! in_the_guest {
     };
 }
 
-/// The same in one guest for all of them.
+/// Defines tests that share one guest.
 macro_rules! in_one_guest {
     ($($test:ident: $($path:literal),+;)+) => {
         static GUEST: Together = Together::new(
@@ -72,11 +72,11 @@ in_the_guest! {
     kernel_and_native_host_agree: "parity::quick";
 }
 
-/// Tests that share a guest with those of the same module.
+/// Tests that share a guest with the others of their module.
 mod together {
     use super::*;
 
-    /// Programs that are given frames, and answer what they do with them.
+    /// Programs that are run on given frames, and their verdicts.
     mod frames {
         use super::*;
 
@@ -94,7 +94,7 @@ mod together {
         }
     }
 
-    /// The same of connections that are held back.
+    /// Programs that control receive windows.
     mod windows {
         use super::*;
 
@@ -109,7 +109,7 @@ mod together {
         }
     }
 
-    /// What passes a device is looked at.
+    /// Programs that observe the traffic of a device.
     mod passing {
         use super::*;
 
@@ -121,7 +121,7 @@ mod together {
         }
     }
 
-    /// A congestion control.
+    /// The congestion control.
     mod prague {
         use super::*;
 
@@ -148,15 +148,15 @@ mod together {
     }
 }
 
-/// Part of `cargo xtask bench`.
+/// A part of `cargo xtask bench`.
 #[test]
 #[ignore = "a figure, which `cargo xtask bench` shows"]
 fn holding_beside_queueing() {
     println!("{}", in_the_guest("cost::beside_a_queue"));
 }
 
-/// Must show 4 of the kit: `cargo xtask aqm-parity` runs it, with the number of
-/// packets in the environment, and perhaps the names of some disciplines.
+/// Must show 4 of the kit. `cargo xtask aqm-parity` runs it, with the number of packets and
+/// optionally the names of disciplines in the environment.
 #[test]
 #[ignore = "a million packets take an hour on a busy machine"]
 fn kernel_and_native_host_agree_on_many_packets() {
@@ -183,7 +183,7 @@ fn kernel_and_native_host_agree_on_many_packets() {
     }
 }
 
-/// The same of the engine.
+/// The corresponding test of the engine.
 #[test]
 #[ignore = "a million packets take long on a busy machine"]
 fn kernel_and_native_engine_agree_on_many_packets() {
@@ -201,7 +201,7 @@ fn kernel_and_native_engine_agree_on_many_packets() {
     println!("{}", line.expect("what was compared"));
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 
@@ -247,8 +247,7 @@ mod long {
         pie_follows_the_kernels_probability: "equal::pie", "equal::pie_twice";
     }
 
-    /// The disciplines that come with the laboratory, built by its program as anybody's own
-    /// are.
+    /// The laboratory's disciplines, built by its program as a user's own are.
     #[test]
     fn kernel_and_native_host_agree_on_the_labs() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -274,7 +273,7 @@ mod long {
         println!("{}", own.run("inside::parity::of_the_lab"));
     }
 
-    /// With nft, whose rules make the guest's kernel track connections.
+    /// Uses nft, whose rules make the guest's kernel track connections.
     #[test]
     fn old_connections_are_learnt() {
         let own = OwnTests {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic conditioners in the kernel's own run of them: colours against the
-//! RFCs' definitions, what is written, who is chosen.
+//! Tests traffic conditioners with the kernel's test runs: colours by the RFCs' definitions, code
+//! points, and the choice of the conditioner.
 //!
-//! Over 500 lines, because every test drives the same program through one bench.
+//! Over 500 lines, because every test uses the same bench for one program.
 
 #[path = "../../../aqm/tests/support/definition.rs"]
 mod definition;
@@ -20,14 +20,14 @@ use weirgate_units::{Dscp, Handle, Rate, Size, Span};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Packets between two looks at the records.
+/// The number of packets between two reads of the records.
 const BATCH: usize = 5_000;
 
 fn mark(code: u8) -> ColourAction {
     ColourAction::Mark(Dscp::new(code).expect("a code point"))
 }
 
-/// The meter that crate aqm has as `kind`.
+/// Returns crate aqm's meter of a kind.
 fn meter(kind: MeterKind) -> ColourMeter {
     let rate_of = Rate::bytes_per_second;
     match kind {
@@ -89,16 +89,15 @@ fn rule(name: &str, measured: Option<(MeterKind, bool)>) -> Conditioner {
     }
 }
 
-/// Every meter with and without eyes for colours, on random packets at the
-/// times that the kernel saw: each colour is that of the definition, and each
-/// packet is what its colour asks for.
+/// Runs every meter, colour-blind and colour-aware, on random packets at the times that the kernel
+/// observed. Each colour must match the definition, and each packet must be treated by its colour.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn colours() {
     of_packets(5_000);
 }
 
-/// The same on twenty times as many.
+/// Runs twenty times as many packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn colours_of_many() {
@@ -108,7 +107,7 @@ fn colours_of_many() {
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn of_packets(packets: usize) {
     for aware in [false, true] {
-        // The guest makes some 200,000 packets of 700 bytes a second.
+        // The guest generates some 200,000 packets of 700 bytes a second.
         let rate = 20_000_000;
         let kinds = [
             MeterKind::SingleRate {
@@ -205,14 +204,14 @@ fn with_code(frame: &mut [u8], code: u8) {
     }
 }
 
-/// The frame is as it was but for its code point.
+/// Checks that only the frame's code point changed.
 fn marked(before: &[u8], after: &[u8], code: u8) {
     let mut expected = before.to_vec();
     with_code(&mut expected, code);
     assert_eq!(after, expected);
 }
 
-/// The first whose packets they are, by class, code point and addresses.
+/// The first conditioner that matches is used: by class, code point and addresses.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn choice() {
@@ -274,7 +273,7 @@ fn choice() {
     let counts = maps.counts().expect("a map");
     let packets: Vec<u64> = counts.iter().map(|count| count.packets[0]).collect();
     assert_eq!(packets, [2, 2, 1, 2, 2]);
-    // One that changes begins anew; the others keep what they have.
+    // A changed conditioner starts with a fresh meter; the others keep their state.
     let mut changed = rules.to_vec();
     changed[1].codes |= 1 << 5;
     changed.pop();
@@ -285,7 +284,7 @@ fn choice() {
     assert_eq!(maps.rules().expect("a map"), Some(changed));
 }
 
-/// A frame whose packet is a fragment: the first, or a later one.
+/// Returns a frame whose packet is a fragment: the first, or a later one.
 fn fragment(version: u8, protocol: u8, later: bool) -> Vec<u8> {
     let mut made = frame(version, protocol, 0, 7, 100);
     let bits = if later { 0x20b9_u16 } else { 0x2000 };
@@ -296,7 +295,7 @@ fn fragment(version: u8, protocol: u8, later: bool) -> Vec<u8> {
         made[24..26].copy_from_slice(&sum.to_be_bytes());
         return made;
     }
-    // In IPv6 the offset stands before the bit of more to come.
+    // In IPv6 the offset precedes the more-fragments bit.
     let bits = if later { 0x05c9_u16 } else { 1 };
     let mut extension = vec![protocol, 0];
     extension.extend(bits.to_be_bytes());
@@ -305,7 +304,7 @@ fn fragment(version: u8, protocol: u8, later: bool) -> Vec<u8> {
     made
 }
 
-/// Puts an extension header before what an IPv6 packet carries.
+/// Inserts an extension header before the payload of an IPv6 packet.
 fn extend(frame: &mut Vec<u8>, number: u8, extension: &[u8]) {
     frame[20] = number;
     let length = u16::from_be_bytes([frame[18], frame[19]]) + extension.len() as u16;
@@ -313,8 +312,8 @@ fn extend(frame: &mut Vec<u8>, number: u8, extension: &[u8]) {
     frame.splice(54..54, extension.iter().copied());
 }
 
-/// By protocol and ports, through extension headers; a fragment but the first
-/// has no ports, and what has none is not asked for any.
+/// Matches by protocol and ports, through extension headers. Later fragments have no ports; a
+/// protocol without ports matches regardless of ports.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn carried() {
@@ -368,7 +367,7 @@ fn carried() {
             (plain(132, 7), 3),
             (plain(17, 9), 3),
             (plain(17, 0), 3),
-            // Without ports, whatever lies where they would be.
+            // Without ports, whatever bytes are at their offsets.
             (plain(50, 7), 4),
             (plain(255, 7), 4),
             (plain(1, 7), 5),
@@ -379,7 +378,7 @@ fn carried() {
         for (number, (made, expected)) in cases.iter().enumerate() {
             assert_eq!(code(made), *expected, "{version}: case {number}");
         }
-        // Cut before its ports.
+        // Truncated before its ports.
         let mut cut = plain(6, 7);
         cut.truncate(if version == 4 { 36 } else { 56 });
         assert_eq!(code(&cut), 5, "{version}");
@@ -393,7 +392,7 @@ fn carried() {
     );
     extend(&mut made, 0, &[60, 0, 1, 4, 0, 0, 0, 0]);
     assert_eq!(code(&made), 2);
-    // One header more than are gone through has no ports.
+    // With one header more than are parsed, there are no ports.
     let mut made = frame(6, 17, 0, 7, 100);
     extend(&mut made, 0, &[17, 0, 1, 4, 0, 0, 0, 0]);
     for _ in 0..6 {
@@ -405,12 +404,12 @@ fn carried() {
     assert_eq!(packets, [4, 7, 8, 6, 7]);
 }
 
-/// Packets smaller than a conditioner says count as so many bytes, and are
-/// counted as what they are.
+/// Packets below a conditioner's minimum are metered with the minimum, but counted with their own
+/// size.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn smallest() {
-    // At a byte a second nothing comes back while this runs.
+    // At one byte a second, no tokens accumulate during the test.
     let metered = |name: &str, smallest| Conditioner {
         meter: Some(ColourMeter::Bucket {
             rate: Rate::bytes_per_second(1),
@@ -437,8 +436,8 @@ fn smallest() {
     assert_eq!(passed(1_001, 100), 0);
 }
 
-/// Several segments that were made one packet count as what they are together, also
-/// where the length says 0 because they are more than it can say.
+/// A GSO packet is counted with the sum of its segments, also if its length field is 0 because the
+/// length exceeds it.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn merged() {
@@ -462,8 +461,8 @@ fn merged() {
     }
 }
 
-/// Every packet is metered: what stands in the lock's place, which a processor that was
-/// stopped may have left there, lets none pass.
+/// Every packet is metered: while the lock is held, as a stopped processor may leave it, no packet
+/// passes.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn locked() {
@@ -482,8 +481,8 @@ fn locked() {
     assert_eq!(counts[0].packets, [1, 0, 1]);
 }
 
-/// One program for several devices: each has conditioners and counts of its own,
-/// and packets of one without a place are let go.
+/// One program for several devices: each has its own conditioners and counters, and packets of an
+/// unknown device pass.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn devices() {
@@ -494,7 +493,7 @@ fn devices() {
     let made = frame(4, UDP, 2, 7, 100);
     program.add(7, std::slice::from_ref(&marking)).unwrap();
     assert_eq!(program.run(&made, 0).unwrap(), (true, made.clone()));
-    // The loopback device, whose frames it is given.
+    // The loopback device, on which the test runs frames.
     program.add(1, std::slice::from_ref(&dropping)).unwrap();
     program.add(9, &[]).unwrap();
     assert!(!program.run(&made, 0).unwrap().0);
@@ -504,7 +503,7 @@ fn devices() {
     assert_eq!(maps.rules().unwrap(), Some(vec![dropping]));
     let counts = maps.counts().unwrap();
     assert_eq!(counts[0].packets.iter().sum::<u64>(), 1);
-    // Configured otherwise, the others keep their own rules.
+    // When a place is reconfigured, the others keep their rules.
     maps.set(&[]).unwrap();
     assert!(program.run(&made, 0).unwrap().0);
     let held = program.attachable().unwrap();
@@ -515,8 +514,8 @@ fn devices() {
     assert!(ConditionMaps::of_program(id, 8).is_none());
 }
 
-/// Cut, spoiled, padded: nothing but code points and their checksum is
-/// written, and what is not IP is let go.
+/// Truncated, corrupted and padded packets: only code points and their checksum are written, and
+/// packets that are not IP pass.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holding a packet to a rate costs where it arrives: the virtual queue
-//! beside an IFB with cake, in instructions, which are the guest's nanoseconds.
+//! Measures the cost of policing arriving packets: the virtual queue compared with an IFB with
+//! cake, in instructions, which are the guest's nanoseconds.
 
 #![allow(
     clippy::print_stdout,
@@ -14,26 +14,25 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use weirgate_bpf::{Copies, Filter, Sender};
 
-/// Packets before and within what is measured.
+/// The numbers of packets before and during the measurement.
 const WARM: u32 = 2_000;
 const PACKETS: u32 = 8_000;
 
-/// How often each is measured. What the kernel's allocator has at hand makes a few
-/// hundred instructions of difference from one time to the next, so that the
-/// median counts.
+/// The number of measurements. The state of the kernel's allocator makes a difference of a few
+/// hundred instructions, so the median is used.
 const ROUNDS: usize = 5;
 
-/// Bytes of a packet with its header, and the flows that they are of.
+/// The length of a packet with its header, and the number of flows.
 const BYTES: usize = 1_250;
 const FLOWS: u16 = 16;
 
-/// So much of what comes is let through: more comes than may, all the time.
+/// The share of arriving packets that pass: more arrive than the rate permits.
 const LET_THROUGH: f64 = 0.97;
 
-/// A rate that is never in the way, in bytes a second.
+/// A rate that is never reached, in bytes a second.
 const FREE: u64 = 10_000_000_000;
 
-/// Time for a packet that arrives at `in1`, sent from inside the kernel.
+/// Returns the time for packets that arrive at `in1`, sent from inside the kernel.
 fn spent(sender: &mut Sender) -> Duration {
     let flows: Vec<Vec<u8>> = (0..FLOWS)
         .map(|flow| frame(4, 17, 0, flow, BYTES - 42))
@@ -105,14 +104,13 @@ fn queued(sender: &mut Sender, rate: u64) -> Duration {
     each
 }
 
-/// The middle one.
+/// Returns the median.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// Each of them where it is in nobody's way, and saturated: a little more comes than it
-/// lets through.
+/// Measures each without limiting, and saturated: slightly more arrives than passes.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn beside_a_queue() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine on a device of the lab's kernel.
+//! Tests the engine on a device of the lab's kernel.
 
 use super::net::{self, Far, Flood};
 use super::parity::PACKETS;
@@ -30,13 +30,13 @@ const LINK: Link = Link {
     room_packets: 0,
 };
 
-/// Rows: the root, a site, three circuits below it, and a leaf for the rest.
+/// Rows: the root, a site, three circuits below it, and a default leaf.
 const ROOT: u32 = 1;
 const SITE: u32 = 2;
 const CIRCUITS: [u32; 3] = [3, 4, 5];
 const REST: u32 = 6;
 
-/// A ceiling that circuits share.
+/// A cap that circuits share.
 const CAP: u32 = 8;
 
 fn rule(ceiling_bits: u64) -> NodeRule {
@@ -62,7 +62,7 @@ fn inner(parent: u32, fork: u32, ceiling_bits: u64) -> NodeRow {
     }
 }
 
-/// Bytes that each node sent in so many seconds, and how long that was.
+/// Returns the bytes that each node sent in `span` seconds, and the exact time.
 fn sent(engine: &Engine, nodes: &[u32], span: u64) -> (Vec<f64>, f64) {
     let now = || -> Vec<u64> {
         let of = |id: &u32| engine.counts(*id).expect("a row").sent_wire_bytes;
@@ -75,7 +75,7 @@ fn sent(engine: &Engine, nodes: &[u32], span: u64) -> (Vec<f64>, f64) {
     (gained.collect(), elapsed)
 }
 
-/// Loads it within the time that is promised.
+/// Loads the engine within the promised time.
 #[expect(clippy::print_stdout, reason = "how long it took")]
 fn load(size: EngineSize, host_parts: u32) -> Engine {
     let began = Instant::now();
@@ -93,9 +93,8 @@ fn load(size: EngineSize, host_parts: u32) -> Engine {
     engine
 }
 
-/// Three circuits at their own rates, then a rate changed by a store, then the
-/// site's ceiling shared between them; all taken off while traffic flows, and put
-/// there again.
+/// Three circuits at their own rates; then a rate is changed by a store; then they share the site's
+/// ceiling; the qdisc is removed under traffic, and put there again.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shapes() {
@@ -109,7 +108,7 @@ fn shapes() {
         engine.put(*id, &leaf(SITE, rate));
     }
     assert!(!engine.put(0, &leaf(ROOT, 0)) && !engine.put(65, &leaf(ROOT, 0)));
-    // Rows of other kinds begin where these end.
+    // Rows of the other kind begin after these.
     let beyond = [leaf(65, 0), inner(ROOT, SIZE.inner + 1, 1_000_000)];
     for row in beyond {
         assert!(!engine.put(SITE, &row) && !engine.change(SITE, &row));
@@ -123,13 +122,13 @@ fn shapes() {
         println!("circuits at {rates:?} bit/s: {had:?} bytes in {elapsed} s");
         for (had, rate) in had.iter().zip(rates) {
             let due = rate as f64 / 8.0 * elapsed;
-            // A packet at either end, and what the two clocks read differ in.
+            // One packet at either end, and the difference between the two clocks.
             assert!(
                 (had - due).abs() <= 2.0 * full + 0.0005 * due,
                 "{had} of {due}"
             );
         }
-        // A store is all that a new rate takes.
+        // A single store changes a rate.
         engine.put(CIRCUITS[0], &leaf(SITE, 2_500_000));
         seconds(1);
         let (had, elapsed) = sent(&engine, &CIRCUITS[..1], 2);
@@ -138,7 +137,7 @@ fn shapes() {
             (had[0] - due).abs() <= 2.0 * full + 0.0005 * due,
             "{had:?} of {due}"
         );
-        // The site binds, and its circuits share it equally.
+        // The site's ceiling limits, and its circuits share it equally.
         for id in CIRCUITS {
             engine.put(id, &leaf(SITE, 8_000_000));
         }
@@ -157,7 +156,7 @@ fn shapes() {
                 "{had:?}"
             );
         }
-        // Two of them in different places have a ceiling together.
+        // Two circuits at different places share a cap.
         engine.put(CAP, &leaf(0, 3_000_000));
         let capped = |parent| {
             let row = leaf(parent, 0);
@@ -179,9 +178,9 @@ fn shapes() {
                 "{had} of {due}"
             );
         }
-        // Neither starves, although one's parent is held each time that the cap opens.
+        // Neither starves, although one's parent is blocked each time that the cap opens.
         assert!(had[1..].iter().all(|had| *had > 0.4 * due), "{had:?}");
-        // Taken off with packets queued.
+        // Removed with a backlog.
         net::run("tc qdisc del dev wan0 root");
         drop(floods);
         for (id, rate) in CIRCUITS.iter().zip(rates) {
@@ -194,15 +193,15 @@ fn shapes() {
 /// Datagrams of a flow that are sent in order.
 const IN_ORDER: u16 = 120;
 
-/// Packets of so many bytes, all in order and numbered, come out of a circuit in that
-/// order; of two sockets, so that the leaf has two flows.
+/// Numbered packets of equal length leave a circuit in order; two sockets are used, so that the
+/// leaf has two flows.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn keeps_order() {
     let _far = Far::new(1);
     let engine = load(SIZE, 0);
     engine.put(ROOT, &inner(0, 1, 20_000_000));
-    // CoDel is not to drop any.
+    // CoDel must not drop any.
     let patient = NodeRule {
         target_ns: 1_000_000_000,
         ..rule(1_000_000)
@@ -226,7 +225,7 @@ fn keeps_order() {
             socket.send(&number.to_be_bytes()).expect("a datagram");
         }
     }
-    // The far side sends each back; packets of 84 bytes on the wire wait for 161 ms.
+    // The far side returns each; packets of 84 bytes on the wire wait for 161 ms.
     for socket in &sockets {
         let mut space = [0; 2];
         let back: Vec<u16> = std::iter::from_fn(|| socket.recv(&mut space).ok().map(|_| space))
@@ -240,19 +239,18 @@ fn keeps_order() {
     assert!(counts.sent_packets >= 240, "{counts:?}");
 }
 
-/// Bytes of a socket's packets that are somewhere in this machine, as the kernel
-/// charges them (`SIOCOUTQ`).
+/// Returns the bytes of a socket's packets that are in this machine, as the kernel charges them
+/// (`SIOCOUTQ`).
 fn charged(socket: &UdpSocket) -> i32 {
     let mut count = 0;
     #[expect(unsafe_code, reason = "std has no such question")]
-    // SAFETY: the kernel writes an int there.
+    // SAFETY: the kernel writes an int to this place.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
     assert_eq!(status, 0);
     count
 }
 
-/// Sockets that have filled the pool to the last slot, through circuits that send
-/// nothing.
+/// Returns sockets that have filled the pool to the last slot, through circuits that send nothing.
 fn filled(engine: &Engine) -> Vec<UdpSocket> {
     let sockets: Vec<UdpSocket> = (0..30)
         .map(|number| {
@@ -269,16 +267,15 @@ fn filled(engine: &Engine) -> Vec<UdpSocket> {
         }
     }
     let queued = CIRCUITS.map(|id| engine.counts(id).expect("a row").packets);
-    // Leaves that flood leave as much to others as each of them has.
+    // Flooding leaves leave as much room to others as each of them has.
     let all: u32 = queued.iter().sum();
     assert!(all >= SIZE.slots * 3 / 4 - 3, "{queued:?}");
     assert!(sockets.iter().all(|socket| charged(socket) > 0));
     sockets
 }
 
-/// With all packets queued that there is room for, the qdisc is taken off, then its
-/// programs first, then the device goes: no packet is left, and the next one finds
-/// rows as new.
+/// With a full pool, the qdisc is removed, then first its programs, then the device. No packet
+/// remains, and the next one finds rows in their initial state.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn leaves_nothing() {
@@ -317,8 +314,7 @@ fn leaves_nothing() {
     }
 }
 
-/// What the kernel's engine and the native one are compared with: less room, so that
-/// leaves evict.
+/// The size of the compared engines: small, so that leaves evict packets.
 const SMALL: EngineSize = EngineSize {
     slots: 300,
     limit_bytes: 200_000,
@@ -328,7 +324,7 @@ const SMALL: EngineSize = EngineSize {
 /// A second site.
 const OTHER_SITE: u32 = 7;
 
-/// What a change says of the circuit whose turn it is; every seventh is of a site.
+/// Returns a change of a circuit; every seventh is of a site.
 fn changed(turn: u64) -> (u32, NodeRow) {
     let pick = |of: u64| (turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) / of;
     if turn % 7 == 6 {
@@ -349,7 +345,7 @@ fn changed(turn: u64) -> (u32, NodeRow) {
     (id, NodeRow { rule, ..row })
 }
 
-/// The rows with which a comparison begins. One of the leaves tells hosts apart.
+/// Returns the initial rows of a comparison. One of the leaves distinguishes hosts.
 fn compared() -> Vec<(u32, NodeRow)> {
     let mut rows = vec![
         (ROOT, inner(0, 1, 9_000_000)),
@@ -365,13 +361,13 @@ fn compared() -> Vec<(u32, NodeRow)> {
     rows
 }
 
-/// Records so many packets of mixed traffic, through changes of rates, shares,
-/// guarantees and places in the tree, and has the native engine follow: each answer is
-/// the same, and when all has gone each row to the last bit.
+/// Records `packets` packets of mixed traffic, during changes of rates, shares, guarantees and
+/// parents, and replays them in the native engine. Every verdict must be equal, and at the end
+/// every row, bit for bit.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn compare(packets: u64, changes: u64) {
     let _far = Far::new(1);
-    // A host is what a port of the far side is asked; some leaves tell them apart.
+    // A host is a port of the far side here; some leaves distinguish hosts.
     let engine = load(SMALL, 8);
     let rows = compared();
     assert!(rows.iter().all(|(id, row)| engine.put(*id, row)));
@@ -477,7 +473,7 @@ fn agrees() {
     compare(20_000, 40);
 }
 
-/// As many packets as the environment says: `cargo xtask aqm-parity`.
+/// The environment sets the number of packets, for `cargo xtask aqm-parity`.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn agrees_on_many() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kit's codel, fq_codel and pie beside the kernel's own.
+//! Compares the kit's codel, fq_codel and pie with the kernel's own.
 //!
-//! The kernel's discipline works on a device; every packet that came and left
-//! is recorded with the time that the discipline took. The kit's is then given
-//! the same arrivals and the same opportunities to send, at the same times.
+//! The kernel's discipline works on a device. Every arrival and departure is recorded with the time
+//! that the discipline used. Then the kit's discipline gets the same arrivals and dequeue calls, at
+//! the same times.
 
 use super::net::{self, Flood};
 use super::seconds;
@@ -15,16 +15,14 @@ use std::thread;
 use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
 use weirgate_bpf::{QdiscTrace, Seen, SeenKind, Watched};
 
-/// What the kernel's qdiscs take for the largest packet of an Ethernet device.
+/// The largest packet that the kernel's qdiscs assume for an Ethernet device.
 const MTU: u32 = 1_514;
 
-/// Runs one of the kernel's disciplines behind a rate, under TCP and datagrams,
-/// and returns what was seen of it. `bursts` is by how much the datagrams go up
-/// from one quarter of the time to the next.
+/// Runs one of the kernel's disciplines behind a rate, under TCP and datagrams, and returns the
+/// recording. `bursts` is how much the datagrams increase from one quarter of the time to the next.
 fn seen(of: Watched, queue: &str, seconds_long: u64, bursts: [usize; 4]) -> Vec<Seen> {
     let _far = net::Far::new(1);
-    // The module must be there before its functions can be watched; it stays
-    // when nobody uses it.
+    // The module must be loaded before its functions can be traced; it stays loaded afterwards.
     net::run(&format!("tc qdisc add dev wan0 root {queue}"));
     net::run("tc qdisc del dev wan0 root");
     let watch = QdiscTrace::begin(of).unwrap_or_else(|error| panic!("{error}"));
@@ -45,11 +43,11 @@ fn seen(of: Watched, queue: &str, seconds_long: u64, bursts: [usize; 4]) -> Vec<
         assert_eq!(watch.lost().expect("a map"), 0, "events were lost");
         all
     });
-    // PIE's timer begins half a second after the qdisc.
+    // PIE's timer starts half a second after the qdisc.
     seconds(1);
     let flows: Vec<_> = [0; 4].map(net::bulk).into();
     for count in bursts {
-        // Now and then more than the line carries, in packets of two sizes.
+        // At times more than the line's rate, in packets of two sizes.
         let floods = [600, 1_200].map(|bytes| Flood::bursts(0, 0, bytes, count));
         seconds(seconds_long / 8);
         drop(floods);
@@ -63,7 +61,7 @@ fn seen(of: Watched, queue: &str, seconds_long: u64, bursts: [usize; 4]) -> Vec<
     reader.join().expect("the reader")
 }
 
-/// The kit's discipline with the kernel's settings.
+/// Returns the kit's discipline with the kernel's settings.
 fn native(name: &str, settings: &[(&str, u64)], mtu_bytes: u32) -> Queue<usize> {
     let discipline = Discipline::named(name).expect("a discipline");
     let mut own = Settings::new(discipline);
@@ -90,15 +88,15 @@ fn packet(seen: &Seen, at_ns: u64) -> Packet {
 /// Nanoseconds of a time in CoDel's unit.
 const CODEL_UNIT: u64 = 1 << 10;
 
-/// Gives the kit what the kernel had. At every opportunity to send both must
-/// let the same packet go, and both have dropped the same before it: of each
-/// flow, those that came before one that left and have not left themselves.
+/// Replays the recording in the kit. At every dequeue both must send the same packet, and must have
+/// dropped the same packets before: in each flow, those that arrived before one that left and have
+/// not left themselves.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn compare(all: &[Seen], mut kit: Queue<usize>, name: &str) {
     let mut queued: BTreeMap<u64, usize> = BTreeMap::new();
     let mut flow_of = Vec::new();
-    // Of each flow, packets of the kernel that have neither left nor are known
-    // to be dropped, in order.
+    // In each flow, the kernel's packets that have neither left nor are known to be dropped, in
+    // order.
     let mut waiting: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut kit_dropped = Vec::new();
     let mut kernel_dropped = Vec::new();
@@ -141,8 +139,8 @@ fn compare(all: &[Seen], mut kit: Queue<usize>, name: &str) {
             SeenKind::Updated => {}
         }
     }
-    // What was dropped from flows that sent nothing afterwards is not known of
-    // the kernel; of all others, both must be the same.
+    // It is unknown whether the kernel dropped packets of flows that sent nothing afterwards; all
+    // other drops must be equal.
     let unknown: Vec<usize> = waiting.into_values().flatten().collect();
     kit_dropped.retain(|which| !unknown.contains(which));
     kit_dropped.sort_unstable();
@@ -164,7 +162,7 @@ fn compare(all: &[Seen], mut kit: Queue<usize>, name: &str) {
 #[ignore = "runs in the lab's kernel"]
 fn codel() {
     let all = seen(Watched::Codel, "codel limit 4000", 40, [1, 2, 3, 4]);
-    // One queue: the hash tells nothing.
+    // With a single queue, the hash is not decisive.
     let all: Vec<Seen> = all
         .into_iter()
         .map(|seen| Seen { hash: 0, ..seen })
@@ -186,20 +184,18 @@ fn fq_codel() {
     compare(&all, kit, "fq_codel");
 }
 
-/// PIE never drops where fewer than two of the largest packets wait (RFC 8033,
-/// section 4.1): with such a size it never does.
+/// PIE never drops if fewer than two of the largest packets wait (RFC 8033, section 4.1): with this
+/// size it never drops.
 const ENDLESS: u32 = 1 << 30;
 
-/// How far an update may be from when it is due: the timer's softirq waits for
-/// others.
+/// The permitted deviation of an update from its due time: the timer's softirq may be delayed.
 const JITTER_NS: u64 = 1_000_000;
 
-/// When the kernel's updates are due, by what was seen of them: the first, and
-/// from one to the next. A timer of n ticks goes off at the n+1st, because the
-/// first may be just about to come (`calc_index`, kernel/time/timer.c), so it is
-/// not what was asked for: 16 ms are 4 ticks at 250 Hz, and the updates 20 ms
-/// apart. Each is a little late, some more than others: what is due is where
-/// half of them are later.
+/// Returns when the kernel's updates are due, from the observed ones: the first time, and the
+/// interval. A timer of n ticks expires at the n+1st tick, because the first may be imminent
+/// (`calc_index`, kernel/time/timer.c). So 16 ms are 4 ticks at 250 Hz, and the updates are 20 ms
+/// apart. Updates are delayed by different times: the due time is chosen so that half of them are
+/// later.
 fn due(all: &[Seen]) -> (u64, u64) {
     let updates: Vec<u64> = all
         .iter()
@@ -221,11 +217,10 @@ fn due(all: &[Seen]) -> (u64, u64) {
     (start, period)
 }
 
-/// The most that the hook behind a departure may be late.
+/// The maximum delay of the hook after a departure.
 const SKEW_NS: u64 = 200_000;
 
-/// The departures of which an update tells the delay: the last before it, by
-/// number; in nanoseconds.
+/// Returns the delay of the last departure before each update, by packet number, in nanoseconds.
 fn before_updates(all: &[Seen]) -> BTreeMap<usize, u64> {
     let mut exact = BTreeMap::new();
     let mut last = None;
@@ -242,34 +237,31 @@ fn before_updates(all: &[Seen]) -> BTreeMap<usize, u64> {
     exact
 }
 
-/// The probability of the kernel's PIE and of the kit's, the queue being the
-/// kernel's: what the kernel dropped never comes here, and the kit itself drops
-/// none. So both see the same delays, and bring their probability up to date at
-/// the same times.
+/// Compares the probability of the kernel's PIE and of the kit's, with the kernel's queue. Packets
+/// that the kernel dropped are left out, and the kit drops none itself. So both see the same
+/// delays, and update their probability at the same times.
 ///
-/// The kit has no timer: it makes up for an update when it is called for the next
-/// packet that comes or goes, and only then are the two compared; of packets
-/// that the kernel refused it learns nothing. Where the kernel's timer was early or
-/// late, what happened meanwhile is moved to the other side of when the update
-/// was due, so that both have it before the update, or both after it.
+/// The kit has no timer: it makes up for an update at the next arrival or departure, and only then
+/// are the two compared. It does not see packets that the kernel refused. If the kernel's timer was
+/// early or late, events in between are moved to the other side of the due time, so that both have
+/// them before the update, or both after it.
 ///
-/// Of the last packet that left before an update the kernel tells the delay that
-/// it went by (in 64 ns), and that packet leaves the kit after the same: the hook
-/// is some microseconds behind the kernel's own reading of its clock. That little
-/// would do no harm but where the probability is just below or above a tenth:
-/// there the next step is twice as large, or cut (`pie_calculate_probability`),
-/// and as it is a sum, the difference stays.
+/// For the last departure before an update, the kernel reports the delay that it used (in 64 ns),
+/// and the packet leaves the kit after the same delay, because the hook is some microseconds behind
+/// the kernel's clock reading. That difference matters only if the probability is close to a tenth.
+/// There the next step is doubled or limited (`pie_calculate_probability`), and the difference
+/// persists, because the probability is a sum.
 ///
-/// The kernel's probability has no upper bound but that of 64 bits, 256
-/// (`pie_calculate_probability`); that of RFC 8033, section 4.2, and of the kit
-/// is one. The datagrams are few enough for it not to be reached.
+/// The kernel's probability is only bounded by 64 bits, at 256 (`pie_calculate_probability`); that
+/// of RFC 8033, section 4.2, and of the kit is at most one. The datagrams are few enough not to
+/// reach that.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn pie() {
     pie_under([1, 2, 3, 3]);
 }
 
-/// The same where the load falls in between.
+/// The same with a drop of the load in between.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn pie_twice() {
@@ -288,14 +280,14 @@ fn pie_under(bursts: [usize; 4]) {
     let mut probability = None;
     let mut begun = false;
     let mut updates = 0;
-    // Packets of the kernel's own may come before the first update; the queue
-    // is empty again when the comparison begins.
+    // The kernel's own packets may come before the first update; the queue is empty again when the
+    // comparison begins.
     let mut before = 0;
     let exact = before_updates(&all);
     let mut arrived = VecDeque::new();
     let mut latest = 0;
     for (number, seen) in all.iter().enumerate() {
-        // Between the last update that the kernel made and the next.
+        // Between the kernel's last update and the next one.
         let now = match updates {
             0 => seen.time,
             made => seen
@@ -313,8 +305,8 @@ fn pie_under(bursts: [usize; 4]) {
             SeenKind::Updated => {
                 updates += 1;
                 if !begun && before == 0 {
-                    // The kit counts updates from its first packet: one that
-                    // comes and goes at once, before there is any other.
+                    // The kit counts updates from its first packet: send one that leaves at once,
+                    // before all others.
                     let at = start + (updates - 1) * period;
                     let first = Seen { len: 64, ..*seen };
                     let came = kit.arrive(&packet(&first, at), 0, number);
@@ -359,7 +351,7 @@ fn pie_under(bursts: [usize; 4]) {
         let kernel = kernel as f64 / one;
         assert!(kernel < 1.0, "the kernel's probability is {kernel}");
         let own = kit.var("probability").expect("a number") as f64 / one;
-        // Below a thousandth next to nothing is dropped.
+        // Below a thousandth, hardly any packet is dropped.
         if kernel > 0.001 {
             compared += 1;
             kernel_sum += kernel;

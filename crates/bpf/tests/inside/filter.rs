@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter of a virtual queue: its verdicts against the native host's, and
-//! what it does to packets of every kind, in the kernel's own run of it.
+//! Tests the virtual queue's filter: compares its verdicts with the native host's, and runs it on
+//! packets of every kind with the kernel's test runs.
 
 use super::loaded;
 use weirgate_aqm::{Action, Discipline, Link, Packet, Record, Settings, VirtualQueue};
 use weirgate_bpf::{Filter, FilterFlow, FilterMaps, FilterSetup};
 
-/// Packets of a run.
+/// The number of packets in a run.
 const PACKETS: usize = 20_000;
 
-/// How many are made before what was recorded is read.
+/// The number of packets between two reads of the recording.
 const BATCH: usize = 500;
 
-/// A generator that needs no more than to be another one each time.
+/// A simple pseudo-random generator.
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -23,7 +23,7 @@ impl Chance {
         self.0 % end
     }
 
-    /// Damages a frame behind its addresses, once in three times; whether it did.
+    /// Corrupts a frame after its addresses, one time in three; returns whether it did.
     pub fn spoils(&mut self, bytes: &mut Vec<u8>) -> bool {
         let spoils = self.below(3) == 0;
         if spoils {
@@ -61,7 +61,7 @@ fn setup_of(discipline: Discipline, rate_bytes_s: u64, params: &[(&str, u64)]) -
     }
 }
 
-/// An Ethernet frame of UDP or TCP.
+/// Returns an Ethernet frame of UDP or TCP.
 pub fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> Vec<u8> {
     let mut upper = [flow.to_be_bytes(), 443_u16.to_be_bytes()].concat();
     if protocol == 6 {
@@ -93,7 +93,7 @@ pub fn frame(version: u8, protocol: u8, ecn: u8, flow: u16, payload: usize) -> V
     bytes
 }
 
-/// The Internet checksum (RFC 1071); 0 over a header that has it.
+/// Returns the Internet checksum (RFC 1071); 0 for a header with a valid one.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words
@@ -105,11 +105,11 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Recorded decisions, made again by the native host with the same numbers.
+/// Replays recorded decisions in the native host with the same random numbers.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn parity() {
-    // Above and below what the machine makes a second in either case.
+    // Rates above and below what the machine generates a second.
     for mark in [0, 2] {
         let params = [
             ("mark", mark),
@@ -121,7 +121,7 @@ fn parity() {
             ("bands", 1),
             ("gentle", 2),
         ];
-        // First so few that most marks are those of coupling.
+        // First so few that most marks are due to coupling.
         let marks = |number| [&params[..], &[("l4s_marks", mark / 2 * number)]].concat();
         let changed = setup(4_000_000, &marks(12));
         let wanted = setup(12_000_000, &marks(1));
@@ -137,15 +137,15 @@ fn parity() {
     }
 }
 
-/// A number that the discipline counts.
+/// Returns one of the discipline's counters.
 fn stat(maps: &FilterMaps, name: &str) -> u64 {
     let stats = maps.state().expect("a map").instance.stats();
     let found = stats.into_iter().find(|(row, _)| row.name == name);
     found.expect("a statistic").1
 }
 
-/// The same of every discipline that decides where nothing waits, with marks where
-/// it makes any; those that decide at departure too.
+/// Replays decisions of every discipline that can decide without a queue, with marks if it makes
+/// any, including those that decide at departure.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn parity_of_all() {
@@ -173,8 +173,8 @@ fn parity_of_all() {
     }
 }
 
-/// The native host decides as the filter did, through a change of settings; the
-/// filter's maps, and how many packets passed, were marked, were dropped.
+/// Checks that the native host decides as the filter did, including a change of settings. Returns
+/// the filter's maps, and how many packets passed, were marked, and were dropped.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn agreed(
     wanted: &FilterSetup,
@@ -251,8 +251,7 @@ fn agreed(
         let state = maps.state().expect("a map");
         assert_eq!(state.missed, 0);
         let own = native.as_ref().expect("made").bytes();
-        // What the native host does not have: the end of the instance,
-        // which is the kernel host's own.
+        // Leave out the end of the instance, which only the kernel's host has.
         assert!(state.bytes == own, "{name}: states differ after {compared}");
         if compared == packets / 2 {
             maps.set(changed).expect("a map");
@@ -264,7 +263,7 @@ fn agreed(
     (maps, counts)
 }
 
-/// What is known of the flows of a run.
+/// Checks the known flows of a run.
 fn known_flows(maps: &FilterMaps) {
     let flows = maps.flows().expect("a map");
     assert!(flows.len() > 1_000, "{}", flows.len());
@@ -276,13 +275,13 @@ fn known_flows(maps: &FilterMaps) {
         "{large:?}"
     );
     assert!(large.source_port < 6);
-    // Those that sent little are spared.
+    // Flows that sent little are spared.
     let spared = |flow: &&FilterFlow| flow.bytes < 15_000;
     let lost: u64 = flows.iter().filter(spared).map(|flow| flow.drops).sum();
     assert_eq!(lost, 0);
 }
 
-/// Only the two bits changed, and an IPv4 header's checksum is right.
+/// Checks that only the two ECN bits changed, and that an IPv4 header's checksum is right.
 fn marked(before: &[u8], after: &[u8]) {
     let differs: Vec<usize> = (0..before.len())
         .filter(|at| before[*at] != after[*at])
@@ -297,8 +296,8 @@ fn marked(before: &[u8], after: &[u8]) {
     }
 }
 
-/// Packets that cannot take the lock pass. The virtual queue gets their bytes from the
-/// next one that can.
+/// Packets that cannot take the lock pass. The next one that can adds their bytes to the virtual
+/// queue.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn locked() {
@@ -315,7 +314,7 @@ fn locked() {
         let instance = maps.state().expect("a map").instance;
         instance.number("queued_wire_bytes").expect("a count")
     };
-    // What the last one found; a byte leaves in a second.
+    // The delay that the last packet found; a byte drains in a second.
     let of_one = waits(&maps);
     assert!(of_one > 0);
     assert_eq!(maps.state().expect("a map").missed, 10);
@@ -328,8 +327,8 @@ fn locked() {
     );
 }
 
-/// Cut, spoiled, fragmented and without end: nothing is refused by the kernel,
-/// nothing but marks is written, and a packet of no flow is let go.
+/// Truncated, corrupted, fragmented and endless packets: the kernel refuses none, only marks are
+/// written, and a packet of no flow passes.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {
@@ -359,7 +358,7 @@ fn any_packet() {
         if chance.below(3) == 0 {
             bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
         }
-        // The kernel itself runs no frame without a whole Ethernet header.
+        // The kernel's test run refuses a frame without a whole Ethernet header.
         let Ok((passed, after)) = filter.run(&bytes) else {
             seen[2] += 1;
             continue;
@@ -377,7 +376,7 @@ fn any_packet() {
     );
     assert!(seen[0] > 1_000 && seen[1] > 1_000 && state.other > 500);
     assert!(seen[2] < 3_000, "the kernel ran hardly any");
-    // Of no flow: never dropped, however long it lasts.
+    // Packets of no flow are never dropped.
     for _ in 0..200 {
         let mut arp = vec![0xff; 12];
         arp.extend([8, 6]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A million flows, none of which sends a second packet, at all programs for what
-//! arrives: memory stays as it is, and TCP beside them goes on.
+//! A million flows with a single packet each pass all programs for arriving packets: memory does
+//! not grow, and TCP beside them continues.
 
 use super::filter::{frame, setup};
 use super::net::{self, Far};
@@ -19,13 +19,13 @@ use weirgate_units::{Rate, Size, Span};
 
 const FLOWS: u32 = 1_000_000;
 
-/// From this flow on every map is full.
+/// From this flow on, every map is full.
 const FILLED: u32 = 100_000;
 
-/// What the stream beside them may have, in bytes a second.
+/// The rate of the stream beside them, in bytes a second.
 const RATE: u64 = 200_000;
 
-/// The first packet of a flow: a SYN, a segment or a datagram.
+/// Returns the first packet of a flow: a SYN, a segment or a datagram.
 fn first(number: u32) -> Vec<u8> {
     let protocol = if number % 3 == 2 { 17 } else { 6 };
     let mut bytes = frame(4, protocol, 0, number as u16, 64);
@@ -36,7 +36,7 @@ fn first(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Makes them arrive at `flood0`; memory when the maps were full, and at the end.
+/// Makes them arrive at `flood0`; returns the memory when the maps were full, and at the end.
 fn flood() -> (u64, u64) {
     let mut device = TunTapInterface::new("flood0", Medium::Ethernet).expect("a device");
     let mut full = 0;
@@ -51,7 +51,7 @@ fn flood() -> (u64, u64) {
     (full, available())
 }
 
-/// Memory that is free or can be, in kB.
+/// Returns the available memory, in kB.
 fn available() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("a file");
     let line = text.lines().find(|line| line.starts_with("MemAvailable"));
@@ -79,7 +79,7 @@ fn a_million_flows() {
         ..Datagrams::default()
     })
     .expect("a program");
-    // Faster than all of it, so that what is not decided on is not dropped.
+    // A rate above all traffic, so that nothing is dropped.
     let filter = Filter::load(&setup(1_000_000_000, &[]), 5).expect("a program");
     let programs: [(OwnedFd, u32); 4] = [
         (windows.program(true).expect("it is loaded"), 89),
@@ -120,7 +120,7 @@ fn a_million_flows() {
         own(&during),
         flows.len()
     );
-    // It is no less but for what a kernel takes and gives all the time.
+    // Memory has not decreased, except for the kernel's usual fluctuation.
     assert!(end + 4_096 > full, "{full} kB, then {end} kB");
     assert!((0.95..=1.05).contains(&before), "{before}");
     assert!((0.95..=1.05).contains(&after), "{after}");

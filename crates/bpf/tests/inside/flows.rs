@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the programs tell flows apart: datagrams of a few sockets, again and
-//! again, are as many flows as there are sockets.
+//! Tests that the programs distinguish flows: repeated datagrams of a few sockets are as many flows
+//! as there are sockets.
 
 use super::net::{self, Far};
 use super::{class, number, on_device, read, seconds, shaper_on};
@@ -12,13 +12,13 @@ use std::time::Duration;
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{AttachPoint, Instance, Qdisc, Shaper};
 
-/// Sockets of each version of IP.
+/// The number of sockets for each IP version.
 const SOCKETS: u64 = 6;
 
-/// Multicast groups that the kernel itself tells others of, now and then.
+/// Multicast groups that the kernel itself occasionally announces.
 const OTHERS: u64 = 2;
 
-/// Sends over so many sockets, 20 times a second, until it is ended.
+/// Sends from all sockets, 20 times a second, until it is ended.
 fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
     for _ in 0..SOCKETS {
         let ended = Arc::clone(ended);
@@ -33,13 +33,13 @@ fn talk(from: &'static str, to: &'static str, ended: &Arc<AtomicBool>) {
     }
 }
 
-/// Flows that sent something in the last whole second.
+/// Returns the flows that sent something in the last whole second.
 fn active(qdisc: &Qdisc, point: AttachPoint) -> u64 {
     number(&read(qdisc, point), "active")
 }
 
-/// Beside UDP, whose packets have no hash until someone asks, one TCP
-/// connection, whose socket has one.
+/// Besides UDP, whose packets have no hash until it is requested, one TCP connection, whose socket
+/// has one.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn told_apart() {
@@ -75,8 +75,8 @@ fn told_apart() {
     }
 }
 
-/// What makes a flow is a parameter: with fewer parts of the headers, the same
-/// datagrams are fewer flows, at once and with nothing lost.
+/// The definition of a flow is a parameter: with fewer parts of the headers, the same datagrams are
+/// fewer flows, immediately and without loss.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn by_parts() {
@@ -98,8 +98,8 @@ fn by_parts() {
     for (from, to) in sockets {
         talk(from, to, &ended);
     }
-    // Three receivers, of which one sender addresses two in the same way; one
-    // port of all versions is one flow of either version.
+    // Three receivers, of which one sender addresses two in the same way. One port for both
+    // versions is one flow of either version.
     let due = [
         (all, 3 * SOCKETS),
         (pairs, 3),

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Maps of a loaded program, to change behind its back what only another processor
-//! could.
+//! Accesses maps of a loaded program, for changes that only another processor could make.
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// A loaded program's number.
+/// Returns a loaded program's number.
 pub fn number(program: &OwnedFd) -> u32 {
     let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
     let shown = fs::read_to_string(path).expect("a program");
@@ -16,7 +15,7 @@ pub fn number(program: &OwnedFd) -> u32 {
     id.expect("a number")
 }
 
-/// Writes the lock that the first instance of a program begins with.
+/// Sets the lock at the beginning of a program's first instance.
 pub fn set_lock(program: &OwnedFd, lock: u32) {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let info = ProgInfoIter::with_query_opts(options).find(|info| info.id == number(program));

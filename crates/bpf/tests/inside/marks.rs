@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ECN marks by the program at egress, under TCP that asks for them.
+//! Tests ECN marks of the egress program, under TCP with ECN.
 
 use super::net::{self, Far};
 use super::{class, number, on_device, read, seconds, shaper_on};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
 use weirgate_bpf::{AttachPoint, Instance, Qdisc, Shaper};
 
-/// The line, in bit/s, and the way back from it, which makes the round trip.
+/// The line's rate in bit/s, and the return path, which determines the round trip.
 const RATE: u64 = 4_000_000;
 const BACK: &[&str] = &["tc qdisc add dev far0 root netem delay 20ms"];
 
-/// Connections from here ask for ECN; the far side answers that, as always.
+/// Makes connections from here request ECN; the far side accepts it by default.
 fn ask_for_ecn(on: bool) {
     let value = if on { "1" } else { "0" };
     fs::write("/proc/sys/net/ipv4/tcp_ecn", value).expect("the setting");
 }
 
-/// The variable that names the discipline.
+/// The variable with the discipline's name.
 pub const DISCIPLINE: &str = "WEIRGATE_MARKS";
 
-/// A discipline with its parameters, and the kernel's own.
+/// A discipline with its parameters, and the corresponding qdisc of the kernel.
 type Kind = (
     &'static str,
     &'static [(&'static str, u64)],
     Option<&'static str>,
 );
 
-/// Disciplines of the kit with ECN, and the kernel's of the same name.
+/// The kit's disciplines with ECN, and the kernel's with the same names.
 pub const KINDS: [Kind; 5] = [
     ("codel", &[("ecn", 1)], Some("codel ecn")),
     ("fq_codel", &[("ecn", 1)], Some("fq_codel ecn")),
@@ -54,11 +54,11 @@ pub const KINDS: [Kind; 5] = [
     ),
 ];
 
-/// What a queue did while probes went through it beside four connections.
+/// The observations of a queue with probes and four connections.
 struct Seen {
     marks: u64,
     drops: u64,
-    /// Probes without an answer: datagrams are not capable of ECN.
+    /// Unanswered probes: datagrams do not support ECN.
     lost: u64,
     mean_ms: f64,
     longest_ms: f64,
@@ -80,8 +80,8 @@ fn total(rows: &[(weirgate_aqm::Row, u64)]) -> u64 {
     rows.iter().map(|(_, count)| *count).sum()
 }
 
-/// Round trips through the queue in the mean and at most, what left as part of
-/// the line, and probes without an answer, beside four connections.
+/// Returns the mean and the longest round trip through the queue, the use of the line, and the
+/// unanswered probes, with four connections.
 fn five_seconds() -> (f64, f64, f64, u64) {
     let (before, start) = (sent_bytes(), Instant::now());
     let mut trips = net::probe(0, 0x1_0010, 200, Duration::from_millis(25));
@@ -99,7 +99,7 @@ fn sent_bytes() -> u64 {
     text.expect("a device").trim().parse().expect("a number")
 }
 
-/// The numbers behind two words in the output of tc for the kernel's qdisc.
+/// Returns a number after two words in tc's output about the kernel's qdisc.
 fn counter(text: &str, word: &str) -> u64 {
     let behind = text.split_once(word).expect("the word").1;
     let digits: String = behind
@@ -110,7 +110,7 @@ fn counter(text: &str, word: &str) -> u64 {
     digits.parse().expect("a number")
 }
 
-/// The kit's, with the program at egress or without it.
+/// Measures the kit's discipline, with or without the egress program.
 fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
     let discipline = Discipline::named(name).expect("a discipline");
     let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
@@ -148,7 +148,7 @@ fn kits(name: &str, params: &[(&str, u64)], marking: bool) -> Seen {
     seen
 }
 
-/// The kernel's own, behind a rate.
+/// Measures the kernel's own, behind a rate.
 fn kernels(queue: &str) -> Seen {
     net::run("tc qdisc replace dev wan0 root handle 1: htb default 10");
     net::run(&format!(
@@ -187,9 +187,8 @@ fn kernels(queue: &str) -> Seen {
     seen
 }
 
-/// Four connections that understand marks lose nothing, and the queue is as
-/// short as where they lose packets, and as the kernel's own with ECN. For one
-/// discipline, which a variable names.
+/// Four connections with ECN lose nothing, and the queue is as short as with drops, and as with the
+/// kernel's own qdisc with ECN. A variable selects the discipline.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn beside_the_kernels() {
@@ -202,21 +201,20 @@ fn beside_the_kernels() {
     ask_for_ecn(true);
     let mut marking = kits(name, params, true);
     if name == "fq_codel" && marking.lost > 0 {
-        // Probes share a queue with one of the four connections under one key
-        // in 256, and have its wait and its drops then. Another key.
+        // With one hash key in 256, probes share a queue with one of the four connections, and have
+        // its wait and drops. Use another key.
         println!("fq_codel, a shared queue: {marking}");
         marking = kits(name, params, true);
     }
     println!("{name} without ECN: {dropping}");
     println!("{name} with ECN: {marking}");
     assert_eq!(dropping.marks, 0, "{name} marks what cannot be marked");
-    // meredt adapts to what suffices, which is little here.
+    // meredt adapts its probability, which is low here.
     let least = if name == "meredt" { 0 } else { 10 };
     assert!(dropping.drops > least, "{name}");
     assert!(marking.marks > least, "{name} marks nothing");
-    // What is sent again is not capable of ECN either (RFC 3168 section 6.1.5).
-    // PIE marks up to a probability of a tenth (RFC 8033 section 5.1), RED up to
-    // its upper threshold.
+    // Retransmissions do not support ECN either (RFC 3168 section 6.1.5). PIE marks up to a
+    // probability of a tenth (RFC 8033 section 5.1), RED up to its upper threshold.
     let allowed = match name {
         "pie" | "red" => marking.marks / 2,
         _ => 3,
@@ -236,7 +234,7 @@ fn beside_the_kernels() {
     }
 }
 
-/// The same in classes of a shaper.
+/// The same test with classes of a shaper.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn in_classes() {
@@ -252,7 +250,7 @@ fn in_classes() {
         vec![class(0x10, 0, 102, 1, "droptail"), marking, other],
     );
     let marker = shaper.mark(point).unwrap_or_else(|error| panic!("{error}"));
-    // One alone would never have more than two packets queued, by TCP's own limit.
+    // One connection would never have more than two packets queued, due to TCP's own limit.
     let flows: Vec<_> = [0x1_0030, 0x1_0050]
         .repeat(4)
         .into_iter()
@@ -284,8 +282,8 @@ fn in_classes() {
     net::run("tc qdisc del dev wan0 root");
 }
 
-/// Where the program is gone, whoever took it away, packets are dropped again;
-/// and a filter of somebody else's at the same place is left alone.
+/// If the program is removed, by any process, packets are dropped again. A filter of another
+/// program at the same hook is not touched.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn end() {
@@ -312,9 +310,9 @@ fn end() {
     let (marks, dropped) = counts(point);
     println!("{marks} marks and {} drops", dropped - begin);
     assert!(marks > 10);
-    // What is sent again is not capable of ECN (RFC 3168 section 6.1.5).
+    // Retransmissions do not support ECN (RFC 3168 section 6.1.5).
     assert!(dropped - begin < 4, "dropped beside marks");
-    // Nobody tells the qdisc.
+    // The qdisc is not notified.
     drop(marker);
     seconds(1);
     let (marks, begin) = counts(point);

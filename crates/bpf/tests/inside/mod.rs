@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. Ignored elsewhere.
+//! The tests that run in the guest; ignored elsewhere.
 
 mod condition;
 mod cost;
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use weirgate_aqm::{Discipline, Link, Settings, ShaperRule};
 use weirgate_bpf::{AttachPoint, Class, Classes, Instance, Qdisc, Setup, Shaper};
 
-/// Prints what each program that is loaded cost the verifier, of 1,000,000 steps.
+/// Prints how many of the verifier's 1,000,000 steps each loaded program takes.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn verified() {
     for program in ProgInfoIter::default() {
@@ -71,12 +71,12 @@ fn loads() {
     assert!(!failed);
 }
 
-/// A second of the machine's own time.
+/// Sleeps, in seconds of the machine's own time.
 fn seconds(count: u64) {
     thread::sleep(Duration::from_secs(count));
 }
 
-/// Loads a discipline and puts it on a device, held to a rate.
+/// Loads a discipline and puts it on a device with a rate.
 fn on_device(qdisc: &Qdisc, device: &str, rate_bits: u64, params: &[(&str, u64)]) -> AttachPoint {
     let point = AttachPoint::root(net::ifindex(device)).expect("an attach point");
     qdisc
@@ -112,8 +112,8 @@ fn number(instance: &Instance, name: &str) -> u64 {
     instance.number(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Two devices, two rates, two sets of parameters, real TCP through both: each
-/// has its own state, keeps its own rate, and takes a change without loss.
+/// Two devices, two rates, two sets of parameters, real TCP through both. Each has its own state,
+/// keeps its own rate, and is changed without loss.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn two_devices() {
@@ -122,14 +122,14 @@ fn two_devices() {
         let name = discipline.name();
         let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
         let (slow, fast) = (1_000_000, 4_000_000);
-        // Three flows of this machine keep some 25 packets queued, by TCP's
-        // own limit; a queue must be shorter for anything to be dropped.
+        // Three flows of this machine keep some 25 packets queued, due to TCP's own limit; the
+        // queue must be shorter for drops to occur.
         let tight: &[(&str, u64)] = match name {
             "droptail" => &[("limit_packets", 15)],
             "red" | "ared" | "mered" | "meredt" | "wred" => {
                 &[("min_bytes", 5_000), ("max_bytes", 15_000)]
             }
-            // Of the least importance a queue of a sixth would be all.
+            // The least important class would only have a sixth of the queue.
             "drt" => &[("other", 6)],
             _ => &[],
         };
@@ -163,10 +163,9 @@ fn two_devices() {
                     .map(|(row, count)| (row.name, *count))
                     .collect::<Vec<_>>(),
             );
-            // The gate never sends more than its rate; the sampling itself may
-            // be off by a packet at either end. What it sends less is not the
-            // gate's: a discipline that drops early lets the queue run empty
-            // now and then.
+            // The gate never sends more than its rate; the sampling may be off by a packet at
+            // either end. Sending less is not the gate's fault: a discipline that drops early lets
+            // the queue run empty at times.
             assert!(sent - due < 3_100.0 + due * 0.0005, "{sent} of {due}");
             let least = if name == "droptail" {
                 0.9995 * due - 3_100.0
@@ -181,7 +180,7 @@ fn two_devices() {
                 number(after, "sent_packets") + dropped + number(after, "queued_packets")
             );
         }
-        // A change of one leaves the other alone and empties neither.
+        // Changing one does not affect the other, and empties neither.
         let limit = discipline.params()[0];
         let mut changed = vec![(limit.name, 20_000)];
         if name == "drt" {
@@ -201,7 +200,7 @@ fn two_devices() {
             (300..360).contains(&gained),
             "{gained} packets in 2 s at twice the rate"
         );
-        // Taken off while traffic flows, one by one.
+        // Removed under traffic, one by one.
         net::run("tc qdisc del dev wan0 root");
         assert_eq!(qdisc.instances().expect("a map").len(), 1);
         net::run("tc qdisc del dev wan1 root");
@@ -215,8 +214,7 @@ fn two_devices() {
     }
 }
 
-/// Brouer's line: 512 kbit/s of ATM cells, 28 bytes of overhead, 14 of which a
-/// device counts.
+/// Brouer's line: 512 kbit/s of ATM cells, 28 bytes of overhead, of which a device counts 14.
 const LINE: Link = Link {
     rate_bytes_s: 64_000,
     mtu_bytes: 0,
@@ -257,15 +255,14 @@ fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> AttachPoint 
     point
 }
 
-/// Bytes on the wire that each class has sent.
+/// Returns the bytes on the wire that each class has sent.
 fn sent(shaper: &Shaper, point: AttachPoint) -> Vec<f64> {
     let one = shaper.instance(point).expect("a map").expect("an instance");
     let wire = |class| number(class, "sent_wire_bytes") as f64;
     one.classes.iter().map(wire).collect()
 }
 
-/// The share of the time until `over` in which a class has nothing queued,
-/// looked at every 2 ms.
+/// Returns the share of the time until `over` in which a class has no backlog, sampled every 2 ms.
 fn dry(shaper: &Shaper, point: AttachPoint, class: usize, over: &AtomicBool) -> f64 {
     let (mut looks, mut empty) = (0_u32, 0_u32);
     while !over.load(Ordering::Relaxed) {
@@ -277,8 +274,7 @@ fn dry(shaper: &Shaper, point: AttachPoint, class: usize, over: &AtomicBool) -> 
     f64::from(empty) / f64::from(looks)
 }
 
-/// ADSL-6.2: a probe beside bulk TCP and as many small packets as fit, cells
-/// counted exactly.
+/// ADSL-6.2: a probe with bulk TCP and as many small packets as fit, with exact counting of cells.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shaper_holds_the_line() {
@@ -320,8 +316,8 @@ fn shaper_holds_the_line() {
                 .map(|bytes| (bytes / due * 512.0).round())
                 .collect::<Vec<_>>(),
         );
-        // One packet of 32 cells in transmission takes 26.5 ms; the probe
-        // itself leaves at once, and veth takes no time.
+        // One packet of 32 cells in transmission takes 26.5 ms; the probe itself leaves at once,
+        // and veth takes no time.
         assert!(
             ms(&trips[199]) < 26.8,
             "the slowest probe took {:?}",
@@ -331,8 +327,8 @@ fn shaper_holds_the_line() {
             (all - due).abs() < 1_696.0 * 2.0 + due * 0.0005,
             "{all} of {due}"
         );
-        // Both have their guarantee, and the flood no more: the excess is for
-        // class 4, but while that is dry.
+        // Both get their guarantee, and the flood no more: class 4 gets the excess while it has a
+        // backlog.
         let [bulk_share, flood_share] = [gained[1], gained[2]].map(|it| it / due * 512.0);
         assert!(bulk_share / 204.0 > 0.99, "{bulk_share} kbit/s");
         assert!(flood_share / 204.0 > 0.99, "{flood_share} kbit/s");
@@ -348,7 +344,7 @@ fn shaper_holds_the_line() {
     }
 }
 
-/// Shares are of bytes on the wire, whatever the size of packets.
+/// Shares are of bytes on the wire, for any size of packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shaper_shares_the_wire() {

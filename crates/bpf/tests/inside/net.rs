@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two network namespaces of the guest, joined by veth pairs, and TCP between
-//! them.
+//! Two network namespaces of the guest, connected by veth pairs, and TCP between them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,8 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Runs a command line that must succeed, or makes a kernel setting: `sysctl
-/// net/ipv4/tcp_ecn=1`.
+/// Runs a command line that must succeed, or sets a kernel parameter: `sysctl net/ipv4/tcp_ecn=1`.
 pub fn run(line: &str) {
     if let Some((name, value)) = line
         .strip_prefix("sysctl ")
@@ -36,7 +34,7 @@ pub fn run(line: &str) {
     );
 }
 
-/// The number of a device of this namespace.
+/// Returns the index of a device in this namespace.
 pub fn ifindex(device: &str) -> u32 {
     fs::read_to_string(format!("/sys/class/net/{device}/ifindex"))
         .expect("a device")
@@ -45,24 +43,23 @@ pub fn ifindex(device: &str) -> u32 {
         .expect("a number")
 }
 
-/// A device's address on the link.
+/// Returns a device's link-layer address.
 fn address(device: &str) -> String {
     let text = fs::read_to_string(format!("/sys/class/net/{device}/address"));
     text.expect("a device").trim().to_owned()
 }
 
-/// A neighbour that need not be asked: questions and answers would wait in the
-/// queues that are measured, on a slow line for so long that the kernel takes
-/// the neighbour for gone.
+/// Adds a permanent neighbour. Neighbour requests and answers would wait in the measured queues, on
+/// a slow line for so long that the kernel considers the neighbour gone.
 fn known(neighbour: &str, address: &str, device: &str) {
     run(&format!(
         "ip neigh replace {neighbour} lladdr {address} dev {device} nud permanent"
     ));
 }
 
-/// A namespace with a thread in it that takes what arrives.
+/// A namespace with a thread in it that receives traffic.
 ///
-/// Its devices go with it: others of the same guest may want their names.
+/// Its devices are removed with it, because other tests in the guest may use their names.
 pub struct Far {
     pairs: u8,
     end: Sender<()>,
@@ -70,27 +67,25 @@ pub struct Far {
 }
 
 impl Far {
-    /// Devices `wan0`, `wan1` ... here, each with its other end there; address
-    /// 10.0.N.1 here and 10.0.N.2 there, where port 9 takes anything
-    /// and port 7 sends datagrams back.
+    /// Makes devices `wan0`, `wan1` ... here, each with its peer there. The addresses are 10.0.N.1
+    /// here and 10.0.N.2 there, where port 9 accepts anything and port 7 returns datagrams.
     pub fn new(pairs: u8) -> Self {
         Self::with(pairs, &[])
     }
 
-    /// The same with command lines for the far side. Port 19 there sends
-    /// without end.
+    /// Makes them with command lines for the far side. Port 19 there sends endlessly.
     pub fn with(pairs: u8, commands: &'static [&'static str]) -> Self {
         Self::of_queues(pairs, 1, commands)
     }
 
-    /// The same with devices that send and receive by so many queues.
+    /// Makes devices with `queues` queues in each direction.
     pub fn of_queues(pairs: u8, queues: u8, commands: &'static [&'static str]) -> Self {
         let (end, ended) = channel();
         let (ready, wait) = channel();
         let (moved, go) = channel();
         let thread = thread::spawn(move || {
             #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
-            // SAFETY: a network namespace of its own affects no memory.
+            // SAFETY: a separate network namespace affects no memory.
             unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
                 .expect("a namespace");
             ready
@@ -137,7 +132,7 @@ impl Far {
             run(&format!(
                 "ip link add wan{pair} {count} type veth peer name far{pair} {count}"
             ));
-            // One segment a packet, as on a line.
+            // One segment per packet, as on a line.
             run(&format!("ip link set wan{pair} gso_max_segs 1"));
             near.push(address(&format!("wan{pair}")));
             let far = address(&format!("far{pair}"));
@@ -184,8 +179,8 @@ pub fn bulk(pair: u8) -> TcpStream {
     handle
 }
 
-/// Sends without end, but no faster than this many bytes a second: TCP keeps
-/// its packets apart by itself, whatever the device does.
+/// Sends endlessly, but at most at this rate in bytes a second: TCP paces its packets on its own,
+/// on any device.
 #[allow(dead_code, reason = "for the tests of crate cli")]
 pub fn bulk_paced(pair: u8, bytes_s: u32) -> TcpStream {
     let mut stream = TcpStream::connect((format!("10.0.{pair}.2"), 9)).expect("a connection");
@@ -195,18 +190,18 @@ pub fn bulk_paced(pair: u8, bytes_s: u32) -> TcpStream {
     handle
 }
 
-/// Sets a socket's `skb->priority`, which names a class.
+/// Sets a socket's `skb->priority`, which selects a class.
 pub fn classify(socket: &impl AsRawFd, class: u32) {
     option(socket, libc::SO_PRIORITY, class);
 }
 
-/// Sets a socket's byte of DSCP and ECN.
+/// Sets a socket's DSCP and ECN byte.
 #[allow(dead_code, reason = "for the tests of crate cli")]
 pub fn code(socket: &impl AsRawFd, tos: u32) {
     set(socket, (libc::IPPROTO_IP, libc::IP_TOS), tos);
 }
 
-/// Sets a number of a socket that std does not know.
+/// Sets a numeric socket option that std lacks.
 fn option(socket: &impl AsRawFd, name: i32, value: u32) {
     set(socket, (libc::SOL_SOCKET, name), value);
 }
@@ -226,14 +221,14 @@ fn set(socket: &impl AsRawFd, (level, name): (i32, i32), value: u32) {
     assert_eq!(status, 0, "socket option {name}: {value:#x}");
 }
 
-/// The same as [`bulk`], in a class.
+/// Sends as [`bulk`] does, in a class.
 pub fn bulk_in(pair: u8, class: u32) -> TcpStream {
     let stream = bulk(pair);
     classify(&stream, class);
     stream
 }
 
-/// Datagrams of so many bytes, as many as the queue takes, until it is dropped.
+/// Sends datagrams of a length, as many as the queue takes, until it is dropped.
 pub struct Flood(Arc<AtomicBool>);
 
 impl Flood {
@@ -248,25 +243,25 @@ impl Flood {
         thread::spawn(move || {
             let data = vec![0; bytes];
             while !stopped.load(Ordering::Relaxed) {
-                // Full queues and refusals from the far side are all the same.
+                // Ignore errors: a full queue, or a refusal by the far side.
                 let _ = socket.send(&data);
             }
         });
         Self(stop)
     }
 
-    /// Bursts of 20 datagrams of so many bytes, 100 times a second.
+    /// Sends bursts of 20 datagrams of a length, 100 times a second.
     pub fn paced(pair: u8, bytes: usize) -> Self {
         Self::bursts(pair, 0, bytes, 20)
     }
 
-    /// The same with an ECN field.
+    /// Sends bursts with an ECN field.
     #[allow(dead_code, reason = "for the tests of crate bpf")]
     pub fn capable(pair: u8, bytes: usize, ecn: u32) -> Self {
         Self::marked(pair, 0, bytes, (20, ecn))
     }
 
-    /// Bursts of so many datagrams in a class, 100 times a second.
+    /// Sends bursts of `count` datagrams in a class, 100 times a second.
     pub fn bursts(pair: u8, class: u32, bytes: usize, count: usize) -> Self {
         Self::marked(pair, class, bytes, (count, 0))
     }
@@ -301,8 +296,8 @@ impl Drop for Flood {
     }
 }
 
-/// Round trips of a small datagram in a class, one every `gap`; of those that are
-/// answered within a second.
+/// Returns round trips of a small datagram in a class, one every `gap`, for those that are answered
+/// within a second.
 pub fn probe(pair: u8, class: u32, count: usize, gap: Duration) -> Vec<Duration> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
     socket

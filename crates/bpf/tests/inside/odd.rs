@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that are right and unusual, at the programs for what arrives: padded
-//! frames, several segments made one packet, also beyond what the length field
-//! can say, and segments that pretend to belong to a connection.
+//! Tests the programs for arriving packets with valid but unusual packets: padded frames, GSO
+//! packets, also longer than the length field can express, and segments that pretend to belong to a
+//! connection.
 
 use super::filter::setup;
 use super::window::{ACK, SCALE_7, SYN, Segment, control, edge, handshake, window};
@@ -12,7 +12,7 @@ use weirgate_units::Size;
 
 const PORT: u16 = 1_001;
 
-/// An acknowledgement of a connection, of nothing else.
+/// Returns a pure acknowledgement of a connection.
 fn acknowledgement(version: u8, ack: u32) -> Segment<'static> {
     Segment {
         version,
@@ -27,7 +27,7 @@ fn acknowledgement(version: u8, ack: u32) -> Segment<'static> {
     }
 }
 
-/// A connection held to a window of 4000 bytes, scaled by 7, that has received.
+/// Returns a connection with a window of 4000 bytes, scaled by 7, that has received data.
 fn held(version: u8) -> WindowControl {
     let control = control(&Windows {
         fixed: Size::bytes(4_000),
@@ -47,7 +47,7 @@ fn received(control: &WindowControl, version: u8) {
     control.run(true, &data.frame()).expect("a run");
 }
 
-/// The window that an acknowledgement is given.
+/// Returns the window that the program writes into an acknowledgement.
 fn offered(control: &WindowControl, version: u8, ack: u32) -> u16 {
     let segment = acknowledgement(version, ack);
     let frame = segment.frame();
@@ -58,8 +58,8 @@ fn offered(control: &WindowControl, version: u8, ack: u32) -> u16 {
     )
 }
 
-/// On a bridge a frame that was too short for Ethernet arrives and leaves with
-/// bytes behind the packet.
+/// On a bridge, a frame that was too short for Ethernet arrives and leaves with padding after the
+/// packet.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn padded() {
@@ -78,8 +78,8 @@ fn padded() {
     }
 }
 
-/// A packet that many segments were made of is as long as it is, also where its
-/// length says 0 because it is more than that can say.
+/// The length of a GSO packet is its actual length, also if its length field is 0 because the
+/// length exceeds it.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn merged_segments_are_received() {
@@ -100,14 +100,14 @@ fn merged_segments_are_received() {
     }
 }
 
-/// What the virtual queue counts for several segments is what they were on the
-/// line: each with headers of its own, as long as theirs are.
+/// The virtual queue counts a GSO packet as the segments that were on the line: each with its own
+/// headers.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn merged_segments_cost_what_they_did() {
     const TIMES: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
     let mut wanted = setup(1_000_000, &[]);
-    // ATM cells, where twelve bytes more may be a cell more.
+    // ATM cells, where twelve more bytes may cost one more cell.
     wanted.link = Link {
         overhead_bytes: 18,
         framing: 1,
@@ -155,8 +155,8 @@ fn options_frame(version: u8, options: &[u8], payload: usize) -> Vec<u8> {
     segment.frame()
 }
 
-/// Anybody can send a SYN with the ports of a connection: it stays what it is,
-/// until the side here agrees to another one.
+/// Anybody can send a SYN with the ports of a connection: the connection is unchanged until this
+/// side accepts another one.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_syn_from_outside_frees_nobody() {
@@ -173,7 +173,7 @@ fn a_syn_from_outside_frees_nobody() {
         control.run(true, &syn.frame()).expect("a run");
         received(&control, version);
         assert_eq!(offered(&control, version, 12_000), 32, "still held");
-        // Nor does one from inside that nobody has answered.
+        // Nor does an unanswered SYN from inside change it.
         let own = Segment {
             out: true,
             seq: 900,
@@ -182,7 +182,7 @@ fn a_syn_from_outside_frees_nobody() {
         control.run(false, &own.frame()).expect("a run");
         received(&control, version);
         assert_eq!(offered(&control, version, 19_000), 32, "still held");
-        // Another connection of these ports: it is agreed to, without scaling.
+        // Another connection with these ports: it is accepted, without scaling.
         control.run(true, &syn.frame()).expect("a run");
         let agreed = Segment {
             flags: SYN | ACK,
@@ -203,9 +203,9 @@ fn a_syn_from_outside_frees_nobody() {
     }
 }
 
-/// The answer to a SYN may wait on its way here until the SYN is sent again, which
-/// need not be answered then: the connection stays known. Another one of these ports
-/// is answered, and is another one.
+/// The answer to a SYN may be delayed until the SYN was retransmitted, which may then remain
+/// unanswered: the connection stays known. Another SYN of these ports that is answered is another
+/// connection.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_syn_sent_again_frees_nobody() {

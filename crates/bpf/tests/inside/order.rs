@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs that keep the order of connections that change their class, in
-//! the kernel's own run of them.
+//! Tests the programs that keep connections in order when they change class, with the kernel's test
+//! runs.
 
 use super::filter::{Chance, frame};
 use super::window::{ACK, SYN, Segment, window};
@@ -21,12 +21,12 @@ fn loaded() -> Order {
     Order::load().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One connection, whose data leaves.
+/// One connection with outgoing data.
 struct Connection<'o> {
     order: &'o Order,
     version: u8,
     port: u16,
-    /// The number of the next byte of data.
+    /// The sequence number of the next byte.
     next: u32,
 }
 
@@ -45,7 +45,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What leaves with this number; its class afterwards.
+    /// Sends a segment with this sequence number, and returns its class afterwards.
     fn leaves(&self, segment: &Segment<'_>, first: u32, class: u32) -> u32 {
         let frame = Segment {
             seq: first,
@@ -57,7 +57,8 @@ impl Connection<'_> {
         class
     }
 
-    /// The next segment of data that the tables have for a class: where it goes.
+    /// Sends the next data segment, for which the tables choose a class; returns its class
+    /// afterwards.
     fn sends(&mut self, class: u32) -> u32 {
         let segment = Segment {
             payload: FULL,
@@ -68,7 +69,7 @@ impl Connection<'_> {
         went
     }
 
-    /// The window that the sender sees of an acknowledgement of this number.
+    /// Returns the window that the sender sees in an acknowledgement of this number.
     fn acknowledged(&self, ack: u32) -> u16 {
         let segment = Segment {
             ack,
@@ -80,7 +81,7 @@ impl Connection<'_> {
         window(&segment, &frame, &after)
     }
 
-    /// Its handshake, begun by either side, with the number of its first byte.
+    /// Makes its handshake, started by either side, with the number of its first byte.
     fn shakes(&mut self, first: u32, begins: bool) {
         let flags = if begins { SYN } else { SYN | ACK };
         let syn = Segment {
@@ -109,8 +110,8 @@ fn connection(order: &Order, version: u8, port: u16) -> Connection<'_> {
     }
 }
 
-/// From the first segment for another class to the first that goes there; also
-/// where numbers begin anew, and where the other side begins the connection.
+/// From the first segment for another class to the first one that is in it; also if sequence
+/// numbers wrap, and if the other side starts the connection.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn moves() {
@@ -126,19 +127,19 @@ fn moves() {
             let mut one = connection(&order, version, port);
             one.shakes(first, begins);
             let begin = one.next;
-            // Nothing waits in the class of the handshake.
+            // The handshake's class has no backlog.
             assert_eq!(one.sends(WEB), WEB);
             for _ in 0..3 {
                 assert_eq!(one.sends(WEB), WEB);
             }
             let full = FULL as u32;
             assert_eq!(one.acknowledged(begin.wrapping_add(full)), 60_000);
-            // Data for the other class stays. Nobody is stopped for two.
+            // Data for the other class stays in the old one. Two segments do not stop the sender.
             assert_eq!((one.sends(BULK), one.sends(BULK)), (WEB, WEB));
             assert_eq!(one.acknowledged(begin.wrapping_add(2 * full)), 60_000);
             assert_eq!(one.sends(BULK), WEB);
             assert_eq!(one.acknowledged(begin.wrapping_add(3 * full)), 0);
-            // What is sent again goes there too, and proves nothing.
+            // A retransmission stays too, and proves nothing.
             let again = Segment {
                 payload: FULL,
                 ..one.segment(true)
@@ -147,7 +148,7 @@ fn moves() {
             assert_eq!(one.leaves(&again, lost, BULK), WEB);
             assert_eq!(one.acknowledged(lost), 0);
             assert_eq!(one.acknowledged(one.next.wrapping_sub(1)), 0);
-            // An acknowledgement of its own, and an end at once.
+            // A pure acknowledgement moves at once.
             let bare = one.segment(true);
             assert_eq!(one.leaves(&bare, one.next, BULK), BULK);
             let reset = Segment {
@@ -155,11 +156,11 @@ fn moves() {
                 ..one.segment(true)
             };
             assert_eq!(one.leaves(&reset, one.next, BULK), WEB);
-            // With the last byte it is open again, and the connection moves.
+            // The last byte's acknowledgement opens the window again, and the connection moves.
             assert_eq!(one.acknowledged(one.next), 60_000);
             assert_eq!(one.sends(BULK), BULK);
             assert_eq!(one.acknowledged(one.next.wrapping_sub(full)), 60_000);
-            // A FIN is of the sequence too.
+            // A FIN is part of the sequence too.
             let end = Segment {
                 flags: ACK | FIN,
                 ..one.segment(true)
@@ -174,7 +175,7 @@ fn moves() {
     assert_eq!(order.totals().expect("a map"), expected);
 }
 
-/// What returns to its class before all is acknowledged has not moved.
+/// A connection that returns to its class before everything is acknowledged has not moved.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn returns() {
@@ -189,7 +190,7 @@ fn returns() {
             assert_eq!(one.sends(WEB), WEB);
             assert_eq!(one.acknowledged(begin + 1), 60_000);
         }
-        // And then is as before.
+        // Afterwards it is as before.
         for _ in 0..3 {
             assert_eq!(one.sends(BULK), WEB);
         }
@@ -197,23 +198,23 @@ fn returns() {
     }
 }
 
-/// Nothing that is missing keeps a connection where it is.
+/// Missing information does not keep a connection in its old class forever.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn ends() {
     let order = loaded();
     for version in [4, 6] {
-        // No acknowledgement ever came by.
+        // No acknowledgement was ever seen.
         let mut one = connection(&order, version, 3_000);
         assert_eq!(one.sends(WEB), WEB);
         assert_eq!(one.sends(BULK), BULK);
-        // Acknowledged is what went another way.
+        // The acknowledged data took another path.
         let mut one = connection(&order, version, 3_001);
         one.shakes(1, true);
         one.sends(WEB);
         assert_eq!(one.acknowledged(one.next + 100_000), 60_000);
         assert_eq!(one.sends(BULK), BULK);
-        // Another connection of the same ports.
+        // Another connection with the same ports.
         let mut one = connection(&order, version, 3_002);
         one.shakes(1, true);
         one.sends(WEB);
@@ -239,8 +240,8 @@ fn ends() {
     assert_eq!(order.totals().expect("a map").late, 2);
 }
 
-/// Anything at all: nothing but a window and its checksum is ever written, and
-/// the map is no larger than it may be.
+/// Any frame: only a window and its checksum are ever written, and the map does not exceed its
+/// maximum size.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel's verdicts against the native host's, packet by packet.
+//! Compares the kernel's verdicts with the native host's, packet by packet.
 
 use super::net::{self, Far, Flood};
 use super::{number, on_device, read, setup};
@@ -9,25 +9,25 @@ use std::time::Instant;
 use weirgate_aqm::{Discipline, EventKind, Link, Mirror, Settings, ShaperRule, Taken};
 use weirgate_bpf::{AttachPoint, Class, Classes, Qdisc, Recorder, Shaper, kit_number};
 
-/// Bytes of the ring between kernel and test.
+/// The size of the ring buffer between kernel and test, in bytes.
 const RING: u32 = 1 << 24;
 
-/// The variable that says how many packets of each discipline are compared.
+/// The variable with the number of compared packets of each discipline.
 pub const PACKETS: &str = "WEIRGATE_PARITY_PACKETS";
 
-/// The variable that says which.
+/// The variable with the discipline's name.
 pub const DISCIPLINE: &str = "WEIRGATE_PARITY_DISCIPLINE";
 
-/// Where the guest has files that a test brought.
+/// The folder of a test's files in the guest.
 const BUILT: &str = "/usr/sbin";
 
-/// How often parameters change during a run.
+/// The number of parameter changes during a run.
 const CHANGES: u64 = 5;
 
-/// The rate, in bit/s, low enough for queues to form.
+/// The rate in bit/s, low enough for queues to form.
 const RATE: u64 = 8_000_000;
 
-/// What a run compared.
+/// The counts of a comparison.
 #[derive(Debug, Default)]
 struct Compared {
     arrivals: u64,
@@ -38,9 +38,8 @@ struct Compared {
     states: u64,
 }
 
-/// Records `packets` arrivals of mixed traffic in the kernel and has the native
-/// host follow, through changes of a parameter, made by `set`; at the end states
-/// must agree to the last bit.
+/// Records `packets` arrivals of mixed traffic in the kernel and replays them in the native host,
+/// including changes of a parameter by `set`. At the end, the states must be equal, bit for bit.
 fn compare(
     discipline: Discipline,
     recorder: &Recorder<'_>,
@@ -49,8 +48,7 @@ fn compare(
 ) -> Compared {
     let mut mirror = Mirror::new(discipline);
     let mut compared = Compared::default();
-    // The limit changes between what the discipline chooses itself and one that
-    // is soon reached.
+    // The limit alternates between the discipline's default and one that is soon reached.
     let params = discipline.params();
     let limit = params.iter().find(|row| row.name.starts_with("limit"));
     let first = *limit.expect("every discipline has a limit");
@@ -91,11 +89,10 @@ fn compare(
     compared
 }
 
-/// The code point of expedited forwarding in the field of service, which has ECN's bits
-/// below it.
+/// The code point of expedited forwarding in the DS field, above the ECN bits.
 const EXPEDITED: u32 = 46 << 2;
 
-/// Every discipline under TCP of several flows and datagrams of three sizes.
+/// Compares every discipline under TCP of several flows and datagrams of three sizes.
 fn parity(disciplines: &[Discipline], packets: u64) {
     let _far = Far::new(1);
     for discipline in disciplines {
@@ -103,16 +100,16 @@ fn parity(disciplines: &[Discipline], packets: u64) {
     }
 }
 
-/// The same of one, with these parameters.
+/// Compares one discipline with these parameters.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn parity_of(discipline: Discipline, packets: u64, with: &[(&str, u64)]) {
     let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
     let point = on_device(&qdisc, "wan0", RATE, with);
-    // What asks for the ECN field gets it, and marks.
+    // Disciplines that request the ECN field get it, and mark.
     let marking = Settings::new(discipline).marks();
     let marker = marking.then(|| qdisc.mark(point).unwrap_or_else(|error| panic!("{error}")));
     let began = Instant::now();
-    // Connected before the floods: one of ECT(1) may starve every SYN of a dual queue.
+    // Connect before the floods: a flood of ECT(1) may starve every SYN in a dual queue.
     let flows: Vec<_> = [0; 6].map(net::bulk).into();
     let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
     let floods = [40, 600, 1_200].map(|bytes| Flood::paced(0, bytes));
@@ -149,15 +146,15 @@ fn quick() {
     parity(&Discipline::all(), 2_500);
 }
 
-/// The same for eight times as many packets.
+/// Compares eight times as many packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn longer() {
     parity(&Discipline::all(), 20_000);
 }
 
-/// Those that come with the laboratory, from the files that its program built; packets
-/// of expedited forwarding are held, so that the host's timer lets them go.
+/// The laboratory's disciplines, from the files that its program built. Packets of expedited
+/// forwarding are held, so that the host's timer releases them.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_the_lab() {
@@ -172,8 +169,7 @@ fn of_the_lab() {
     }
 }
 
-/// A shaper with a class of 4 Mbit/s that has the discipline, and one that takes
-/// what no class is named for.
+/// Returns a shaper with a class of 4 Mbit/s with the discipline, and a default class.
 fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
     let mut settings = Settings::new(discipline);
     for (name, value) in params {
@@ -216,7 +212,7 @@ fn of_classes() {
         };
         set(&[]);
         net::run(&format!("tc qdisc replace dev wan0 root {}", Shaper::KIND));
-        // What asks for the ECN field gets it, and marks.
+        // Disciplines that request the ECN field get it, and mark.
         let marking = Settings::new(discipline).marks();
         let marker = marking.then(|| shaper.mark(point).unwrap_or_else(|error| panic!("{error}")));
         let capable = [1, 2].map(|ecn| marking.then(|| Flood::capable(0, 900, ecn)));
@@ -246,8 +242,7 @@ fn of_classes() {
     }
 }
 
-/// As many packets of the discipline as the environment says: `cargo xtask
-/// aqm-parity`.
+/// The environment sets the number of packets and the discipline, for `cargo xtask aqm-parity`.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn many() {

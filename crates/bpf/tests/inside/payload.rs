@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the filter of payload signatures finds, packet by packet, in the
-//! kernel's own run of it.
+//! Tests the filter of payload signatures packet by packet, with the kernel's test runs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_bpf::Payload;
@@ -10,7 +9,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const LOWEST: u32 = 24;
 
-/// A flow's packets, of which each test has its own by the port.
+/// A flow's packets; each test has its own flow, by port.
 #[derive(Clone, Copy)]
 struct Flow {
     version: u8,
@@ -18,7 +17,7 @@ struct Flow {
     port: u16,
 }
 
-/// Ethernet frame of a packet of a flow; `back` from the server.
+/// Returns the Ethernet frame of a packet of a flow; `back` is from the server.
 fn frame(flow: Flow, back: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     let (mut source, mut destination) = match flow.version {
         4 => (
@@ -37,7 +36,7 @@ fn frame(flow: Flow, back: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut upper = [from.to_be_bytes(), to.to_be_bytes()].concat();
     if flow.protocol == TCP {
         upper.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x80, flags, 0x20, 0, 0, 0, 0, 0]);
-        // Time stamps, so that the header is not the shortest.
+        // Timestamps, so that the header is not the shortest.
         upper.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1]);
     } else {
         upper.extend(((8 + payload.len()) as u16).to_be_bytes());
@@ -55,7 +54,7 @@ fn frame(flow: Flow, back: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-            // A header of destination options stands before.
+            // A destination options header precedes.
             bytes.extend(((8 + upper.len()) as u16).to_be_bytes());
             bytes.extend([60, 64]);
             bytes.extend(source.octets());
@@ -68,7 +67,7 @@ fn frame(flow: Flow, back: bool, flags: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The number that the filter writes for a packet with a mark of another's.
+/// Returns the number that the filter writes into the mark of a packet, which has other bits set.
 fn of(filter: &Payload, frame: &[u8]) -> u32 {
     let before = 0xf800_1234;
     let after = filter.run(frame, before).expect("a run");
@@ -143,7 +142,7 @@ fn signed() -> Vec<(u8, &'static str, Vec<u8>)> {
     ]
 }
 
-/// Like a signature, and none.
+/// Returns payloads that resemble a signature but are none.
 fn unsigned() -> Vec<(u8, Vec<u8>)> {
     vec![
         (TCP, b"\x13BitTorrent protoco".to_vec()),
@@ -190,7 +189,7 @@ fn signatures() {
             // Both directions from then on, with and without payload.
             assert_eq!(data(false, b"whatever"), is, "{place}");
             assert_eq!(data(true, b""), is, "{place}");
-            // A packet that is cut off is nothing of the kind, and no error.
+            // A truncated packet is not recognised, and is not an error.
             let whole = frame(flow, false, 0x18, &payload);
             for length in 14..whole.len() {
                 let _ = filter.run(&whole[..length], 0);
@@ -213,7 +212,7 @@ fn eight_packets_and_no_more(filter: &Payload, late: Flow, too_late: Flow) {
     let packet = |flow, payload: &[u8]| of(filter, &frame(flow, false, 0x18, payload));
     for _ in 0..7 {
         assert_eq!(packet(late, b"something else"), 0);
-        // Without payload they do not count.
+        // Packets without payload do not count.
         assert_eq!(packet(late, b""), 0);
     }
     assert_eq!(packet(late, handshake), 1, "the eighth is looked at");
@@ -231,7 +230,7 @@ fn new_flow_of_old_ports(filter: &Payload, flow: Flow) {
     assert_eq!(packet(0x18, b"GET / HTTP/1.1"), 0);
 }
 
-/// Many segments that were made one packet, of which its length says 0.
+/// A GSO packet whose length field is 0.
 fn longer_than_it_says(filter: &Payload, flow: Flow) {
     let payload = [&b"\x13BitTorrent protocol"[..], &[0; 1_000]].concat();
     let mut bytes = frame(flow, false, 0x18, &payload);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TCP Prague under real TCP: the far side acknowledges after a delay, and a middlebox
-//! here marks what leaves.
+//! Tests TCP Prague under real TCP: the far side acknowledges after a delay, and a middlebox here
+//! marks outgoing packets.
 
 mod queue;
 
@@ -22,7 +22,7 @@ const NOT_ECT: usize = 0;
 const ECT_1: usize = 1;
 const ECT_0: usize = 2;
 
-/// Which feedback the far side gives: the kernel's `tcp_ecn`.
+/// The ECN feedback of the far side: the kernel's `tcp_ecn`.
 const ACCURATE: &str = "sysctl net/ipv4/tcp_ecn=5";
 const RFC_3168: &str = "sysctl net/ipv4/tcp_ecn=2";
 const NONE: &str = "sysctl net/ipv4/tcp_ecn=0";
@@ -45,7 +45,7 @@ impl Stand {
         stand
     }
 
-    /// With nothing on its devices.
+    /// Makes it without programs on its devices.
     fn bare(pairs: u8, commands: &'static [&'static str]) -> Self {
         Self {
             _far: Far::with(pairs, commands),
@@ -74,8 +74,8 @@ fn device(pair: u8) -> u32 {
     net::ifindex(&format!("wan{pair}"))
 }
 
-/// A connection to port 9 of the far side of a pair, with this congestion control,
-/// before it sends.
+/// Returns a connection to port 9 of the far side of a pair, with this congestion control, before
+/// it sends.
 fn connected(pair: u8, control: &str) -> TcpStream {
     connected_to(&format!("10.0.{pair}.2:9"), control)
 }
@@ -93,7 +93,7 @@ fn connected_to(address: &str, control: &str) -> TcpStream {
     TcpStream::from(new)
 }
 
-/// A connection that sends without end, until it is dropped.
+/// A connection that sends endlessly, until it is dropped.
 struct Bulk(TcpStream);
 
 impl Bulk {
@@ -122,7 +122,7 @@ fn is_there() -> bool {
     controls().split_whitespace().any(|one| one == Prague::NAME)
 }
 
-/// What the kernel slow-starts up to.
+/// Returns the kernel's slow start threshold.
 fn slow_start_threshold(connection: &TcpStream) -> u32 {
     let mut size = size_of::<libc::tcp_info>() as u32;
     #[expect(unsafe_code, reason = "std has no such socket option")]
@@ -148,7 +148,7 @@ fn registers() {
     assert!(!is_there());
     let prague = Prague::load().unwrap_or_else(|error| panic!("{error}"));
     assert!(is_there(), "{}", controls());
-    // There can be one of a name.
+    // A name can only be registered once.
     assert!(Prague::load().is_err());
     drop(prague);
     assert!(!is_there(), "{}", controls());
@@ -172,8 +172,7 @@ fn pinned() {
     let count = middlebox.count(device(0), port).expect("a map");
     assert!(count.data[ECT_1] > 100, "{count:?}");
     assert!(Prague::unload(folder).expect("pins"));
-    // The kernel lets go of what was pinned by and by (`bpf_link_free`,
-    // kernel/bpf/syscall.c).
+    // The kernel releases pinned objects asynchronously (`bpf_link_free`, kernel/bpf/syscall.c).
     let gone = (0..50).any(|_| {
         thread::sleep(Duration::from_millis(100));
         !is_there()
@@ -182,13 +181,13 @@ fn pinned() {
     assert!(!Prague::unload(folder).expect("no pins"));
 }
 
-/// Packets of its connections leave as ECT(1), and no others.
+/// Only packets of its connections leave as ECT(1).
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn identified() {
     let stand = Stand::new(1, &[ACCURATE, "ip -6 addr add fd00:7::2/64 dev far0 nodad"]);
     net::run("ip -6 addr add fd00:7::1/64 dev wan0 nodad");
-    // The others ask for ECN of RFC 3168.
+    // The other connections request ECN of RFC 3168.
     net::run("sysctl net/ipv4/tcp_ecn=1");
     stand.mark_every(20);
     let other = Bulk::of(connected(0, "cubic"));
@@ -201,7 +200,7 @@ fn identified() {
         println!("of Prague: {count:?}");
         assert!(count.data[ECT_1] > 200, "{count:?}");
         assert_eq!(count.data[NOT_ECT] + count.data[ECT_0], 0, "{count:?}");
-        // What the kernel says before feedback is negotiated.
+        // The kernel's value before feedback is negotiated.
         assert_eq!(count.syn[NOT_ECT], 1, "{count:?}");
         let state = stand.state(&own.0);
         assert!(
@@ -226,11 +225,11 @@ fn alpha_follows_marks() {
     stand.mark_every(4);
     let bulk = Bulk::new(0);
     let mut windows = Vec::new();
-    // The average forgets 15/16 of what was in 44 rounds, of 25 ms and a little.
+    // The average loses 15/16 of its old value in 44 rounds, each slightly over 25 ms.
     for every in [4, 20, 10] {
         stand.mark_every(every);
         seconds(6);
-        // A round has few marks, so one look may find it between two values.
+        // A round has few marks, so a single sample may be between two values.
         let looks: Vec<PragueState> = (0..20)
             .map(|_| {
                 thread::sleep(Duration::from_millis(100));
@@ -243,7 +242,7 @@ fn alpha_follows_marks() {
         println!("each {every}th marked: alpha is {mean:.4}, the share {share:.4}");
         assert!((mean / share - 1.0).abs() < 0.15, "{mean} of {share}");
     }
-    // Scalable: as many marks in a round trip, whatever the window (RFC 9331, section 4.3).
+    // Scalable: the same number of marks per round trip, for any window (RFC 9331, section 4.3).
     println!("windows {windows:.2?}");
     let more = windows[1] / windows[2];
     assert!(
@@ -252,7 +251,7 @@ fn alpha_follows_marks() {
     );
     let state = stand.state(&bulk.0);
     let count = stand.count(0, &bulk.0);
-    // But for those on the way.
+    // Except for those in flight.
     assert!(
         count.marked - u64::from(state.marked) < 20,
         "{state:?} {count:?}"
@@ -289,7 +288,7 @@ fn once_a_round() {
     }
 }
 
-/// Every packet is marked: less than a packet a round trip is sent.
+/// Every packet is marked: less than one packet per round trip is sent.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn below_a_segment() {
@@ -343,11 +342,11 @@ fn halves_on_loss() {
     println!("{looks} losses looked at; {state:?}; {count:?}");
     assert!(looks > 5);
     assert_eq!(state.reductions, 0);
-    // One for each loss at most.
+    // At most one for each loss.
     assert!(u64::from(state.halvings) <= count.data[ECT_1] / 300 + 1);
 }
 
-/// The far side knows ECN of RFC 3168, or none.
+/// The far side supports ECN of RFC 3168, or none.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn without_feedback() {
@@ -385,7 +384,7 @@ fn without_feedback() {
     assert_eq!((state.reductions, state.identified), (0, 0));
 }
 
-/// The device has not the program at egress: packets are ECT(0), and marks classic.
+/// Without the program at the device's egress, packets are ECT(0), and marks are classic.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn unidentified() {
@@ -405,7 +404,7 @@ fn unidentified() {
     assert_eq!(state.reductions, 0);
 }
 
-/// With equal marking, round trips of up to 25 ms have one rate, and longer ones less.
+/// With equal marking, round trips of up to 25 ms have the same rate, and longer ones less.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn round_trips() {

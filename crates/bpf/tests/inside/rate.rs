@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The gate's rate over any 100 ms, by the times at which packets leave.
+//! Tests the gate's rate over any 100 ms, by the departure times of packets.
 
 use super::net::{self, Flood};
 use super::tap::{Tap, settled};
@@ -7,24 +7,24 @@ use super::{LINE, class, sent};
 use weirgate_aqm::Link;
 use weirgate_bpf::{AttachPoint, Classes, Shaper};
 
-/// Must show 1 of the kit: any 100 ms, one packet and 0.05 %.
+/// Must show 1 of the kit: any 100 ms, with a tolerance of one packet and 0.05 %.
 const WINDOW_NS: u64 = 100_000_000;
 const TOLERANCE: f64 = 0.0005;
 
-/// Bytes on the wire of a packet on [`LINE`]: cells.
+/// Returns the bytes on the wire of a packet on [`LINE`]: cells.
 fn wire(length: u64) -> u64 {
     (length + LINE.overhead_bytes as u64).div_ceil(48) * 53
 }
 
-/// Packets that wait in each class.
+/// Returns the backlog of each class in packets.
 fn queued(shaper: &Shaper, point: AttachPoint) -> Vec<u64> {
     let one = shaper.instance(point).expect("a map").expect("an instance");
     let queued = |class| super::number(class, "queued_packets");
     one.classes.iter().map(queued).collect()
 }
 
-/// By how much any 100 ms carried more, and less, than the rate and one packet,
-/// as parts of what they should have carried.
+/// Returns by how much any 100 ms carried more, and less, than the rate and one packet, relative to
+/// the expected amount.
 fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
     let due = rate_bytes_s as f64 * WINDOW_NS as f64 / 1e9;
     let largest = seen.iter().map(|(_, length)| wire(*length)).max();
@@ -36,8 +36,8 @@ fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
         if began + WINDOW_NS > ends {
             break;
         }
-        // From a packet on, it and what ends the window included; and right
-        // behind it, without both.
+        // From one packet on, including it and the one at the end of the window; and just after it,
+        // excluding both.
         while end < seen.len() && seen[end].0 <= began + WINDOW_NS {
             within += wire(seen[end].1);
             end += 1;
@@ -54,8 +54,8 @@ fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
     (more, less)
 }
 
-/// The shaper with three classes, always with something to send, at rates from
-/// 56 kbit/s to 100 Mbit/s.
+/// The shaper with three classes, which always have a backlog, at rates from 56 kbit/s to 100
+/// Mbit/s.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn sweep() {
@@ -69,9 +69,9 @@ fn sweep() {
             class(0x30, 3, 0, 4, "droptail"),
         ]
     };
-    // kbit/s, seconds, packets in a burst of each class. A class may be off by
-    // its largest packet, 1,696 bytes. That is less than 1 % of an eighth of
-    // what was sent from 1.36 MB on, which takes 194 s at 56 kbit/s.
+    // kbit/s, seconds, packets in a burst of each class. A class may deviate by its largest packet,
+    // 1,696 bytes. That is less than 1 % of an eighth of the total from 1.36 MB on, which takes 194
+    // s at 56 kbit/s.
     let rates = [
         (56, 300, 2),
         (128, 130, 2),
@@ -94,7 +94,7 @@ fn sweep() {
         };
         shaper.set(point, &setup).expect("settings");
         net::run(&format!("tc qdisc replace dev wan0 root {}", shaper.kind()));
-        // Where packets of every size keep classes busy, they do.
+        // Use packets of every size if these keep the classes backlogged.
         let sizes = if kbit < 10_000 {
             [1_472, 12, 600]
         } else {

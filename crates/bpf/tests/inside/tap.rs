@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When packets leave a device.
+//! Records when packets leave a device.
 
 use super::net;
 use std::mem::{size_of, zeroed};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Packets that leave by a device, as the kernel hands them to its driver: when
-/// (nanoseconds) and how long.
+/// Packets that leave through a device, as the kernel passes them to its driver: time in
+/// nanoseconds, and length.
 pub struct Tap {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<(u64, u64)>>,
@@ -36,8 +36,8 @@ impl Tap {
     }
 }
 
-/// A packet socket on a device with times of the kernel's, woken ten times a
-/// second at least.
+/// Returns a packet socket on a device with the kernel's timestamps, which wakes up at least ten
+/// times a second.
 fn tap(ifindex: u32) -> OwnedFd {
     let protocol = (libc::ETH_P_ALL as u16).to_be();
     let option = |socket: &OwnedFd, name, value: &[u8]| {
@@ -55,8 +55,8 @@ fn tap(ifindex: u32) -> OwnedFd {
         assert_eq!(status, 0, "option {name}");
     };
     #[expect(unsafe_code, reason = "std has no packet sockets")]
-    // SAFETY: a descriptor that the kernel has just made is nobody else's; the
-    // address is one of its kind, zero where nothing is configured.
+    // SAFETY: a new descriptor belongs to this value; the address is of the right type, and zero
+    // where nothing is set.
     let socket = unsafe {
         let raw = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(protocol));
         assert!(raw >= 0, "a packet socket");
@@ -76,14 +76,13 @@ fn tap(ifindex: u32) -> OwnedFd {
     socket
 }
 
-/// The next packet that leaves: its time and length.
+/// Returns the time and length of the next outgoing packet.
 fn next(socket: &OwnedFd) -> Option<(u64, u64)> {
     let mut byte = [0_u8; 1];
     let mut control = [0_u64; 16];
     #[expect(unsafe_code, reason = "std has no packet sockets")]
-    // SAFETY: every pointer is to memory of the length beside it that lives
-    // until the call returns; control data is read as the kernel lays it out,
-    // after its level and type were looked at.
+    // SAFETY: every pointer is to memory of the given length that lives until the call returns.
+    // Control data is read in the kernel's layout, after its level and type were checked.
     unsafe {
         let mut from: libc::sockaddr_ll = zeroed();
         let mut part = libc::iovec {
@@ -114,9 +113,8 @@ fn next(socket: &OwnedFd) -> Option<(u64, u64)> {
     }
 }
 
-/// Without the first half second: until the kernel has begun to take times for
-/// sockets, a packet has the time at which it was read (`net_enable_timestamp`,
-/// net/core/dev.c).
+/// Removes the first half second: until the kernel has enabled timestamps for sockets, a packet has
+/// the time at which it was read (`net_enable_timestamp`, net/core/dev.c).
 pub fn settled(mut seen: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let began = seen.first().expect("packets").0 + 500_000_000;
     seen.retain(|(at, _)| *at >= began);

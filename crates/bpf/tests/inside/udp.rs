@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter of UDP's states, in the kernel's own run of it.
+//! Tests the filter of UDP's states with the kernel's test runs.
 
 use super::filter::{Chance, frame};
 use std::thread::sleep;
@@ -12,7 +12,7 @@ use weirgate_units::{Rate, Size, Span};
 const UDP: u8 = 17;
 const REFUSED: u32 = 1 << 20;
 
-/// 2 Mbit/s, with times that a test can wait for.
+/// Returns a configuration of 2 Mbit/s with short times.
 fn held(bucket: bool) -> Datagrams {
     Datagrams {
         rate: Rate::kbit(2_000),
@@ -33,8 +33,8 @@ fn held(bucket: bool) -> Datagrams {
     }
 }
 
-/// Sends 1,470 bytes of IP each `gap` for `time`; verdicts as they change, with
-/// when, and how many bytes were delivered.
+/// Sends 1,470 bytes of IP each `gap` for `time`. Returns the changes of the verdict with their
+/// times, and how many bytes were delivered.
 fn send(
     control: &UdpControl,
     made: &[u8],
@@ -74,8 +74,8 @@ fn states() {
         UdpVerdict::Refuse,
     ];
     for version in [4, 6] {
-        // 7 Mbit/s: delivered, discarded, delivered, refused. A mark that says
-        // refused already is not believed.
+        // 7 Mbit/s: delivered, discarded, delivered, refused. A mark that already says refused is
+        // not trusted.
         let made = frame(version, UDP, 0, 5_000, 1_442);
         let (seen, _) = send(&control, &made, REFUSED | 5, fast, second);
         let words: Vec<UdpVerdict> = seen.iter().map(|one| one.1).collect();
@@ -84,19 +84,19 @@ fn states() {
         assert!(lasted(1).abs_diff(400) <= 10, "{seen:?}");
         assert!(lasted(2).abs_diff(200) <= 10, "{seen:?}");
         verdicts.push(seen);
-        // One that slows down when it is discarded is delivered again.
+        // A stream that slows down when it is discarded is delivered again.
         let made = frame(version, UDP, 0, 5_001, 1_442);
         send(&control, &made, 0, fast, second / 10);
         let (seen, _) = send(&control, &made, 0, fast * 7, 2 * second);
         assert_eq!(seen.len(), 2, "{seen:?}");
-        // One that is spared is never touched, nor is TCP, nor what is slow.
+        // Spared streams, TCP and slow streams are never touched.
         let made = frame(version, UDP, 0, 5_002, 1_442);
         let (seen, _) = send(&control, &made, 2 << 24, fast, second);
         assert_eq!(seen.len(), 1);
         let made = frame(version, 6, 0, 5_003, 1_442);
         assert_eq!(send(&control, &made, 0, fast, second).0.len(), 1);
     }
-    // The token bucket: 2 Mbit/s of 7, to 2 %.
+    // The token bucket passes 2 Mbit/s of 7, to 2 %.
     control.set(&held(true)).expect("a map");
     let made = frame(4, UDP, 0, 6_000, 1_442);
     let (_, delivered) = send(&control, &made, 0, fast, 5 * second);
@@ -105,7 +105,7 @@ fn states() {
     assert!((0.98..=1.02).contains(&rate), "{rate}");
 }
 
-/// Anything at all: a verdict, and a map that is no larger than it may be.
+/// For any frame there is a verdict, and the map does not exceed its maximum size.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {
@@ -119,7 +119,7 @@ fn any_packet() {
             bytes[at] = chance.below(256) as u8;
             bytes.truncate(14 + chance.below(bytes.len() as u64 - 13) as usize);
         }
-        // The kernel runs nothing that is shorter than a header.
+        // The kernel's test run refuses frames that are shorter than a header.
         let _ = control.run(&bytes, 0, REFUSED);
     }
     let known = control.streams().expect("a map");

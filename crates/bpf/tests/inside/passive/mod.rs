@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What packets tell that pass by, beside what those say who send them.
+//! Compares passive measurements of passing packets with the senders' own.
 
 mod round_trip;
 
@@ -15,7 +15,7 @@ use weirgate_bpf::{Passive, PassiveDevice, PassiveQuantity, Shaper, Spread, Spre
 const FAST: u32 = 0x1_0010;
 const SLOW: u32 = 0x1_0020;
 
-/// Packets to hosts on this machine: more than the 4,096 of whom is known.
+/// The number of packets to hosts on this machine: more than the 4,096 hosts that are remembered.
 const PACKETS: u32 = 8_000;
 
 fn passive(device: &str, hosts: bool) -> (Passive, u32) {
@@ -30,7 +30,7 @@ fn passive(device: &str, hosts: bool) -> (Passive, u32) {
     (passive, ifindex)
 }
 
-/// Two classes behind a gate of 2 Mbit/s; a pair with a way back of `delay`.
+/// Makes two classes behind a gate of 2 Mbit/s; a pair with a return path of `delay`.
 pub(super) fn shaped(delay: &str) -> Far {
     let command = format!("tc qdisc replace dev far0 root netem delay {delay}");
     let commands: &'static [&'static str] = vec![&*command.leak()].leak();
@@ -66,7 +66,7 @@ fn mean(times: &[f64]) -> f64 {
     times.iter().sum::<f64>() / times.len() as f64
 }
 
-/// Sends bursts to the port that sends back, and times every datagram.
+/// Sends bursts to the echo port, and measures every datagram's round trip.
 fn echoed(class: u32, bursts: usize, count: u8) -> Vec<f64> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
     socket.connect(("10.0.0.2", 7)).expect("an address");
@@ -83,15 +83,15 @@ fn echoed(class: u32, bursts: usize, count: u8) -> Vec<f64> {
             socket.recv(&mut space).expect("an answer");
             times.push(sent[usize::from(space[0])].elapsed().as_secs_f64());
         }
-        // Never at the same place of the line's beat.
+        // Never at the same phase of the line's interval.
         sleep(Duration::from_micros(7_000 + 1_370 * burst as u64));
     }
     times
 }
 
-/// The waits of datagrams beside a full class are their round trips, as the way
-/// back takes no time: in the mean and in the 95th percentile. Those of a burst
-/// on an idle line follow from its rate.
+/// The waits of datagrams beside a full class equal their round trips, because the return path
+/// takes no time: in the mean and in the 95th percentile. Those of a burst on an idle line follow
+/// from its rate.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn waits() {
@@ -150,9 +150,8 @@ fn waits() {
     assert_eq!(left_out, 0);
 }
 
-/// The same behind what keeps queues in practice: flows of their own beside a full
-/// one in another class, or in the same queue, by disciplines of the kernel and by
-/// the kit's shaper.
+/// The same behind practical queues: separate flows beside a full one in another class, or in the
+/// same queue, by disciplines of the kernel and by the kit's shaper.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn waits_of_engines() {
@@ -162,7 +161,7 @@ fn waits_of_engines() {
         match engine {
             "fq_codel" => {
                 for class in ["1:10", "1:20"] {
-                    // What it drops is not timed, and would never be answered.
+                    // A dropped packet is not measured, and would never be answered.
                     net::run(&format!(
                         "tc qdisc replace dev wan0 parent {class} fq_codel target 900ms interval 2s"
                     ));
@@ -206,10 +205,9 @@ fn waits_of_engines() {
     }
 }
 
-/// What the sender's own TCP measures (`tcpi_rtt`), in seconds.
+/// Returns the round trip that the sender's own TCP measures (`tcpi_rtt`), in seconds.
 fn own_rtt(stream: &TcpStream) -> f64 {
-    /// Where `tcpi_rtt` is in `struct tcp_info`, in microseconds
-    /// (include/uapi/linux/tcp.h).
+    /// The offset of `tcpi_rtt` in `struct tcp_info`, in microseconds (include/uapi/linux/tcp.h).
     const RTT: usize = 68;
     let mut info = [0_u8; 104];
     let mut length = info.len() as u32;
@@ -229,8 +227,8 @@ fn own_rtt(stream: &TcpStream) -> f64 {
     f64::from(u32::from_ne_bytes(word)) / 1e6
 }
 
-/// A sender of this machine, so that the device in the middle sees all of its
-/// round trip: with timestamps and without, with a short queue and a long one.
+/// A sender on this machine, so that the device in between sees its whole round trip: with and
+/// without timestamps, with a short queue and a long one.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn round_trips() {
@@ -287,7 +285,7 @@ fn hosts() {
     let far = "10.0.0.2".parse().expect("an address");
     let host = hosts.get(&(wan, far)).expect("the far host");
     println!("{host:?}");
-    // 84 bytes each way, and the connection's four or so.
+    // 84 bytes in each direction, and about four packets of the connection.
     let tcp = 4 * 60;
     assert!((100 * 84..100 * 84 + tcp).contains(&host.sent_bytes));
     assert!((100 * 84..100 * 84 + tcp).contains(&host.received_bytes));
@@ -295,7 +293,7 @@ fn hosts() {
     let here = host.here_ns / host.here_count.max(1);
     assert!((10_000_000..11_000_000).contains(&here), "{here} ns");
 
-    // More hosts than there is room for.
+    // More hosts than the map can hold.
     net::run("ip link set lo up");
     let lo = net::ifindex("lo");
     let inside = PassiveDevice {
@@ -312,8 +310,8 @@ fn hosts() {
         }
         start.elapsed().as_nanos() / u128::from(PACKETS)
     };
-    // Here an instruction takes a nanosecond. Every packet is seen when it is
-    // sent and when it arrives, and so is the answer that nobody listens.
+    // An instruction takes a nanosecond here. Every packet is seen when it is sent and when it
+    // arrives, and so is the answer of a closed port.
     let without = send(100);
     passive.watch(&[inside]).expect("a map");
     let with = send(100);
@@ -323,16 +321,15 @@ fn hosts() {
     println!("{} hosts are known", hosts.len());
     assert!((2_000..=4_096).contains(&hosts.len()));
     assert!(hosts.keys().any(|(device, _)| *device == lo));
-    // No device, nothing more.
+    // Without a device, nothing more is recorded.
     passive.watch(&[]).expect("a map");
     let before = passive.hosts().expect("a map");
     net::probe(0, FAST, 10, Duration::from_millis(5));
     assert_eq!(passive.hosts().expect("a map"), before);
 }
 
-/// What a host's packets met in the queue: those that were dropped and those that
-/// left are all that were sent, waits follow from the rate, and what the queue
-/// marked with ECN is known, but not what came marked.
+/// The queue's effect on a host's packets: drops and departures sum to what was sent, waits follow
+/// from the rate. Marks by the queue are counted, but not those of arriving packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn hosts_in_a_queue() {
@@ -348,7 +345,7 @@ fn hosts_in_a_queue() {
     };
     let (burst, on_the_wire) = (150_u32, 1_000_u32);
     let send = |class: u32, ecn: u8| {
-        // One socket alone may not have so many on their way.
+        // One socket may not have as many packets in flight.
         let sockets: Vec<UdpSocket> = (0..3)
             .map(|_| {
                 let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
@@ -379,7 +376,7 @@ fn hosts_in_a_queue() {
     let truth = (left - 1) as f64 / 2.0 * each * left as f64;
     assert!(apart(waited as f64 / 1e9, truth) < 0.05);
     assert_eq!(marked, 0);
-    // Two and a half packets are within 10 ms; all behind them are marked.
+    // Two and a half packets are within 10 ms; all later ones are marked.
     let (_, left, _, marked) = send(SLOW, 2);
     println!("of {left} that left, {marked} were marked");
     assert!((left - 4..left).contains(&marked));
@@ -387,9 +384,8 @@ fn hosts_in_a_queue() {
     assert_eq!(marked, 0);
 }
 
-/// Devices and classes come and go, as with each new PPPoE session: what is known
-/// of those that went leaves its room to those that come. Where there is none,
-/// that is counted.
+/// Devices and classes are removed and added, as with each new PPPoE session: entries of removed
+/// ones make room for new ones. If there is no room, that is counted.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn devices_come_and_go() {
@@ -400,7 +396,7 @@ fn devices_come_and_go() {
             "ip addr add 10.9.0.1/24 dev ppp0",
             "ip link set ppp1 up",
             "ip link set ppp0 up",
-            // What a plain queue lets pass at once was never in it.
+            // Packets that bypass a plain queue are not measured in it.
             "tc qdisc replace dev ppp0 root handle 1: htb default ffff",
             "tc class add dev ppp0 parent 1: classid 1:ffff htb rate 1gbit",
         ] {
@@ -427,7 +423,7 @@ fn devices_come_and_go() {
             assert!(known.len() >= 2 * classes as usize, "{}", known.len());
             let some: Vec<SpreadOf> = known.keys().take(10).copied().collect();
             passive.forget(&some).expect("a map");
-            // What is not there is no error.
+            // Forgetting a missing entry is not an error.
             passive.forget(&some).expect("a map");
             let left = passive.spreads().expect("a map");
             assert_eq!(left.len(), known.len() - some.len());
@@ -435,7 +431,7 @@ fn devices_come_and_go() {
         net::run("ip link del ppp0");
         left_out
     };
-    // Of 1,280 that there would be in all, 1,024 have room.
+    // Of 1,280 entries in all, 1,024 have room.
     for number in 0..16 {
         assert_eq!(round(40), 0, "round {number}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Round trips of the traffic itself: they are the path's, whatever waits on this
-//! side, for downloads and for uploads, with timestamps and without.
+//! Passive round trips of the traffic are those of the path, whatever the backlog on this side: for
+//! downloads and uploads, with and without timestamps.
 
 use super::shaped;
 use crate::inside::net;
@@ -13,7 +13,7 @@ use weirgate_bpf::RoundTrips;
 
 const SLOW: u32 = 0x1_0020;
 
-/// A download, until it is shut down.
+/// Starts a download, which runs until it is shut down.
 fn download() -> TcpStream {
     let mut stream = TcpStream::connect("10.0.0.2:19").expect("a connection");
     let handle = stream.try_clone().expect("a handle");
@@ -30,14 +30,14 @@ fn of_the_path_alone() {
     of_the_path(&[(true, "0", 20), (false, "1", 80)]);
 }
 
-/// The same of the other kinds.
+/// The other kinds.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_other_paths_alone() {
     of_the_path(&[(false, "1", 20), (true, "1", 20)]);
 }
 
-/// Cases: whether it is an upload, whether it has timestamps, and how long the path is.
+/// Runs cases: whether it is an upload, whether it has timestamps, and the delay of the path.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn of_the_path(cases: &[(bool, &str, u128)]) {
     let far = "10.0.0.2".parse::<std::net::IpAddr>().expect("an address");
@@ -46,7 +46,7 @@ fn of_the_path(cases: &[(bool, &str, u128)]) {
         fs::write("/proc/sys/net/ipv4/tcp_timestamps", stamps).expect("a setting");
         let trips = RoundTrips::open().unwrap_or_else(|error| panic!("{error}"));
         trips.watch(net::ifindex("wan0")).expect("a map");
-        // The upload fills its queue here for a second or so.
+        // The upload fills its queue here for about a second.
         let flow = if up {
             net::bulk_in(0, SLOW)
         } else {
@@ -69,7 +69,7 @@ fn of_the_path(cases: &[(bool, &str, u128)]) {
             assert!((delay_ms..delay_ms + 10).contains(&least), "{least} ms");
         }
         let _ = flow.shutdown(Shutdown::Both);
-        // Nobody looks at a device that is not the line.
+        // Only the line's device is watched.
         trips.watch(0).expect("a map");
         sleep(Duration::from_millis(200));
         trips.take().expect("a map");

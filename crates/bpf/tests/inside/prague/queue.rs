@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Prague at a bottleneck of the kernel's own disciplines.
+//! Tests Prague at a bottleneck with the kernel's own disciplines.
 
 use super::{ACCURATE, Bulk, ECT_0, ECT_1, Stand, net, seconds};
 
-/// A bottleneck of 10 Mbit/s, where the far side receives.
+/// A bottleneck of 10 Mbit/s on the far side.
 macro_rules! bottleneck {
     ($queue:literal) => {
         &[
@@ -19,15 +19,14 @@ macro_rules! bottleneck {
     };
 }
 
-/// 10 ms before the bottleneck. TCP keeps few packets in the queues of its own machine
-/// (`tcp_small_queue_check`, net/ipv4/tcp_output.c), and those that netem delays are no
-/// longer counted.
+/// Adds 10 ms before the bottleneck. TCP keeps few packets in its own machine's queues
+/// (`tcp_small_queue_check`, net/ipv4/tcp_output.c), but packets that netem delays are not counted.
 fn delayed() {
     net::run("tc qdisc replace dev wan0 root netem delay 10ms limit 10000");
 }
 
-/// Both mark ECT(1) as they mark ECT(0): CoDel where packets have been in the queue for
-/// 5 ms for a round trip, PIE by a probability that keeps 15 ms.
+/// Both mark ECT(1) as they mark ECT(0): CoDel when the delay exceeds 5 ms for a round trip, PIE
+/// with a probability that keeps 15 ms.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn classic() {
@@ -62,7 +61,7 @@ fn classic() {
     }
 }
 
-/// A step at 1 ms, as L4S asks for (RFC 9332, section 2.5.1.1 has such a ramp).
+/// A step at 1 ms, as L4S requires (RFC 9332, section 2.5.1.1 has a ramp there).
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shallow() {

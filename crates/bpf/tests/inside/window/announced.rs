@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Announced sessions, in the kernel's own run of the programs that choose
-//! receive windows: which handshakes ask for less, which connections are reset,
-//! and what the kernel's own TCP makes of that.
+//! Tests announced sessions with the kernel's test runs of the programs for receive windows: which
+//! handshakes get a smaller MSS, which connections are reset, and the reaction of the kernel's own
+//! TCP.
 
 use super::{ACK, SYN, Segment, edge, pseudo, tcp_at};
 use crate::inside::filter::Chance;
@@ -33,13 +33,13 @@ fn announce(control: &WindowControl, lease: Duration) {
     maps.announce(lease).expect("a map");
 }
 
-/// Whether a frame's TCP checksum is right.
+/// Returns whether a frame's TCP checksum is right.
 pub(super) fn right(version: u8, frame: &[u8]) -> bool {
     let addresses = if version == 4 { 26..34 } else { 22..54 };
     pseudo(&frame[addresses], &frame[tcp_at(version)..]) == 0
 }
 
-/// A SYN with these options, which leaves.
+/// Returns an outgoing SYN with these options.
 pub(super) fn syn(version: u8, port: u16, options: &[u8]) -> Segment<'_> {
     Segment {
         version,
@@ -54,8 +54,8 @@ pub(super) fn syn(version: u8, port: u16, options: &[u8]) -> Segment<'_> {
     }
 }
 
-/// The largest segment is lowered while a session is announced, wherever in the
-/// header it stands, and for nobody who is protected or asks for less anyway.
+/// The MSS is lowered while a session is announced, at any offset in the header, except for
+/// protected connections and for smaller values.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn segments() {
@@ -101,8 +101,8 @@ fn segments() {
     assert_eq!(send(&after, 0), after.frame(), "nobody announced it again");
 }
 
-/// What comes of old connections that receive much becomes a reset, once in a
-/// while; new ones, small ones and protected ones go on.
+/// Arriving segments of old connections that receive much become resets, at a limited rate; new,
+/// small and protected connections continue.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn resets() {
@@ -151,7 +151,7 @@ fn resets() {
     assert_eq!(after[tcp_at(4) + 13], RST | ACK);
     assert_eq!(after.len(), frame.len());
     assert!(right(4, &after), "checksum");
-    // What follows is the receiver's to answer.
+    // The receiver answers later segments itself.
     come(much, 1);
     std::thread::sleep(Duration::from_millis(110));
     assert_ne!(control.run(true, &frame).expect("a run"), frame);
@@ -160,8 +160,8 @@ fn resets() {
     come(much, 1);
 }
 
-/// Cut, spoiled, with options of every kind, while a session is announced: what
-/// is whole has a right checksum afterwards, and no length changes.
+/// Truncated and corrupted segments with options of every kind, while a session is announced: a
+/// whole one has a right checksum afterwards, and no length changes.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet_while_announced() {
@@ -189,7 +189,7 @@ fn any_packet_while_announced() {
         };
         let mut bytes = segment.frame();
         let spoiled = chance.spoils(&mut bytes);
-        // A session that began now has only older connections.
+        // For a session that begins now, all connections are old.
         if chance.below(50) == 0 {
             announce(&control, Duration::ZERO);
             announce(&control, LONG);
@@ -206,8 +206,8 @@ fn any_packet_while_announced() {
     assert!(changed > 500, "{changed}");
 }
 
-/// The kernel's own TCP: an old download ends with a reset, and one that begins
-/// after the announcement goes on.
+/// The kernel's own TCP: an old download ends with a reset, and one that begins after the
+/// announcement continues.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn ends_downloads() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Segments of what a connection may have in a round trip, asked for in its
-//! handshake, in the kernel's own run of the programs.
+//! Tests the MSS in handshakes, chosen by what a connection may have in a round trip, with the
+//! kernel's test runs.
 
 use super::announced::{right, syn};
 use super::{ACK, SYN, Segment, edge, tcp_at};
@@ -24,7 +24,7 @@ fn control(rate_bytes_s: u64) -> WindowControl {
     })
 }
 
-/// What a SYN of a class asks for, after the program.
+/// Returns the MSS in a class's SYN after the program.
 fn asked(control: &WindowControl, segment: &Segment<'_>, class: u32) -> u16 {
     let frame = segment.frame();
     let after = control.run_as(false, &frame, (0, class)).expect("a run");
@@ -34,7 +34,7 @@ fn asked(control: &WindowControl, segment: &Segment<'_>, class: u32) -> u16 {
     u16::from_be_bytes([after[at], after[at + 1]])
 }
 
-/// The other side's answer to it comes.
+/// Makes the other side's answer arrive.
 fn answered(control: &WindowControl, segment: &Segment<'_>) {
     let answer = Segment {
         out: false,
@@ -45,9 +45,8 @@ fn answered(control: &WindowControl, segment: &Segment<'_>) {
     control.run(true, &answer.frame()).expect("a run");
 }
 
-/// The stated round trip decides, then the one that an answer measured; a class has
-/// its own share; nobody asks for less than the kernel's least, nor for more than
-/// he would anyway.
+/// The configured round trip decides, then the one that an answer measured. A class has its own
+/// share. The MSS is never below the kernel's minimum, nor above the original value.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn shares() {
@@ -59,7 +58,7 @@ fn shares() {
         assert_eq!(asked(&one, &syn(version, 2, &FULL), SLOW), 200);
         assert_eq!(asked(&one, &syn(version, 3, &FULL), VIDEO), 1_460);
     }
-    // An answer tells the round trip to one end, and to no other.
+    // An answer measures the round trip to one host, and to no other.
     let measured = syn(4, 4, &FULL);
     let before = Instant::now();
     asked(&one, &measured, 0);
@@ -70,13 +69,13 @@ fn shares() {
     let expected = share(RATE, Duration::from_millis(40))..=share(RATE, most);
     assert!(expected.contains(&then), "{then} of {expected:?}");
     assert_eq!(asked(&one, &syn(6, 5, &FULL), 0), 400);
-    // Whose SYN left twice may have been answered before the second one.
+    // The answer to a retransmitted SYN may be that to the first one, so it is not used.
     let twice = syn(6, 6, &FULL);
     asked(&one, &twice, 0);
     asked(&one, &twice, 0);
     answered(&one, &twice);
     assert_eq!(asked(&one, &syn(6, 7, &FULL), 0), 400);
-    // A shorter one is believed at once.
+    // A shorter round trip is used at once.
     let near = syn(4, 8, &FULL);
     let before = Instant::now();
     asked(&one, &near, 0);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive-window control and the handshakes by which it knows connections.
+//! Tests receive-window control and the handshakes by which it learns connections.
 
 use super::{ACK, SCALE_7, SYN, Segment, control, edge, handshake, window};
 use std::time::Instant;
 use weirgate_state::Windows;
 use weirgate_units::Size;
 
-/// SYNs from forged addresses, whether somebody inside answers them or not, make
-/// nobody forget a connection, however long it was idle.
+/// SYNs from forged addresses, answered by an inside host or not, never evict a connection, however
+/// long it was idle.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn forged_handshakes_evict_nobody() {
@@ -68,8 +68,8 @@ fn forged_handshakes_evict_nobody() {
     assert_eq!(window(&ack, &frame, &after), 32, "still held");
 }
 
-/// A server inside: its SYN-ACK tells how both ends scale, and only the client that
-/// has seen it makes a connection of it.
+/// A server inside: its SYN-ACK has the scaling of both ends, and only the client that has received
+/// it can complete the connection.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn servers_are_known_once_acknowledged() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive windows and senders of L4S.
+//! Tests receive windows with L4S senders.
 
 use super::{ACK, Segment, control, edge, handshake, window};
 use crate::inside::filter::checksum;
@@ -10,7 +10,7 @@ const ECT_1: u8 = 1;
 const ECT_0: u8 = 2;
 const CE: u8 = 3;
 
-/// The frame of a segment whose ECN field says this.
+/// Returns the frame of a segment with this ECN field.
 fn identified(segment: &Segment<'_>, ecn: u8) -> Vec<u8> {
     let mut frame = segment.frame();
     if segment.version == 4 {
@@ -24,9 +24,8 @@ fn identified(segment: &Segment<'_>, ecn: u8) -> Vec<u8> {
     frame
 }
 
-/// Windows of senders that say they are of L4S are left alone, unless all shall be held.
-/// Who answers as a classic one from some time on is held from then on, and what it had
-/// been offered is not taken back.
+/// Windows of L4S senders are not changed, unless all are controlled. A sender that falls back to
+/// classic ECN is controlled from then on, and the window that it was offered is not taken back.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn left_alone() {

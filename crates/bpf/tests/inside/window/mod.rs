@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive-window control, in the kernel's own run of its programs: what is
-//! written and what is not, and that no packet makes it write anything else.
-//! `window_handshakes` has what handshakes tell, and `window_tcp` what becomes of the
-//! kernel's own TCP.
+//! Tests receive-window control with the kernel's test runs of its programs: what is written and
+//! what is not, and that no packet makes it write anything else. `window_handshakes` tests
+//! handshakes, and `window_tcp` the kernel's own TCP.
 
 mod announced;
 mod ask;
@@ -21,7 +20,7 @@ use weirgate_units::{Handle, Rate, Size, Span};
 pub const SYN: u8 = 2;
 pub const ACK: u8 = 16;
 
-/// A segment of one of many connections, from the inside out or back.
+/// A segment of one of many connections, outgoing or arriving.
 #[derive(Clone, Copy)]
 pub struct Segment<'a> {
     pub version: u8,
@@ -36,7 +35,7 @@ pub struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Its Ethernet frame, with right checksums.
+    /// Returns its Ethernet frame, with valid checksums.
     pub fn frame(&self) -> Vec<u8> {
         let ends = [(self.port, 11_u8), (443, 99)];
         let (from, to) = if self.out { (0, 1) } else { (1, 0) };
@@ -80,7 +79,7 @@ impl Segment<'_> {
     }
 }
 
-/// The checksum of TCP with its pseudo header (RFC 9293 section 3.1).
+/// Returns TCP's checksum with its pseudo header (RFC 9293 section 3.1).
 pub fn pseudo(addresses: &[u8], tcp: &[u8]) -> u16 {
     let mut all = addresses.to_vec();
     all.extend((tcp.len() as u32).to_be_bytes());
@@ -89,13 +88,13 @@ pub fn pseudo(addresses: &[u8], tcp: &[u8]) -> u16 {
     checksum(&all)
 }
 
-/// Where TCP begins.
+/// Returns the offset of the TCP header.
 pub fn tcp_at(version: u8) -> usize {
     if version == 4 { 34 } else { 54 }
 }
 
-/// The window of a frame, once its checksum has been found right and all else
-/// unchanged.
+/// Returns a frame's window, after checking that its checksum is right and that nothing else
+/// changed.
 pub fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
     let at = tcp_at(segment.version);
     for index in 0..before.len() {
@@ -107,7 +106,7 @@ pub fn window(segment: &Segment<'_>, before: &[u8], after: &[u8]) -> u16 {
     u16::from_be_bytes([after[at + 14], after[at + 15]])
 }
 
-/// Windows by their edge at this rate of payload, with Shah's chunks (30 of 100 ms;
+/// Returns windows by their edge for this rate of payload, with Shah's chunks (30 of 100 ms;
 /// section 6.2).
 pub fn edge(rate_bytes_s: u64) -> Windows {
     Windows {
@@ -128,7 +127,7 @@ pub fn control(windows: &Windows) -> WindowControl {
 
 pub const SCALE_7: [u8; 12] = [2, 4, 5, 0xb4, 1, 3, 3, 7, 1, 1, 4, 2];
 
-/// Returns the window that the SYN offers in the end.
+/// Makes a handshake, and returns the window that the SYN finally offers.
 pub fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], peer: &[u8]) -> u16 {
     let syn = Segment {
         version,
@@ -155,7 +154,7 @@ pub fn handshake(control: &WindowControl, version: u8, port: u16, own: &[u8], pe
     offered
 }
 
-/// What is on offer at first, and what is never exceeded, with a rate and without.
+/// The initial and the maximum window, with a rate and without.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn begins() {
@@ -194,8 +193,8 @@ fn begins() {
     }
 }
 
-/// The fixed window, which says what is written to the byte: scaled or not, by
-/// either version, and only where the handshake was seen.
+/// The fixed window, which is exact to the byte: scaled or not, with either IP version, and only if
+/// the handshake was seen.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn writes() {
@@ -237,7 +236,7 @@ fn writes() {
                 window(segment, &frame, &control.run(false, &frame).expect("a run"))
             };
             let expected = 4_000_u32.div_ceil(1 << shift) as u16;
-            // Before anything came, and after.
+            // Before data arrived, and after.
             assert_eq!(offered(&first), expected);
             let arrived = data.frame();
             assert_eq!(control.run(true, &arrived).expect("a run"), arrived);
@@ -246,8 +245,7 @@ fn writes() {
             let edge = 5_000 + (u32::from(expected) << shift);
             let old = u32::from(offered(&acknowledged(4_000))) << shift;
             assert!(4_000 + old >= edge, "{old}");
-            // What the receiver itself offers is the most, and what carries data
-            // is written too.
+            // The receiver's own window is the maximum, and data segments are written too.
             let narrow = Segment {
                 window: 10,
                 ack: 20_000,
@@ -260,7 +258,7 @@ fn writes() {
                 most.min(4_000_u32.div_ceil(1 << shift) << shift)
             );
         }
-        // A connection that was there before.
+        // A connection that existed before.
         let unknown = Segment {
             version,
             port: 2_000,
@@ -279,8 +277,8 @@ fn writes() {
     assert!(totals.rewritten > 6 && totals.unknown > 0, "{totals:?}");
 }
 
-/// Whose windows are left alone: by the class of what a connection sends, bare
-/// acknowledgements aside, and by marks. The configuration of classes may change.
+/// Windows that are not changed: by the class of what a connection sends, except pure
+/// acknowledgements, and by marks. The classes' configuration may change.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn spares() {
@@ -348,7 +346,7 @@ fn spares() {
         ("10.0.0.11:3001".to_owned(), "10.0.0.99:443".to_owned())
     );
     assert_eq!((one.class, one.spared), (VIDEO, false));
-    // What came while a mark spared it is not counted.
+    // Data that arrived while a mark spared the connection is not counted.
     assert_eq!(one.bytes, 6 * 1_448);
     assert_eq!(maps.settings().expect("a map"), wanted);
     maps.set(&other).expect("a map");
@@ -359,9 +357,8 @@ fn spares() {
     );
 }
 
-/// Cut, spoiled, with options of every kind: only ever the window and the
-/// checksum change, and where the packet was whole the checksum stays right. A
-/// flood of connections leaves the map as large as it may be.
+/// Truncated and corrupted segments with options of every kind: only the window and the checksum
+/// ever change, and a valid checksum stays valid. A flood of connections does not enlarge the map.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn any_packet() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The round trip of a connection's path, which decides how much is on offer.
+//! Tests the round trip of a connection's path, which determines the offered window.
 
 use super::{ACK, SCALE_7, SYN, Segment, control, edge, window};
 use std::thread::sleep;
@@ -9,7 +9,7 @@ use weirgate_state::Windows;
 
 const FULL: u32 = 1_448;
 
-/// TCP's timestamps as senders lay them out (RFC 7323, appendix A).
+/// Returns TCP's timestamps in the usual layout (RFC 7323, appendix A).
 fn stamps(value: u32, echo: u32) -> Vec<u8> {
     let mut option = vec![1, 1, 8, 10];
     option.extend(value.to_be_bytes());
@@ -17,8 +17,8 @@ fn stamps(value: u32, echo: u32) -> Vec<u8> {
     option
 }
 
-/// The window after many segments of a connection whose handshake took 100 ms, and its
-/// first data 8 ms, over a line of 1.5 MB/s that is its own.
+/// Returns the window after many segments of a connection whose handshake took 100 ms, and its
+/// first data 8 ms, alone on a line of 1.5 MB/s.
 fn offered(control: &WindowControl, port: u16, stamped: bool) -> u32 {
     let syn = Segment {
         version: 4,
@@ -76,12 +76,12 @@ fn offered(control: &WindowControl, port: u16, stamped: bool) -> u32 {
     last
 }
 
-/// By its handshake the connection's path takes 100 ms, by its timestamps 8 ms. What is
-/// on offer is what that and a queue of 4 ms take at 1.5 MB/s: 156 and 18 kB.
+/// By its handshake the connection's path takes 100 ms, by its timestamps 8 ms. The window is what
+/// that and a queue of 4 ms take at 1.5 MB/s: 156 and 18 kB.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn timestamps_tell_the_path() {
-    // Each alone, so that the line is its own.
+    // Each alone on the line.
     let [by_handshake, by_stamps] = [false, true].map(|stamped| {
         let control = control(&Windows {
             beside_others: true,

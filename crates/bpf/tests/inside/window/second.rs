@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive windows beside a TCP that is not Linux's: smoltcp sends over a TAP
-//! device, the kernel receives, and every frame is looked at.
+//! Tests receive windows with a TCP other than Linux's: smoltcp sends over a TAP device, the kernel
+//! receives, and every frame is checked.
 
 use super::{ACK, SYN, control, edge, pseudo, tcp_at};
 use crate::inside::filter::checksum;
@@ -25,33 +25,33 @@ use std::time::{Duration, Instant};
 use weirgate_state::Windows;
 use weirgate_units::{Size, Span};
 
-/// What was seen of the connection.
+/// The observations of the connection.
 #[derive(Debug, Default, Clone)]
 struct Seen {
-    /// The kernel's port: of a connection before, its last words still come.
+    /// The kernel's port; late segments of an earlier connection may still arrive.
     port: u16,
-    /// How the kernel scales.
+    /// The kernel's window scale.
     shift: u32,
     /// The last byte offered, plus one.
     edge: Option<u32>,
-    /// Acknowledgements, and of them those that took an offer back.
+    /// Acknowledgements, and how many of them took an offer back.
     acknowledgements: usize,
     taken_back: usize,
-    /// The largest segment that the kernel asked for.
+    /// The MSS that the kernel requested.
     mss: usize,
-    /// Segments sent, of them those that were not full, and those sent again.
+    /// Segments that were sent, and how many of them were partial, and retransmitted.
     sent: usize,
     partial: usize,
     again: usize,
     highest: Option<u32>,
-    /// Each so many-th full segment is lost; 0: none. How many were.
+    /// Every this many-th full segment is lost, 0 for none; and how many were lost.
     every: usize,
     lost: usize,
-    /// Frames whose checksum is wrong.
+    /// Frames with a wrong checksum.
     wrong: usize,
 }
 
-/// A segment's header.
+/// The header of a segment.
 struct Header<'a> {
     from: u16,
     first: u32,
@@ -62,7 +62,7 @@ struct Header<'a> {
     payload: usize,
 }
 
-/// That of a frame, where it has one.
+/// Returns the header of a frame, if it has one.
 fn header(frame: &[u8]) -> Option<Header<'_>> {
     let at = tcp_at(4);
     if frame.len() < at + 20 || frame[12..14] != [8, 0] || frame[23] != 6 {
@@ -83,7 +83,7 @@ fn header(frame: &[u8]) -> Option<Header<'_>> {
     })
 }
 
-/// The value of an option of a SYN.
+/// Returns the value of a SYN's option.
 fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
     while let [first, rest @ ..] = options {
         match (*first, rest) {
@@ -102,7 +102,7 @@ fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
 }
 
 impl Seen {
-    /// What the kernel sent, behind the programs.
+    /// Records a frame of the kernel, after the programs.
     fn left(&mut self, frame: &[u8]) {
         let Some(header) = header(frame) else {
             return;
@@ -131,7 +131,7 @@ impl Seen {
         self.edge = Some(edge);
     }
 
-    /// What smoltcp sent.
+    /// Records a frame of smoltcp.
     fn came(&mut self, frame: &[u8]) {
         let Some(header) = header(frame).filter(|header| header.payload > 0) else {
             return;
@@ -148,7 +148,7 @@ impl Seen {
         }
     }
 
-    /// Whether what is sent next is lost.
+    /// Returns whether the next segment is lost.
     fn loses(&mut self, length: usize) -> bool {
         let loses = self.every > 0 && length > 1_000 && self.sent % self.every == self.every - 1;
         self.lost += usize::from(loses);
@@ -156,7 +156,7 @@ impl Seen {
     }
 }
 
-/// A TAP device whose frames are looked at.
+/// A TAP device whose frames are recorded.
 struct Watched {
     tap: TunTapInterface,
     seen: Rc<RefCell<Seen>>,
@@ -222,9 +222,8 @@ impl Device for Watched {
     }
 }
 
-/// Sends bytes that count up to whoever connects to 10.0.9.2, port 19, until
-/// it is ended; returns what was seen. Each `every`-th segment is lost, unless that
-/// is 0.
+/// Sends ascending bytes to each client of 10.0.9.2, port 19, until it is ended; returns the
+/// observations. Each `every`-th segment is lost, unless that is 0.
 fn serve(end: &Receiver<()>, every: usize) -> Seen {
     let tap = TunTapInterface::new("wan0", Medium::Ethernet).expect("a device");
     let handle = tap.as_raw_fd();
@@ -244,7 +243,7 @@ fn serve(end: &Receiver<()>, every: usize) -> Seen {
     });
     let room = |bytes| SocketBuffer::new(vec![0; bytes]);
     let mut sockets = SocketSet::new(Vec::new());
-    // smoltcp's segments end where its ring does: whole segments in it.
+    // smoltcp's segments end at the end of its ring buffer, so its size is a multiple of them.
     let socket = sockets.add(Socket::new(room(4_096), room(1_460 * 700)));
     sockets
         .get_mut::<Socket<'_>>(socket)
@@ -277,7 +276,7 @@ fn serve(end: &Receiver<()>, every: usize) -> Seen {
     seen.borrow().clone()
 }
 
-/// What comes in each second after the third, and whether it is what was sent.
+/// Returns how much arrives in each second after the third, and whether the content is right.
 fn received(seconds: usize) -> (Vec<f64>, bool) {
     let mut stream = TcpStream::connect("10.0.9.2:19").expect("a connection");
     let mut space = vec![0; 1 << 16];
@@ -300,9 +299,9 @@ fn received(seconds: usize) -> (Vec<f64>, bool) {
     }
 }
 
-/// At a rate of many segments for each look of the sender, and at one below a
-/// segment for each: what smoltcp sends is what may come, in whole segments,
-/// nothing is sent again, and no acknowledgement takes anything back.
+/// At a rate of many segments per poll of the sender, and at one below one segment per poll:
+/// smoltcp sends at the rate, in full segments, without retransmissions, and no acknowledgement
+/// takes anything back.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn accepts() {
@@ -313,11 +312,10 @@ fn accepts() {
     }
 }
 
-/// With each 300th segment lost. smoltcp takes an acknowledgement for a duplicate
-/// only if its window is that of the one before, and retransmits after three
-/// duplicates. Without them it waits for its timer, which is at least a second: no
-/// more than nine segments could be lost in nine seconds. Segments that it
-/// retransmits without need are a part of its rate.
+/// With each 300th segment lost. smoltcp counts an acknowledgement as a duplicate only if its
+/// window is unchanged, and retransmits after three duplicates. Otherwise it waits for its timer,
+/// which is at least a second: at most nine segments could be lost in nine seconds. Unnecessary
+/// retransmissions of smoltcp are a part of its rate.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn recovers() {
@@ -326,7 +324,7 @@ fn recovers() {
     assert!(mean > 0.5, "{mean}");
 }
 
-/// Part of `rate` bytes a second that came, and what was seen of it.
+/// Returns the received part of `rate` bytes a second, and the observations.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn held(rate: u64, every: usize) -> (f64, Seen) {
     let folder = Path::new("/sys/fs/bpf/second");
@@ -352,7 +350,7 @@ fn held(rate: u64, every: usize) -> (f64, Seen) {
     }
     let (end, ended) = channel();
     let sender = thread::spawn(move || serve(&ended, every));
-    // The device has a carrier once smoltcp has opened it.
+    // The device has a carrier after smoltcp has opened it.
     thread::sleep(Duration::from_millis(100));
     let (each, whole) = received(6);
     end.send(()).expect("the sender");

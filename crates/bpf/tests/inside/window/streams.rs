@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a connection with windows has beside a stream of datagrams that no window
-//! holds, in the kernel's own run of the programs.
+//! Tests the share of a connection with windows beside a stream of datagrams, which no window
+//! controls, with the kernel's test runs.
 
 use super::{ACK, SCALE_7, Segment, control, edge, handshake, window};
 use crate::inside::filter::checksum;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use weirgate_bpf::Store;
 use weirgate_state::Windows;
 
-/// Bytes of payload a second that all share.
+/// The payload rate in bytes a second that all share.
 const RATE: u64 = 1_000_000;
 const MSS: u32 = 1_448;
 const TICK: Duration = Duration::from_millis(2);
-/// Ticks of a round trip.
+/// The round trip in ticks.
 const TRIP: u32 = 10;
 
-/// A datagram of the stream, with so many bytes of payload.
+/// Returns a datagram of the stream, with this many bytes of payload.
 fn datagram(out: bool, payload: usize) -> Vec<u8> {
     let ends = [(4_433_u16, 12_u8), (443, 99)];
     let (from, to) = if out { (0, 1) } else { (1, 0) };
@@ -43,9 +43,8 @@ fn datagram(out: bool, payload: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a connection gets, as a part of the rate, that uses all that it is offered,
-/// beside a stream of 0.7 of the rate, in the last three of five seconds. The stream
-/// is answered 60 times a second, or never.
+/// Returns the share of a connection that uses its whole window, beside a stream of 0.7 of the
+/// rate, in the last three of five seconds. The stream is answered 60 times a second, or never.
 fn beside(answered: bool, by_hosts: bool) -> f64 {
     let control = control(&Windows {
         beside_others: true,
@@ -54,7 +53,7 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
     });
     handshake(&control, 4, 1_001, &SCALE_7, &SCALE_7);
     let run = |ingress: bool, frame: &[u8]| control.run(ingress, frame).expect("a run");
-    // What the sender may have sent, by when it learns of that.
+    // The window's edge, by the time at which the sender learns it.
     let mut edges = VecDeque::from([(0, 1 + 10 * MSS)]);
     let (mut ack, mut allowed, mut got) = (1_u32, 0_u32, 0_u32);
     let start = Instant::now();
@@ -71,7 +70,7 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
         while let Some((_, edge)) = edges.pop_front_if(|(learnt, _)| *learnt <= tick) {
             allowed = edge;
         }
-        // A line that is half as fast again as the rate.
+        // The line is half as fast again as the rate.
         for _ in 0..2 {
             if allowed < ack + MSS {
                 break;
@@ -108,8 +107,8 @@ fn beside(answered: bool, by_hosts: bool) -> f64 {
     f64::from(got) / 3.0 / RATE as f64
 }
 
-/// A connection that began before the programs were there is held by its windows where
-/// connection tracking saw its handshake, and else left alone.
+/// A connection that began before the programs were loaded is controlled if connection tracking saw
+/// its handshake, and otherwise not.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn old_connections_are_learnt() {
@@ -160,8 +159,8 @@ fn old_connections_are_learnt() {
     net::run("ip link del wan0");
 }
 
-/// The queue can hold a stream that is answered to a share, so the connection has
-/// the other; one that is not answered is left two of three.
+/// The queue can limit an answered stream to a share, so the connection gets the rest; an
+/// unanswered stream leaves two thirds.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn answered_ones_have_a_share() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive-window control of the kernel's own TCP: what connections get of a rate.
+//! Tests receive-window control of the kernel's own TCP: the shares of connections.
 
 use super::{control, edge};
 use crate::inside::net::{self, Far};
@@ -12,12 +12,12 @@ use weirgate_bpf::Store;
 use weirgate_state::{WindowAlgorithm, Windows};
 use weirgate_units::{Rate, Span};
 
-/// Bytes that `streams` connections get in each second, after three.
+/// Returns the bytes that `streams` connections get in each second, after three.
 pub fn received(streams: usize, seconds: usize) -> Vec<Vec<f64>> {
     received_of(&vec!["10.0.0.2:19"; streams], seconds)
 }
 
-/// The same of connections to these ends.
+/// Returns the same for connections to these hosts.
 fn received_of(ends: &[&str], seconds: usize) -> Vec<Vec<f64>> {
     let streams = ends.len();
     let mut open: Vec<TcpStream> = ends
@@ -46,15 +46,15 @@ fn received_of(ends: &[&str], seconds: usize) -> Vec<Vec<f64>> {
     }
 }
 
-/// Mean over the rate, and the coefficient of variation.
+/// Returns the mean relative to the rate, and the coefficient of variation.
 fn figures(each: &[f64], rate: f64) -> (f64, f64) {
     let mean = each.iter().sum::<f64>() / each.len() as f64;
     let squares: f64 = each.iter().map(|one| (one - mean).powi(2)).sum();
     (mean / rate, (squares / each.len() as f64).sqrt() / mean)
 }
 
-/// Two hosts inside, one with eight connections and one with one, of the kernel's own
-/// TCP: by connections the one has a ninth, by hosts a half. The route to its other end decides
+/// Two inside hosts, one with eight connections and one with one, of the kernel's own TCP: by
+/// connections, the latter gets a ninth, by hosts a half. The route to its remote host determines
 /// which of two addresses a connection has.
 #[test]
 #[ignore = "runs in the lab's kernel"]
@@ -106,8 +106,8 @@ fn shares_by_hosts() {
     assert!((0.95..=1.05).contains(&(eight + one)), "{shares:?}");
 }
 
-/// RATE-6.7 and 6.9: the kernel's own TCP over a T1 with 6 ms and over 10 Mbit/s
-/// with 0.4 ms, held to parts of the line.
+/// RATE-6.7 and 6.9: the kernel's own TCP over a T1 with 6 ms and over 10 Mbit/s with 0.4 ms,
+/// limited to parts of the line.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn holds() {
@@ -161,7 +161,7 @@ fn holds() {
                 wrong.push((percent, mean, variation));
             }
         }
-        // Five streams of half the line.
+        // Five streams of half the line's rate.
         set(&held, whole / 2.0);
         let five = received(5, 6);
         let all: f64 = five.iter().flatten().sum::<f64>() / 6.0 / (whole / 2.0);
@@ -170,7 +170,7 @@ fn holds() {
             .map(|one| figures(one, whole / 10.0).0)
             .collect();
         println!("{bits} bit/s, five streams of half of it: {all:.3}, each {shares:.3?}");
-        // What the thesis had: a floor, where it wanted a tenth.
+        // The thesis's method has a floor, where a tenth was requested.
         let alone = Windows {
             algorithm: WindowAlgorithm::Segments,
             ..edge(0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arrives: for the router itself, and for inside hosts behind address
+//! Arriving packets: those for the router itself, and those for inside hosts behind address
 //! translation.
 
 use weirgate_compile::compile;
@@ -16,7 +16,7 @@ fn policy(source: &str) -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
 }
 
-/// Codes and severities of what is reported about a policy.
+/// Returns codes and severities of the report about a policy.
 fn refused(source: &str, kernel: &Capabilities) -> Vec<(&'static str, Severity)> {
     let (_, problems) = compile(&policy(source), kernel);
     let each = problems.iter();
@@ -24,7 +24,7 @@ fn refused(source: &str, kernel: &Capabilities) -> Vec<(&'static str, Severity)>
         .collect()
 }
 
-/// Their answers never leave by the LAN device.
+/// The router's answers never leave through the LAN device.
 #[test]
 fn kept_rules_for_the_routers_own_packets_are_doubted_on_a_lan_device() {
     let source = format!("{SITE}[[rule]]\nclass = \"all\"\nfrom = \"router\"\nkeep = true\n");
@@ -35,7 +35,7 @@ fn kept_rules_for_the_routers_own_packets_are_doubted_on_a_lan_device() {
     assert_eq!(refused(&lan(SITE), &all), []);
 }
 
-/// Behind translation the connection says whose its packets are.
+/// Behind address translation, the connection shows the inside host.
 #[test]
 fn parts_of_inside_hosts_reach_an_ifb_by_the_packets_mark() {
     let all = Capabilities::all();
@@ -56,7 +56,7 @@ fn parts_of_inside_hosts_reach_an_ifb_by_the_packets_mark() {
         ..all.clone()
     };
     assert_eq!(refused(&configured, &without), [("C225", Severity::Error)]);
-    // Two kinds of hosts, and bits for one.
+    // Two groups of hosts, but bits for only one.
     let more = format!(
         "{configured}[group.b]\naddresses = [\"10.0.1.0/24\"]\n\
          [[share]]\ngroup = \"b\"\nshare = \"30%\"\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `inbound = "auto"`: what it comes to by the policy and the kernel.
+//! `inbound = "auto"`: the choice, by policy and kernel.
 
 use weirgate_compile::{check_report, check_report_for, compile};
 use weirgate_document::Severity;
@@ -32,7 +32,7 @@ fn windows(state: &State) -> Option<&Windows> {
     state.hooks.get(&wan)?.windows.as_deref()
 }
 
-/// The kinds of qdisc of a device, from the root on.
+/// Returns the kinds of a device's qdiscs, from the root on.
 fn kinds(state: &State, device: &str) -> Vec<String> {
     let device = &state.devices[&DeviceName::new(device).expect("a name")];
     let root = format!("{:?}", device.root.as_ref().map(|root| &root.kind));
@@ -42,8 +42,8 @@ fn kinds(state: &State, device: &str) -> Vec<String> {
         .collect()
 }
 
-/// Windows below the gate, the whole for each class, shared by hosts; queues that charge
-/// what they drop, downstream alone.
+/// Windows below the gate, each class may use the whole rate, and hosts share it. Downstream queues
+/// also charge dropped packets.
 #[test]
 fn windows_are_over_a_queue_that_charges() {
     let (state, notes) = on(SITE, &Capabilities::all());
@@ -62,7 +62,7 @@ fn windows_are_over_a_queue_that_charges() {
     assert_eq!(kinds(&state, "wan"), ["Cake(0", "FqCodel(2"]);
 }
 
-/// What a policy states stays.
+/// A stated value is kept.
 #[test]
 fn what_is_stated_stays() {
     let all = Capabilities::all();
@@ -83,7 +83,7 @@ fn what_is_stated_stays() {
     );
 }
 
-/// The queue alone where there is no cls_bpf, which is reported, and so without cake.
+/// Only the queue if the kernel lacks cls_bpf, which is reported; likewise without cake.
 #[test]
 fn what_the_kernel_lacks_is_reported() {
     let without = Capabilities {
@@ -102,7 +102,7 @@ fn what_the_kernel_lacks_is_reported() {
     assert_eq!(kinds(&state, "ifb-wan"), ["Cake(0", "FqCodel(2"]);
 }
 
-/// Who has no programs is distinguished: the kernel, or the program for small routers.
+/// The report says whether the kernel or the program for small routers lacks BPF programs.
 #[test]
 fn the_report_says_who_lacks_programs() {
     let without = Capabilities {
@@ -122,7 +122,7 @@ fn the_report_says_who_lacks_programs() {
     }
 }
 
-/// On the LAN device where inside addresses are needed.
+/// The downstream is shaped on the LAN device if inside addresses are needed.
 #[test]
 fn the_place_follows_the_policy() {
     let place = |source: &str| policy(source).link.inbound.value;
@@ -145,7 +145,7 @@ fn the_place_follows_the_policy() {
     }
 }
 
-/// It is what a policy has that configures nothing of it, and what is configured stays.
+/// This is the default of a policy, and stated values are kept.
 #[test]
 fn it_is_the_default() {
     let all = Capabilities::all();
@@ -166,8 +166,8 @@ fn it_is_the_default() {
     assert_eq!(policy(&up).link.automatic, None);
 }
 
-/// Rules that need inside addresses or connections have them, where the LAN device is
-/// one and the engine can tell there what comes from the link.
+/// The choice provides rules with inside addresses or connections if they need them. It requires a
+/// single LAN device, and an engine that can tell there what comes from the link.
 #[test]
 fn rules_choose_the_place() {
     let place = |rule: &str, fields: &str| {
@@ -186,8 +186,8 @@ fn rules_choose_the_place() {
     assert_eq!(place(inside, "engine = \"kit\"\n"), Inbound::Ifb);
 }
 
-/// The default takes nothing from classes that `[receive]` protects, and does without
-/// windows where a segment for each round trip is more than the line.
+/// The default takes nothing from classes that `[receive]` protects. It omits windows if one
+/// segment per round trip exceeds the line's rate.
 #[test]
 fn what_windows_must_not_or_cannot_hold_is_left_alone() {
     let all = Capabilities::all();
@@ -205,7 +205,7 @@ fn what_windows_must_not_or_cannot_hold_is_left_alone() {
     assert!(held.contains("windows: none, because one"), "{held}");
 }
 
-/// More classes than the programs tell apart: the queue alone, as a note.
+/// With more classes than the programs distinguish, only the queue is used, with a note.
 #[test]
 fn many_classes_have_the_queue_alone() {
     let mut source = SITE.replace("70%", "10%");

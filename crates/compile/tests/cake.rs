@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! cake as the queue of a class: between whom it shares, what it holds, and
-//! what it counts downstream.
+//! cake as the queue of a class: fairness, memory limit, and link layer downstream.
 
 use weirgate_compile::{compile, scheduler};
 use weirgate_policy::{Direction, Policy, parse};
@@ -20,7 +19,7 @@ fn policy() -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:#?}"))
 }
 
-/// The cake of a class, found in the whole of a device's tree.
+/// Returns the cake of a class, found in a device's whole tree.
 fn cake(direction: Direction, class: &str) -> (Cake, Rate) {
     let policy = policy();
     let (state, problems) = compile(&policy, &Capabilities::all());
@@ -55,7 +54,7 @@ fn what_is_dropped_downstream_counts_against_the_ceiling() {
         assert!(up.bandwidth.is_none() && !up.ingress, "{class}: {up:?}");
         let (down, ceiling) = cake(Direction::Down, class);
         assert_eq!((down.bandwidth, down.ingress), (Some(ceiling), true));
-        // Sizes come from the root's table.
+        // The root's size table determines sizes.
         assert!(down.wire.is_none(), "{class}: {down:?}");
     }
 }
@@ -69,10 +68,9 @@ fn hosts_alone_have_one_queue_each() {
     assert_eq!(mode(Direction::Down, "flood"), CakeFlowMode::DstHost);
 }
 
-/// By hand: the gates are 766.464 kbit/s (0.2 % below the line) and 7.76 Mbit/s,
-/// a full packet is 1696 bytes on the wire and 2304 in memory. In 3 s, 766.464
-/// kbit/s send 169 of them and 95 % of that 160. Likewise 7.76 Mbit/s send 1715,
-/// and 95 % of that 1630. What a policy states stands.
+/// By hand: the gates are 766.464 kbit/s (0.2 % below the line) and 7.76 Mbit/s. A full packet has
+/// 1696 bytes on the wire and 2304 in memory. In 3 s, 766.464 kbit/s send 169 packets, and 95 % of
+/// that 160. Likewise 7.76 Mbit/s send 1715, and 95 % of that 1630. A stated value is kept.
 #[test]
 fn a_cake_holds_what_its_class_sends_in_three_seconds() {
     let held = |direction, class| cake(direction, class).0.memory_limit;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which engine shapes, and what goes with it: cake, its ACK filter, smaller
-//! segments.
+//! The choice of the engine, and its consequences: cake, its ACK filter, smaller segments.
 
 use weirgate_compile::compile;
 use weirgate_policy::{Direction, Policy, parse};
@@ -22,8 +21,8 @@ const SLOW_LINK: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nu
     down = \"2mbit\"\nlayer = \"adsl:pppoa-vc\"\n";
 const ONE_CLASS: &str = "[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
 
-/// cake where it is asked for and fits, or where there is no HTB; a reason
-/// where it does not fit.
+/// cake is chosen if it is requested and suitable, or if there is no HTB; if it is unsuitable, the
+/// reason is reported.
 #[test]
 fn the_engine_is_chosen_or_refused() {
     let with = |engine: &str, classes: &str| {
@@ -86,7 +85,7 @@ const TWO_CLASSES: &str = "[[class]]\nname = \"all\"\nshare = \"60%\"\ndefault =
     [[class]]\nname = \"voice\"\nshare = \"40%\"\npriority = 0\nceiling = \"50%\"\n\
     queue = \"bfifo 20000\"\n[[rule]]\nclass = \"voice\"\ndscp = \"EF\"\n";
 
-/// The kit's shaper has the tree's classes with the tree's figures.
+/// The kit's shaper has the same classes and figures as the tree.
 #[test]
 fn the_kit_has_the_classes_of_the_tree() {
     let with = |engine: &str| {
@@ -133,7 +132,7 @@ fn the_kit_has_the_classes_of_the_tree() {
     }
 }
 
-/// What the kit's shaper cannot do is refused with its reason.
+/// Features that the kit's shaper lacks are refused with a reason.
 #[test]
 fn the_kit_is_refused_what_it_cannot_do() {
     let problems = |fields: &str, classes: &str, kernel: &Capabilities| {
@@ -163,7 +162,7 @@ fn the_kit_is_refused_what_it_cannot_do() {
     assert!(problems("", ONE_CLASS, &old).contains("BPF programs"));
 }
 
-/// The ACK filter is cake's, upstream only, at the root or in a class.
+/// The ACK filter is cake's, only upstream, at the root or in a class.
 #[test]
 fn acknowledgements_are_filtered_where_a_cake_is() {
     use weirgate_state::CakeAckFilter::{Aggressive, Filter, No};
@@ -202,9 +201,8 @@ fn acknowledgements_are_filtered_where_a_cake_is() {
     );
 }
 
-/// Where acknowledgements of a full downstream take a tenth of the upstream, the
-/// class of acknowledgements has a cake that filters, unless the policy or the
-/// kernel says otherwise.
+/// If acknowledgements of a full downstream take a tenth of the upstream, their class has a cake
+/// that filters, unless the policy or the kernel prevents it.
 #[test]
 fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
     use weirgate_state::CakeAckFilter::{Aggressive, Filter};
@@ -233,8 +231,8 @@ fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
     let all = Capabilities::all();
     let ack = "[ack]\ndirection = \"up\"";
     let chosen = |up, fields, ack| queue(&with(up, fields, ack), &all).0;
-    // An acknowledgement takes 84 bytes, two full packets 3,108: 17 Mbit/s of those
-    // have 459.5 kbit/s of these, a tenth of 4,595.
+    // An acknowledgement takes 84 bytes, two full packets 3,108. So 17 Mbit/s of the latter cause
+    // 459.5 kbit/s of the former, a tenth of 4,595.
     assert_eq!(chosen("4600kbit", "", ack), Some(Aggressive));
     assert_eq!(chosen("4610kbit", "", ack), None);
     assert_eq!(
@@ -265,8 +263,8 @@ fn acknowledgements_are_filtered_where_the_rates_ask_for_it() {
     assert!(!report(&with("10mbit", "", ack)).contains("one for two full packets"));
 }
 
-/// A rule's `segment` lowers what its SYNs ask for, in its direction and for
-/// its packets alone, before the rule itself.
+/// A rule's `segment` lowers the MSS of its SYNs, only in its direction and for its packets, before
+/// the rule itself.
 #[test]
 fn segments_are_lowered_by_a_rule() {
     let rule = "[[rule]]\nclass = \"all\"\ndirection = \"up\"\nprotocol = [\"tcp\", \"udp\"]\n\
@@ -307,8 +305,8 @@ fn segments_are_lowered_by_a_rule() {
     assert!(state.tables[0].faults().is_empty());
 }
 
-/// What a timer may be late is the gate's bucket, and stands in the bound of
-/// what the modem holds; other engines say that they cannot.
+/// The permitted lateness of a timer is the gate's burst, and is part of the bound on the modem's
+/// backlog. Other engines report that they lack it.
 #[test]
 fn the_gate_may_be_late() {
     let text = format!("{SLOW_LINK}timer-slack = \"2ms\"\ninbound = \"lan\"\n{ONE_CLASS}");
@@ -343,8 +341,8 @@ fn the_gate_may_be_late() {
     }
 }
 
-/// Segments are lowered downstream where one full packet upstream is too long
-/// for a class, and nowhere else.
+/// Segments are lowered downstream if one full packet upstream exceeds a class's delay, and not
+/// otherwise.
 #[test]
 fn segments_are_lowered_for_a_delay() {
     let with = |delay: &str| {
@@ -365,13 +363,13 @@ fn segments_are_lowered_for_a_delay() {
         (text, codes.contains(&"C212"))
     };
     assert_eq!(text("30ms"), (text("30ms").0.replace("maxseg", ""), false));
-    // 17 ms of 511 kbit/s are 1085 bytes of wire, 20 cells: 950 bytes of IP.
+    // 17 ms at 511 kbit/s are 1085 bytes on the wire, 20 cells: 950 bytes of IP.
     let (lowered, warned) = text("17ms");
     assert!(
         lowered.contains("tcp option maxseg size set 910"),
         "{lowered}"
     );
-    // IPv6 has a floor above that.
+    // IPv6 has a minimum above that.
     assert!(lowered.contains("tcp option maxseg size set 1220") && warned);
     let up = lowered.split("chain down").next().unwrap_or_default();
     assert!(!up.contains("maxseg"), "only downstream: {up}");
@@ -382,8 +380,8 @@ fn segments_are_lowered_for_a_delay() {
     );
 }
 
-/// A class that names no queue has the first of three that the kernel has, and it
-/// is reported where that is not the usual one.
+/// The default queue of a class is the first of three kinds that the kernel has. It is reported if
+/// it is not the usual one.
 #[test]
 fn the_usual_queue_is_the_first_that_the_kernel_has() {
     let policy = policy(&format!(
@@ -416,7 +414,7 @@ fn the_usual_queue_is_the_first_that_the_kernel_has() {
     assert_eq!(none, (None, false, true));
 }
 
-/// What shapes is always reported, and why.
+/// The engine is always reported, with the reason.
 #[test]
 fn the_engine_is_named_with_its_reason() {
     let line = |engine: &str, classes: &str| {
@@ -459,7 +457,7 @@ fn the_engine_is_named_with_its_reason() {
         }
         assert!(!text.contains("only the queue"), "{text}");
     }
-    // cake as a queue is not what shapes.
+    // cake as the queue of a class is not the engine.
     let queue = two.replace("default", "queue = \"cake\"\ndefault");
     let text = line("", &queue);
     assert!(text.ends_with("Where a class has cake, cake is only the queue of that class."));

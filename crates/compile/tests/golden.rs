@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shipped policies promise and compile to, word by word.
+//! Compares the promises and states of shipped policies with golden texts.
 
 use std::fmt::Write;
 use std::fs;
@@ -59,7 +59,7 @@ fn states() {
     }
 }
 
-/// One object a line, its reason after `#`.
+/// Writes one object a line, with its reason after `#`.
 fn show(state: &State, out: &mut String) -> std::fmt::Result {
     for (name, device) in &state.devices {
         let made = if device.owned_ifb { " (made)" } else { "" };

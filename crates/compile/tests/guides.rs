@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every policy that the tutorial and the guides show is whole, and `check` has
-//! nothing to say against it.
+//! Every policy in the tutorial and the guides is complete, and `check` reports nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use weirgate_compile::{check_report, compile};
 use weirgate_policy::parse;
 use weirgate_state::Capabilities;
 
-/// The pages, by their paths from the root of the project.
+/// Returns the paths of the pages.
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = vec![root.join("README.md"), root.join("docs/tutorial.md")];
     for folder in ["docs/guides", "docs/concepts"] {
@@ -19,13 +18,13 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// The `toml` blocks of a page.
+/// Returns the `toml` blocks of a page.
 fn policies(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```toml\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap_or_default())
 }
 
-/// What `weirgate check` would say against a policy.
+/// Returns what `weirgate check` reports about a policy.
 fn faults(source: &str) -> Vec<String> {
     let (policy, mut problems) = parse(source);
     if let Some(policy) = policy {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `l4s` of the link: the engine and the queues that it comes to, and what it refuses.
+//! `l4s` of the link: the resulting engine and queues, and refusals.
 
 use weirgate_compile::{check_report, compile};
 use weirgate_document::{Problem, Severity};
@@ -7,7 +7,7 @@ use weirgate_policy::{Policy, parse};
 use weirgate_state::{Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State, Table};
 use weirgate_units::Span;
 
-/// A link whose full packets take 1,538 bytes, and a class beside the default one.
+/// Returns a link whose full packets take 1,538 bytes, and a class besides the default one.
 fn source(link: &str, default: &str) -> String {
     format!(
         "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"20mbit\"\n\
@@ -49,7 +49,7 @@ fn classes(state: &State) -> Vec<KitClass> {
     }
 }
 
-/// Every `fq_codel` in a tree.
+/// Returns every `fq_codel` in a tree.
 fn queues(qdisc: &Qdisc) -> Vec<FqCodel> {
     match &qdisc.kind {
         QdiscKind::FqCodel(own) => vec![own.clone()],
@@ -66,8 +66,8 @@ fn value(class: &KitClass, name: &str) -> Option<u64> {
     setting.map(|one| one.value)
 }
 
-/// Of 20 Mbit/s less the margin, 50 % of what is left are guaranteed: a full packet
-/// takes 1,538 * 8 / 9.98 us there, and two of them are the step.
+/// Of 20 Mbit/s less the margin, 50 % of the rest is guaranteed: a full packet takes 1,538 * 8 /
+/// 9.98 us there, and two of them are the step.
 #[test]
 fn the_default_class_has_two_queues() {
     let (state, problems) = made(&policy("", ""), &Capabilities::all());
@@ -85,14 +85,14 @@ fn the_default_class_has_two_queues() {
     let packet = 1_538.0 * 8.0 / dual.guarantee.as_bits_per_second() as f64 * 1e9;
     assert!((step as f64 - 2.0 * packet).abs() < 2.0, "{step}, {packet}");
     assert_eq!(value(dual, "target_ns"), Some(15_000_000));
-    // A quarter of a second of the gate.
+    // A quarter of a second at the gate's rate.
     assert_eq!(value(dual, "limit_packets"), Some(405));
     let apart = named("fq_codel");
     assert_eq!(value(apart, "ce_threshold_for"), Some(1));
     assert!(value(apart, "ce_threshold_ns") >= Some(1_000_000));
 }
 
-/// What a class states of its own two queues holds.
+/// A class can state values for its own two queues.
 #[test]
 fn what_is_stated_holds() {
     let stated = policy(
@@ -113,7 +113,7 @@ fn what_is_stated_holds() {
     }
 }
 
-/// A step below a millisecond would mark what fast links have anyway.
+/// A step below a millisecond would mark packets on any fast link.
 #[test]
 fn a_step_is_a_millisecond_at_least() {
     let text = source("", "").replace("20mbit", "500mbit");
@@ -125,8 +125,8 @@ fn a_step_is_a_millisecond_at_least() {
     assert_eq!(value(dual.expect("a class"), "step_ns"), Some(1_000_000));
 }
 
-/// Where the kit cannot be had, flows of L4S are kept apart and marked early, in both
-/// directions; a note says why.
+/// Without the kit, flows of L4S get separate queues and are marked early, in both directions; a
+/// note says why.
 #[test]
 fn the_tree_marks_early() {
     let both = policy("down = \"100mbit\"", "");
@@ -198,7 +198,7 @@ fn the_tree_marks_early() {
     );
 }
 
-/// What has no queue for L4S is refused, with what would be right.
+/// A queue that does not support L4S is refused, with a remedy.
 #[test]
 fn queues_without_l4s_are_refused() {
     for (link, default, message, hint) in [
@@ -220,7 +220,7 @@ fn queues_without_l4s_are_refused() {
     }
 }
 
-/// NQB keeps its code point whatever is cleared, and `check` says so.
+/// NQB's code point is kept even if code points are cleared, and `check` reports that.
 #[test]
 fn nqb_is_not_washed() {
     let washed = |l4s: &str| {
@@ -260,8 +260,8 @@ fn check_says_what_it_does() {
     assert_eq!(check_report(&off).directions[0].l4s, None);
 }
 
-/// A virtual queue marks ECT(1) by a ramp of its own with `l4s`, and only with it; one that
-/// may mark nobody is refused.
+/// A virtual queue marks ECT(1) by its own ramp with `l4s`, and only then. A virtual queue that may
+/// not mark anything is refused.
 #[test]
 fn a_virtual_queue_marks_l4s() {
     let filter = "down = \"50mbit\"\ninbound = \"filter\"";

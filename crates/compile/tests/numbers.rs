@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes that come, go and move leave the others as they are.
+//! Classes that are added, removed or moved do not affect others.
 
 use std::collections::BTreeMap;
 use weirgate_compile::compile;
@@ -22,7 +22,7 @@ fn state(parts: &[&str]) -> State {
     compile(&policy, &Capabilities::all()).0.expect("compiles")
 }
 
-/// Class ids of the scheduler on `wan` with the rate of each.
+/// Returns the class ids of the scheduler on `wan` with their rates.
 fn classes(state: &State) -> BTreeMap<Handle, u64> {
     let root = state
         .devices
@@ -44,9 +44,9 @@ fn classes(state: &State) -> BTreeMap<Handle, u64> {
         .collect()
 }
 
-/// What a plan does to qdiscs and classes, by what it does it to.
+/// Returns what a plan does to qdiscs and classes, with the object of each step.
 fn touched(before: &State, after: &State) -> Vec<(String, Handle)> {
-    // As a kernel holds it: in ticks.
+    // As a kernel stores it: in ticks.
     let mut bare = before.clone();
     bare.tables.clear();
     bare.devices
@@ -100,7 +100,7 @@ fn the_order_of_classes_is_of_no_account() {
     assert_eq!(touched(&before, &after), []);
 }
 
-/// Another share changes rates in place; no class comes or goes.
+/// Another share changes rates in place, without adding or removing classes.
 #[test]
 fn another_share_is_a_change_in_place() {
     let before = state(&[HEAD, URGENT, NORMAL, LAST, RULES]);

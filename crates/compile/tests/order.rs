@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that change their class in order: where, and where not.
+//! The programs that keep connections in order when they change class: where they are used.
 
 use weirgate_compile::{check_report, compile};
 use weirgate_document::Severity;
@@ -15,7 +15,7 @@ fn policy(source: &str) -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:#?}\n{source}"))
 }
 
-/// The devices that have the programs, and what is reported.
+/// Returns the devices with the programs, and the report.
 fn kept(source: &str, kernel: &Capabilities) -> (Vec<String>, Vec<(&'static str, Severity)>) {
     let (state, problems) = compile(&policy(source), kernel);
     let own = |place: &HookPrograms| place.order == Some(Order {});

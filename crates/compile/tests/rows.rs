@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policies in the engine of rows: what its nodes are, when it is taken, and what it is
-//! refused.
+//! Policies in the engine of rows: its nodes, when it is chosen, and what is refused.
 
 use weirgate_compile::{CheckReport, FullQueue, check_report, compile, scheduler};
 use weirgate_policy::{Direction, Policy, parse};
@@ -44,7 +43,7 @@ fn rows(state: &State) -> &Rows {
     }
 }
 
-/// What is reported of a policy that is refused.
+/// Returns the report about a policy that is refused.
 fn refusal(policy: &Policy, kernel: &Capabilities) -> String {
     let (state, problems) = compile(policy, kernel);
     assert!(state.is_none(), "not refused");
@@ -79,7 +78,7 @@ fn classes_are_leaves_with_the_figures_of_the_tree() {
     assert_eq!((rows.wire.overhead, rows.mtu), (-4, 1514));
 }
 
-/// A host has a leaf in each class and one cap for all, beside a limit of its own in one.
+/// A host has a leaf in each class and one cap for all, besides its own limit in one class.
 #[test]
 fn a_limit_over_all_classes_is_one_cap() {
     let own = "[[cap]]\ngroup = \"guests\"\nclass = \"work\"\nup = \"400kbit\"\n";
@@ -88,7 +87,7 @@ fn a_limit_over_all_classes_is_one_cap() {
     let of =
         |role| -> Vec<&RowsNode> { rows.nodes.iter().filter(|one| one.role == role).collect() };
     let (caps, inner, leaves) = (of(RowsRole::Cap), of(RowsRole::Inner), of(RowsRole::Leaf));
-    // Four hosts, in three classes, each of which has others too.
+    // Four hosts, in three classes, each of which has other hosts too.
     assert_eq!((caps.len(), inner.len(), leaves.len()), (4, 3, 15));
     for cap in &caps {
         assert_eq!(cap.ceiling, Some(Rate::kbit(600)));
@@ -109,7 +108,7 @@ fn a_limit_over_all_classes_is_one_cap() {
             Rate::bits_per_second(a.as_bits_per_second() + b.as_bits_per_second())
         });
     assert!(guaranteed <= rows.gate && guaranteed > Rate::default());
-    // Equals share in proportion to their guarantees.
+    // Classes of equal priority share in proportion to their guarantees.
     let quanta: Vec<u32> = inner
         .iter()
         .filter(|node| node.prio == 3)
@@ -122,9 +121,9 @@ fn a_limit_over_all_classes_is_one_cap() {
     assert_eq!((most * 3).abs_diff(least * 5) / 5, 0);
 }
 
-/// A class whose hosts share it is a node with the figures of the class, and below it the
-/// leaf that packets name. Hosts with a limit are beside the others, and a part of a class
-/// has a node of its own.
+/// A class that is shared by hosts is a node with the figures of the class, and below it the leaf
+/// that packets name. Hosts with a limit are beside the others, and a part of a class has its own
+/// node.
 #[test]
 fn hosts_share_a_class() {
     let by_hosts = format!("{ROWS}\nfair = \"hosts\"");
@@ -173,7 +172,7 @@ fn hosts_share_a_class() {
         .map(|one| one.parent.expect("a node of its own"))
         .collect();
     assert_eq!(own.len(), 4);
-    // Bounds are of the class, however its hosts share it.
+    // Bounds are those of the class, however its hosts share it.
     let report = |link: &str| check_report(&policy(link, ""));
     let waits = |report: &CheckReport| -> Vec<_> {
         let classes = report.directions.iter().flat_map(|one| &one.classes);
@@ -183,7 +182,7 @@ fn hosts_share_a_class() {
     };
     assert_eq!(waits(&report(&by_hosts)), waits(&report(ROWS)));
     assert!(report(&by_hosts).to_string().contains("for each host"));
-    // Without cake it is refused only where cake is needed.
+    // Without cake, the engine is refused only where cake is needed.
     let mut plain = Capabilities::all();
     plain.qdiscs.retain(|kind| kind != "cake");
     let (state, problems) = compile(&policy(&by_hosts, ""), &plain);
@@ -212,7 +211,7 @@ fn groups_divide_a_class() {
     assert_eq!(parts, whole.guarantee.as_bits_per_second());
 }
 
-/// `auto` takes it for what no other engine holds, and says so.
+/// `auto` chooses it for what no other engine supports, and reports that.
 #[test]
 fn it_is_chosen_for_a_limit_over_all_classes() {
     let auto = policy("inbound = \"ifb\"", OVER_ALL);
@@ -260,7 +259,7 @@ fn it_is_refused_what_it_cannot_do() {
     let slow = "[[class]]\nname = \"more\"\nshare = \"10%\"\n\
                 queue = { kind = \"fq_codel\", limit = 100 }\n";
     refused(ROWS, slow, "sets another `fq_codel`");
-    // What keeps `auto` from it is reported.
+    // The reason why `auto` does not choose it is reported.
     refused("inbound = \"lan\"", OVER_ALL, "LAN device");
     let mut old = Capabilities::all();
     old.kit = false;
@@ -284,7 +283,7 @@ fn a_target_can_be_stated() {
     );
 }
 
-/// Classes have bounds, and a class's part says why it has none.
+/// Classes have bounds, and a part of a class says why it has none.
 #[test]
 fn it_has_bounds() {
     let report = check_report(&policy(ROWS, ""));
@@ -295,7 +294,7 @@ fn it_has_bounds() {
     {
         let (lone, within) = (class.lone.as_ref(), class.within.as_ref());
         if class.name == "work" {
-            // Its ceiling makes up for less than the classes before it keep it waiting.
+            // Its ceiling compensates for less than the classes before it make it wait.
             let FullQueue::NoHardBound { reason } = &class.full else {
                 panic!("{class:?}");
             };
@@ -328,7 +327,7 @@ fn it_has_bounds() {
     );
 }
 
-/// What an objective promises is judged by them.
+/// An objective is judged by these bounds.
 #[test]
 fn an_objective_is_judged() {
     let class = "[[class]]\nname = \"more\"\nshare = \"10%\"\npriority = 0\nobjective = 0\n";

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adversary of one packet: everything else arrives so that it waits long.
+//! An adversary against one packet: all other arrivals delay it as much as possible.
 //!
-//! Its class keeps to its guarantee by HTB's own measure. All other classes do as
-//! they please, and the adversary sees what their buckets hold. Just before the
-//! gate opens it decides what arrives. What it decides by is a [`Plan`], which
-//! [`crate::search`] searches for.
+//! Its class conforms to its guarantee by HTB's own measure. All other classes do not, and the
+//! adversary sees the levels of their buckets. Just before the gate opens, it decides what arrives,
+//! according to a [`Plan`], which [`crate::search`] optimises.
 
 use crate::drive::{SECOND, Site};
 use crate::htb::{Left, Machine};
 use crate::queue::Queue;
 
-/// A random number, and the next (xorshift64*, Marsaglia 2003 and Vigna 2016).
+/// A random generator (xorshift64*, Marsaglia 2003 and Vigna 2016).
 pub struct Random(pub u64);
 
 impl Random {
@@ -30,53 +29,55 @@ impl Random {
     }
 }
 
-/// In which order the packet's own class sends.
+/// The order in which the packet's own class sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// As they came.
+    /// In order of arrival.
     Fifo,
-    /// The packet after all others.
+    /// All other packets before this one.
     Worst,
-    /// By flows in turn, as sfq.
+    /// Flows in turn, as sfq does.
     Sfq,
     /// By the kit's own fq_codel.
     FqCodel,
 }
 
-/// What the adversary does.
+/// The adversary's strategy.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// IP bytes of packets with which other classes empty their buckets.
+    /// The size of packets, in IP bytes, with which other classes empty their buckets.
     small: u32,
-    /// The same of the class's own.
+    /// The size of packets of the own class.
     own: u32,
-    /// Below so many of those, in tenths, an other class sends a full one.
+    /// If another class's tokens are below this many small packets, in tenths, it sends a full one.
     least: u64,
-    /// Whose bucket is full first goes first, not whose holds most.
+    /// Whether the class with the first full bucket sends first, instead of the one with most
+    /// tokens.
     by_time: bool,
-    /// What is on its way: 0 nothing, else a packet that this class borrows, or
-    /// which is after the packet.
+    /// The packet in transmission at the start: 0 none, otherwise one for which this class borrows,
+    /// or which is after the packet.
     start: usize,
-    /// Parts of 64 of the bound after which full packets may go although others
-    /// of the own class still wait.
+    /// The time, in 64ths of the bound, after which full packets may be sent although others of the
+    /// own class still wait.
     late: u64,
-    /// With how many packets of its class, itself among them, the others send full
-    /// ones.
+    /// The number of queued packets of its class, including itself, at which other classes send
+    /// full packets.
     alone: usize,
-    /// With how many its class does.
+    /// The number at which its own class does.
     few: usize,
-    /// Which class borrows while the own class is in debt.
+    /// The class that borrows while the own class is in debt.
     borrower: usize,
-    /// Equals begin with next to a whole turn, the own class with next to none.
+    /// Whether classes of equal priority begin with nearly a whole turn, and the own class with
+    /// nearly none.
     primed: bool,
-    /// The packet follows a small one of its own class, which ends a turn.
+    /// Whether the packet follows a small one of its class, which ends a turn.
     led: bool,
-    /// Parts of 256 of a full packet's time for which it comes later.
+    /// A further delay of its arrival, in 256ths of a full packet's time.
     lag: u64,
 }
 
 impl Plan {
-    /// What the derivation of the bound says is worst, from each start.
+    /// Returns the worst plans according to the derivation of the bound, for each start.
     pub fn usual(classes: usize) -> impl Iterator<Item = Self> {
         let starts = (0..=classes).flat_map(|start| [(start, true), (start, false)]);
         starts.map(|(start, led)| Self {
@@ -95,7 +96,7 @@ impl Plan {
         })
     }
 
-    /// A plan beside it.
+    /// Returns a variation of the plan.
     pub fn changed(&self, random: &mut Random, classes: usize) -> Self {
         let mut plan = self.clone();
         let sizes = [20, 20, 40, 60, 100, 200, 400, 576, 1000, 1500];
@@ -118,38 +119,38 @@ impl Plan {
     }
 }
 
-/// The packets whose waits are sought, and what the class keeps to.
+/// An attack on one class of a policy.
 pub struct Attack<'s> {
     site: &'s Site,
     class: usize,
     order: Order,
     bound: u64,
-    /// Wire bytes of a full packet.
+    /// The wire bytes of a full packet.
     full: u32,
-    /// The most gate openings that are looked at.
+    /// The maximum number of gate openings of a run.
     steps: u64,
 }
 
-/// Gate openings in one attack, about.
+/// The approximate number of gate openings in one attack.
 const STEPS: u64 = 6_000;
 
-/// What arrives of the own class, by HTB's measure of keeping to a rate.
+/// The arrivals of the own class, by HTB's measure of conformance.
 struct Own {
     rate: f64,
     burst: f64,
     owed: f64,
     since: u64,
-    /// The packet's number, once it is there.
+    /// The packet's number, once it has arrived.
     packet: Option<u64>,
-    /// The flow that others of the class join, and how much of a turn it has had.
+    /// The flow that others of the class join, and how many bytes of its turn it has used.
     flow: u32,
     had: u32,
-    /// Nothing but the packet has come.
+    /// Whether only the packet has arrived so far.
     first: bool,
 }
 
 impl Own {
-    /// Lets time pass, in which what is owed is paid.
+    /// Advances the time, which reduces the debt.
     fn pay(&mut self, now: u64) {
         let passed = (now - self.since) as f64 / 1e9;
         self.owed = (self.owed - self.rate / 8.0 * passed).max(0.0);
@@ -175,7 +176,7 @@ impl<'s> Attack<'s> {
         self.site.policy.link.layer.value.wire_bytes(ip)
     }
 
-    /// Small packets, but not so small that they are too many to look at.
+    /// Returns the size of small packets, but large enough to limit their number.
     fn size(&self, ip: u32) -> u32 {
         let gate = self.site.report.directions[0].gate.as_bytes_per_second();
         let sent = self.bound as f64 / 1e9 * gate as f64;
@@ -192,7 +193,7 @@ impl<'s> Attack<'s> {
         (0..self.site.classes().len()).filter(move |at| *at != own)
     }
 
-    /// How long the packet waits under a plan, in nanoseconds.
+    /// Returns how long the packet waits under a plan, in nanoseconds.
     pub fn run(&self, plan: &Plan) -> u64 {
         let mut machine = self.site.machine();
         self.prime(&mut machine, plan);
@@ -212,7 +213,7 @@ impl<'s> Attack<'s> {
             first: true,
         };
         let began = machine.now;
-        // With nothing on its way, the others come first.
+        // If nothing is in transmission, the other classes come first.
         for _ in 0..self.steps {
             self.feed(&mut machine, began, plan);
             if machine.opens() > began || machine.run(began).is_empty() {
@@ -239,7 +240,7 @@ impl<'s> Attack<'s> {
     fn queue(&self) -> Queue {
         let gate = self.site.report.directions[0].gate.as_bytes_per_second();
         match self.order {
-            // The first packet is the one.
+            // The first packet is the attacked one.
             Order::Fifo | Order::Worst => Queue::default(),
             Order::Sfq => Queue::sfq(self.full),
             Order::FqCodel => Queue::fq_codel(self.full, gate),
@@ -251,7 +252,7 @@ impl<'s> Attack<'s> {
         u64::from(bytes) * 8_000_000_000 / gate.as_bits_per_second()
     }
 
-    /// Leaves next to a whole turn to the equals, and next to none to the own class.
+    /// Leaves classes of equal priority nearly a whole turn, and the own class nearly none.
     fn prime(&self, machine: &mut Machine, plan: &Plan) {
         machine.now = 10 * SECOND;
         if !plan.primed {
@@ -275,21 +276,21 @@ impl<'s> Attack<'s> {
         }
     }
 
-    /// Lets a full packet be on its way, and the gate's bucket be empty.
+    /// Puts a full packet into transmission, so that the gate's bucket is empty.
     fn start(&self, machine: &mut Machine, plan: &Plan) {
         let Some(from) = plan.start.checked_sub(1).filter(|at| *at != self.class) else {
             return;
         };
         let foreign = self.priority(from) > self.priority(self.class);
         let mut sent = 0;
-        // Who borrows has sent what its bucket held, and next to no more.
+        // A class that borrows has used its bucket, and little more.
         while !foreign && machine.green(from, machine.opens()) && sent < 20_000 {
             machine.arrive(from, self.size(20));
             machine.run(machine.opens());
             sent += 1;
         }
         sent = 0;
-        // Until the gate shuts for as long as a full packet takes.
+        // Until the gate is closed for a full packet's time.
         loop {
             machine.arrive(from, self.full);
             let opens = machine.opens();
@@ -303,7 +304,7 @@ impl<'s> Attack<'s> {
         }
     }
 
-    /// What arrives of the own class.
+    /// Adds arrivals of the own class.
     fn own(&self, machine: &mut Machine, own: &mut Own, plan: &Plan) {
         let largest = self.site.classes()[self.class].largest;
         let smallest = self.wire(20).min(largest);
@@ -341,7 +342,7 @@ impl<'s> Attack<'s> {
         }
     }
 
-    /// The packet is the last for which there is room, by HTB's own measure.
+    /// Adds the packet as the last one for which there are tokens, by HTB's own measure.
     fn in_order(
         &self,
         machine: &mut Machine,
@@ -363,8 +364,8 @@ impl<'s> Attack<'s> {
         }
     }
 
-    /// The packet itself: in turns behind a full one of its flow, which ends the
-    /// flow's first turn; in the worst order at once.
+    /// Adds the packet itself: with flows in turn, after a full packet of its flow, which ends the
+    /// flow's first turn; in the worst order, at once.
     fn tagged(
         &self,
         machine: &mut Machine,
@@ -389,14 +390,14 @@ impl<'s> Attack<'s> {
         true
     }
 
-    /// The largest packet of the class with no more wire bytes than there is room.
+    /// Returns the largest packet of the class that fits into `room` wire bytes.
     fn fitting(&self, room: u32, largest: u32) -> u32 {
         let fits = (20..=1500).rev().map(|ip| self.wire(ip));
         let mut fits = fits.filter(|wire| *wire <= room && *wire <= largest);
         fits.next().unwrap_or(self.wire(20))
     }
 
-    /// What arrives of the others just before the gate opens.
+    /// Adds arrivals of the other classes just before the gate opens.
     fn feed(&self, machine: &mut Machine, began: u64, plan: &Plan) {
         let small = self.size(plan.small).min(self.full);
         let least = (u64::from(small) * plan.least / 10) as i64;
@@ -405,11 +406,11 @@ impl<'s> Attack<'s> {
         let ending = alone || passed >= self.bound / 64 * plan.late;
         let own = self.priority(self.class);
         for other in self.others() {
-            // Whoever comes after borrows where the class is in debt.
+            // Later classes borrow if this class is in debt.
             while self.priority(other) > own && machine.queued(other) < 2 {
                 machine.arrive(other, self.full);
             }
-            // Two, as a class that has none left hands its turn on.
+            // Two packets, because a class with an empty queue passes its turn on.
             while self.priority(other) == own && machine.queued(other) < 2 {
                 let before = machine.queued(other) as i64 * i64::from(small);
                 let room = machine.deficit(other).min(machine.tokens(other)) - before;
@@ -437,7 +438,7 @@ impl<'s> Attack<'s> {
         };
         let most = above.iter().copied().max_by_key(|at| {
             if plan.by_time {
-                // The least time until it is full.
+                // The class with the least time until its bucket is full.
                 -machine.missing(*at)
             } else {
                 machine.tokens(*at)
@@ -448,7 +449,7 @@ impl<'s> Attack<'s> {
         if any || !ending {
             machine.arrive(most, small);
         } else if let Some(last) = above.into_iter().min_by_key(|at| rate(*at)) {
-            // Who earns least overdraws first.
+            // The class with the lowest rate overdraws first.
             machine.arrive(last, self.full);
         }
     }

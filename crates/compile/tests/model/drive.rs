@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sources for the model, and what is looked at afterwards.
+//! Traffic sources for the model, and evaluation of its output.
 
 use crate::htb::{Left, Machine};
 use weirgate_compile::{Bound, CheckReport, ClassReport, FullQueue, check_report, compile};
@@ -9,7 +9,7 @@ use weirgate_state::{Capabilities, Qdisc, State};
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
-/// A policy with what it promises and what it compiles to.
+/// A policy with its report and its compiled state.
 pub struct Site {
     pub policy: Policy,
     pub report: CheckReport,
@@ -30,7 +30,7 @@ impl Site {
         }
     }
 
-    /// Upstream only, on the line of ADSL-6.2: name, share, priority, burst.
+    /// Returns a policy for the upstream of the line of ADSL-6.2: name, share, priority, burst.
     pub fn adsl(classes: &[(&str, &str, u8, u64)]) -> Self {
         let mut source = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
                           layer = \"adsl:bridged-vc-fcs\"\nmargin = \"1kbit\"\n"
@@ -60,7 +60,7 @@ impl Site {
         Machine::new(self.root())
     }
 
-    /// The classes in the machine's order.
+    /// Returns the classes in the machine's order.
     pub fn classes(&self) -> &[ClassReport] {
         assert_eq!(self.report.directions[0].direction, Direction::Up);
         &self.report.directions[0].classes
@@ -82,7 +82,7 @@ impl Site {
     }
 }
 
-/// The longest wait of a class's packets that arrived from `since` on.
+/// Returns the longest wait of a class's packets that arrived from `since` on.
 pub fn longest(left: &[Left], class: usize, since: u64) -> u64 {
     let of_class = left.iter().filter(|left| left.packet.class == class);
     let waits = of_class
@@ -103,14 +103,14 @@ pub fn saturate(machine: &mut Machine, classes: &[(usize, u32)], until: u64) -> 
         for (class, bytes) in classes {
             fill(machine, *class, *bytes);
         }
-        // A tenth of a small packet's time: no queue runs empty in between.
+        // A tenth of a small packet's time, so that no queue runs empty in between.
         let step = (machine.now + MS / 5).min(until);
         left.extend(machine.run(step));
     }
     left
 }
 
-/// A bound that the tree always has.
+/// Returns a bound that the tree always has.
 fn bound(bound: Option<&Bound>) -> u64 {
     bound.expect("a bound").wait.as_nanos()
 }

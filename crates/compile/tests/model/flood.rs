@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adversary of the last packet in a full queue.
+//! An adversary against the last packet in a full queue.
 
 use crate::attack::Random;
 use crate::drive::{SECOND, Site, fill, longest};
 use crate::htb::Machine;
 
-/// The longest wait in a full queue: the class floods and borrows while the others
-/// rest, and its queue is full when they begin.
+/// Returns the longest wait in a full queue: the class floods and borrows while the others are
+/// idle, and its queue is full when they start.
 pub fn full_queue(site: &Site, class: usize, random: &mut Random) -> u64 {
     let full = site.policy.full_packet();
     let wire = |ip| site.policy.link.layer.value.wire_bytes(ip);

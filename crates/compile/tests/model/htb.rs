@@ -3,9 +3,8 @@
 //! `htb_dequeue_tree`, `htb_charge_class` and `htb_class_mode` of
 //! net/sched/sch_htb.c, in nanoseconds, without hysteresis (its default).
 //!
-//! Classes are on three levels: leaves, classes that are divided, and the root
-//! that never says no. Left out: the kernel's limit on mode changes handled in
-//! one go, and that it orders classes by their numbers.
+//! Classes are on three levels: leaves, divided classes, and the root, which always permits. Left
+//! out are the kernel's limit on mode changes per call, and its ordering of classes by number.
 
 use crate::queue::Queue;
 use weirgate_state::{Htb, HtbClass, Qdisc, QdiscKind};
@@ -17,11 +16,11 @@ pub struct Packet {
     pub bytes: u32,
     pub arrived: u64,
     pub number: u64,
-    /// Whose it is, where flows of a class are distinguished.
+    /// The flow, if flows of a class are distinguished.
     pub flow: u32,
 }
 
-/// A packet that has left, and when.
+/// A packet that has left, and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Left {
     pub packet: Packet,
@@ -43,14 +42,14 @@ impl Bucket {
         }
     }
 
-    /// `htb_accnt_tokens`.
+    /// Adds tokens for a time, and subtracts the cost of bytes (`htb_accnt_tokens`).
     fn account(&mut self, elapsed: i64, bytes: u32) {
         let cost = i128::from(bytes) * 8_000_000_000 / i128::from(self.bits_per_second);
         self.tokens = (self.tokens + elapsed).min(self.most) - cost as i64;
     }
 }
 
-/// What a class may send.
+/// The token buckets of a class.
 struct Account {
     rate: Bucket,
     ceil: Bucket,
@@ -59,12 +58,12 @@ struct Account {
 
 struct Leaf {
     account: Account,
-    /// The divided class that it is a part of.
+    /// The divided class to which it belongs, if any.
     parent: Option<usize>,
     priority: u8,
     quantum: i64,
-    /// By level: 0 within the guarantee, 1 borrowing of the divided class, 2
-    /// borrowing of the root.
+    /// By level: 0 within the guarantee, 1 borrowing from the divided class, 2 borrowing from the
+    /// root.
     deficit: [i64; 3],
     queue: Queue,
     limit_bytes: u64,
@@ -75,7 +74,7 @@ struct Leaf {
 /// A divided class.
 struct Parent {
     account: Account,
-    /// Where the turn of its parts begins, by priority.
+    /// The next turn of its parts, by priority.
     turn: [usize; 8],
 }
 
@@ -106,8 +105,8 @@ impl Account {
         }
     }
 
-    /// `htb_charge_class` of one class: its rate pays where it lends or sends
-    /// by itself, its ceiling always.
+    /// Charges one class (`htb_charge_class`): its rate pays if it lends or sends on its own
+    /// tokens, its ceiling always.
     fn charge(&mut self, now: u64, pays: bool, bytes: u32) {
         let elapsed = (now - self.checked).min(60_000_000_000) as i64;
         if pays {
@@ -119,7 +118,7 @@ impl Account {
         self.checked = now;
     }
 
-    /// When a bucket of this account is no more in debt.
+    /// Returns when a bucket of this account is out of debt.
     fn paid(&self, bucket: &Bucket) -> u64 {
         (self.checked as i64 - bucket.tokens).max(0) as u64
     }
@@ -131,8 +130,8 @@ pub struct Machine {
     gate_checked: u64,
     leaves: Vec<Leaf>,
     parents: Vec<Parent>,
-    /// Where the next turn begins, by level and priority: of leaves, of divided
-    /// classes, and of leaves and divided classes behind them below the root.
+    /// The next turn, by level and priority: of leaves, of divided classes, and of leaves followed
+    /// by divided classes below the root.
     turn: [[usize; 8]; 3],
     next_number: u64,
     pub now: u64,
@@ -147,7 +146,7 @@ fn htb(qdisc: &Qdisc) -> &Htb {
 }
 
 impl Machine {
-    /// The machine of a compiled root qdisc; class 0 is the first leaf.
+    /// Makes the machine of a compiled root qdisc; class 0 is the first leaf.
     pub fn new(root: &Qdisc) -> Self {
         let gate = &htb(root).classes[0];
         let inner = htb(gate.leaf.as_ref().expect("the scheduler"));
@@ -182,12 +181,12 @@ impl Machine {
         }
     }
 
-    /// A packet arrives now; its number, or `None` where it is dropped.
+    /// Adds a packet that arrives now; returns its number, or `None` if it is dropped.
     pub fn arrive(&mut self, class: usize, bytes: u32) -> Option<u64> {
         self.arrive_of(class, 0, bytes)
     }
 
-    /// The same of a flow of its class.
+    /// Adds a packet of a flow of the class.
     pub fn arrive_of(&mut self, class: usize, flow: u32, bytes: u32) -> Option<u64> {
         let leaf = &mut self.leaves[class];
         let fits = leaf.backlog + u64::from(bytes) <= leaf.limit_bytes
@@ -209,7 +208,7 @@ impl Machine {
         Some(number)
     }
 
-    /// Puts another queue in a class's place, which is empty.
+    /// Replaces the queue of a class, which must be empty.
     pub fn replace(&mut self, class: usize, queue: Queue) {
         self.leaves[class].queue = queue;
     }
@@ -223,19 +222,19 @@ impl Machine {
         *queue = Queue::Last(packets, number);
     }
 
-    /// Whether a class is within its guarantee at a time.
+    /// Returns whether a class is within its guarantee at a time.
     pub fn green(&self, class: usize, at: u64) -> bool {
         self.leaves[class].account.mode(at) == Mode::CanSend
     }
 
-    /// How long a class's bucket takes to be full, in nanoseconds.
+    /// Returns how long a class's bucket takes to be full, in nanoseconds.
     pub fn missing(&self, class: usize) -> i64 {
         let account = &self.leaves[class].account;
         let elapsed = (self.now - account.checked) as i64;
         (account.rate.most - account.rate.tokens - elapsed).max(0)
     }
 
-    /// What is left of a class's turn among those within their guarantee.
+    /// Returns the rest of a class's turn among those within their guarantee.
     pub fn deficit(&self, class: usize) -> i64 {
         self.leaves[class].deficit[0]
     }
@@ -244,7 +243,7 @@ impl Machine {
         self.leaves[class].queue.len()
     }
 
-    /// What a class may send now without overdrawing, in bytes.
+    /// Returns how many bytes a class can send now without overdrawing.
     pub fn tokens(&self, class: usize) -> i64 {
         let leaf = &self.leaves[class];
         let account = &leaf.account;
@@ -253,13 +252,13 @@ impl Machine {
         (i128::from(tokens) * i128::from(account.rate.bits_per_second) / 8_000_000_000) as i64
     }
 
-    /// When the gate opens next; now or later.
+    /// Returns when the gate opens next, now or later.
     pub fn opens(&self) -> u64 {
         let open = self.gate_checked as i64 - self.gate.tokens;
         self.now.max(open.max(0) as u64)
     }
 
-    /// Lets time pass until `until`, sending whenever the gate is open.
+    /// Advances the time to `until`, and sends whenever the gate is open.
     pub fn run(&mut self, until: u64) -> Vec<Left> {
         let mut left = Vec::new();
         loop {
@@ -287,8 +286,8 @@ impl Machine {
         self.leaves.iter().any(|leaf| !leaf.queue.is_empty())
     }
 
-    /// The gate's opening, or later where ceilings hold everything back. A leaf
-    /// within its guarantee does not ask what it is a part of.
+    /// Returns when the gate opens, or later if ceilings block all classes. A leaf within its
+    /// guarantee does not depend on its divided class.
     fn next_chance(&self, opens: u64) -> u64 {
         let ready = |leaf: &Leaf| {
             let own = leaf.account.paid(&leaf.account.ceil);
@@ -303,7 +302,7 @@ impl Machine {
         waiting.map(ready).min().unwrap_or(u64::MAX)
     }
 
-    /// The leaves below a parent that would borrow of it.
+    /// Returns the leaves below a parent that would borrow from it.
     fn feed(&self, parent: Option<usize>, priority: u8) -> Vec<usize> {
         self.ready(Mode::MayBorrow, priority, |leaf| leaf.parent == parent)
     }
@@ -320,7 +319,7 @@ impl Machine {
             .collect()
     }
 
-    /// The divided classes in a mode whose parts would borrow of them.
+    /// Returns the divided classes in a mode whose parts would borrow from them.
     fn lending(&self, mode: Mode, priority: u8) -> Vec<usize> {
         (0..self.parents.len())
             .filter(|at| {
@@ -330,8 +329,8 @@ impl Machine {
             .collect()
     }
 
-    /// `htb_lookup_leaf`: whose turn it is on a level. At the end of a divided
-    /// class's parts the turn goes on above it.
+    /// Returns the leaf whose turn it is on a level (`htb_lookup_leaf`). At the end of a divided
+    /// class's parts, the turn passes on above it.
     fn lookup(&mut self, level: usize, priority: u8) -> Option<usize> {
         let row = usize::from(priority);
         let leaves = self.leaves.len();
@@ -349,7 +348,7 @@ impl Machine {
             }
         };
         let first = *ring.first()?;
-        // Once round, and once more for the turn that was at an end.
+        // One round, and once more for a turn that was at its end.
         for _ in 0..=ring.len() {
             let turn = self.turn[level][row];
             let at = ring.iter().copied().find(|at| *at >= turn).unwrap_or(first);
@@ -369,7 +368,7 @@ impl Machine {
         self.lookup(level, priority)
     }
 
-    /// `htb_dequeue` of the scheduler, then `htb_charge_class` of both.
+    /// Runs `htb_dequeue` of the scheduler, then `htb_charge_class` of both.
     fn dequeue(&mut self) -> Option<Packet> {
         for level in 0..3 {
             for priority in 0..8_u8 {
@@ -391,7 +390,7 @@ impl Machine {
                     done = true;
                 }
                 leaf.account.charge(self.now, level == 0, packet.bytes);
-                // A class that leaves the ring hands its turn on.
+                // A class that leaves the ring passes its turn on.
                 done |= leaf.queue.is_empty() || leaf.account.mode(self.now) != wanted;
                 let parent = leaf.parent;
                 if let Some(parent) = parent {
@@ -420,7 +419,7 @@ fn leaf(class: &HtbClass, parent: Option<usize>) -> Leaf {
     let (limit_bytes, limit_packets) = match &queue.kind {
         QdiscKind::Bfifo(bfifo) => (bfifo.limit.as_bytes(), usize::MAX),
         QdiscKind::Pfifo(pfifo) => (u64::MAX, pfifo.limit as usize),
-        // Of packets of one size its order does not matter to other classes.
+        // For packets of one size, its order does not matter to other classes.
         QdiscKind::FqCodel(queue) => (u64::MAX, queue.limit as usize),
         QdiscKind::Sfq(queue) => (u64::MAX, queue.limit as usize),
         QdiscKind::Cake(_) => (u64::MAX, usize::MAX),

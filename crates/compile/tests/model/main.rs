@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled tree, run in a model of HTB: bounds are never exceeded and are
-//! reached, guarantees hold.
+//! Runs the compiled tree in a model of HTB: bounds are never exceeded but are reached, and
+//! guarantees hold.
 //!
-//! The model follows net/sched/sch_htb.c (see `htb`), works on the very
-//! `State` that `compile` makes, and shares no code with `bounds`. `search` draws
-//! policies and looks for arrivals that break a bound (`attack`).
+//! The model follows net/sched/sch_htb.c (see `htb`), uses the `State` that `compile` makes, and
+//! shares no code with `bounds`. `search` generates policies, and searches for arrivals that break
+//! a bound (`attack`).
 
 mod attack;
 mod drive;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Promises about classes that are divided between groups, or whose hosts have
-//! limits, and about the classes beside them.
+//! Tests the promises to classes that are divided between groups or whose hosts have limits, and to
+//! the other classes.
 
 use crate::drive::{MS, SECOND, Site, fill, longest, saturate};
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 const FULL: u32 = 1696;
 const CELL: u32 = 53;
 
-/// The line of ADSL-6.2 with an urgent class, a divided one and a last one.
-/// Leaves: 0 `urgent`, 1 what is left of `work`, 2 and 3 its parts, 4 `rest`.
+/// Returns the line of ADSL-6.2 with an urgent class, a divided one and a last one. Leaves: 0
+/// `urgent`, 1 the rest of `work`, 2 and 3 its parts, 4 `rest`.
 fn divided(first: u32, second: u32, priorities: (u8, u8)) -> Site {
     let (work, rest) = priorities;
     Site::new(&format!(
@@ -28,8 +28,8 @@ fn divided(first: u32, second: u32, priorities: (u8, u8)) -> Site {
     ))
 }
 
-/// The same line with a class in which three hosts have limits. Leaves: 0
-/// `urgent`, 1 hosts of `guests` without a limit, 2 `rest`, 3 to 5 the hosts.
+/// Returns the same line with a class in which three hosts have limits. Leaves: 0 `urgent`, 1 hosts
+/// of `guests` without a limit, 2 `rest`, 3 to 5 the hosts.
 fn limited() -> Site {
     Site::new(
         "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
@@ -58,8 +58,8 @@ fn rate(left: &[crate::htb::Left], class: usize, since: u64, until: u64) -> f64 
     bytes as f64 * 8e9 / (until - since) as f64
 }
 
-/// Every part has its guarantee; what one leaves goes to the others of its
-/// class before it goes to another class.
+/// Every part gets its guarantee. What one leaves goes to the other parts of its class before it
+/// goes to another class.
 #[test]
 fn parts_get_theirs_and_then_what_their_class_leaves() {
     let site = divided(50, 30, (4, 4));
@@ -73,15 +73,15 @@ fn parts_get_theirs_and_then_what_their_class_leaves() {
         assert!((0.99..=1.01).contains(&ratio), "{rate} of {share}: {ratio}");
     };
     let (since, until) = (20 * SECOND, 260 * SECOND);
-    // All but the urgent class: its fifth goes to all others by guarantee.
+    // All except the urgent class, whose fifth is distributed by guarantees.
     let all = [(1, FULL), (2, 371), (3, FULL), (4, FULL)];
     let left = saturate(&mut site.machine(), &all, until);
     let shares = [0.5 * 0.2, 0.5 * 0.5, 0.5 * 0.3, 0.3];
     for (class, share) in (1..=4).zip(shares) {
         near(rate(&left, class, since, until), share / 0.8);
     }
-    // One part is silent, and every other class flooded: the urgent class and
-    // the last one get no more than theirs.
+    // One part is silent, and every other class floods: the urgent class and the last one get only
+    // their guarantees.
     let all = [(0, FULL), (1, FULL), (2, FULL), (4, FULL)];
     let left = saturate(&mut site.machine(), &all, until);
     near(rate(&left, 0, since, until), 0.2);
@@ -92,7 +92,7 @@ fn parts_get_theirs_and_then_what_their_class_leaves() {
     );
 }
 
-/// No host passes its limit, and those without one get the rest.
+/// No host exceeds its limit, and hosts without one get the rest.
 #[test]
 fn limits_hold_and_the_rest_is_shared() {
     let site = limited();
@@ -108,8 +108,7 @@ fn limits_hold_and_the_rest_is_shared() {
     assert!((0.99..=1.01).contains(&(rest / 391_000.0)), "{rest} bit/s");
 }
 
-/// Floods of the leaves come and go; then what was promised to `fifos` is held
-/// against what they waited.
+/// Leaves flood at times; then the waits of `fifos` are compared with their bounds.
 fn pulsed(
     site: &Site,
     sizes: &[u32],
@@ -143,18 +142,19 @@ fn pulsed(
     Ok(())
 }
 
-/// A leaf keeps quiet until its bucket is full and then sends one packet, while
-/// all others flood: what a lone packet is promised.
+/// Tests the bound of a lone packet: a leaf is silent until its bucket is full, and then sends one
+/// packet, while all others flood.
 fn lone(site: &Site, sizes: &[u32], class: usize, phase: u64) -> Result<(), TestCaseError> {
     let mut machine = site.machine();
     let flood: Vec<(usize, u32)> = (0..sizes.len())
         .filter(|at| *at != class)
         .map(|at| (at, sizes[at]))
         .collect();
-    // The smallest parts need more than a second to earn a full packet.
+    // The smallest parts need more than a second to earn the tokens of a full packet.
     let rate = site.classes()[class].guaranteed.wire.as_bits_per_second();
     let earned = u64::from(sizes[class]) * 8 * SECOND / rate + 1;
-    // Earned from when the one before has left, which may be as late as promised.
+    // Tokens accumulate from the departure of the previous packet, which may be as late as
+    // promised.
     let quiet = SECOND.max(earned + site.lone(class)) + phase;
     let mut left = Vec::new();
     for _ in 0..20 {
@@ -169,7 +169,7 @@ fn lone(site: &Site, sizes: &[u32], class: usize, phase: u64) -> Result<(), Test
     Ok(())
 }
 
-/// The whole of a class is flooded from rest, with all that its parts saved.
+/// All of a class floods after a pause, with the tokens that its parts saved.
 #[test]
 fn a_probe_beside_a_divided_class_waits_no_longer_than_promised() {
     for site in [divided(50, 30, (4, 5)), limited()] {

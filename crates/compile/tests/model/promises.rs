@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The promises of `check`, put to the model.
+//! Tests the promises of `check` with the model.
 
 use crate::drive::{MS, SECOND, Site, fill, longest, saturate};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ const FULL: u32 = 1696;
 const SMALL: u32 = 106;
 const CELL: u32 = 53;
 
-/// The classes of ADSL-6.2 with their usual bursts.
+/// Returns the classes of ADSL-6.2 with their usual bursts.
 fn thesis() -> Site {
     Site::adsl(&[
         ("interactive", "20%", 0, u64::from(FULL)),
@@ -17,8 +17,7 @@ fn thesis() -> Site {
     ])
 }
 
-/// A bound must hold, and what drives the worst case must come within 15 % of
-/// it (issue 2, point 4).
+/// A bound must hold, and the worst case must come within 15 % of it (issue 2, point 4).
 fn tight(what: &str, measured: u64, bound: u64) {
     assert!(
         measured <= bound,
@@ -31,8 +30,8 @@ fn tight(what: &str, measured: u64, bound: u64) {
     );
 }
 
-/// Everything is saturated; a probe arrives right after a full packet of
-/// another class has been let through, and at every other moment.
+/// All classes are saturated. A probe arrives just after a full packet of another class was sent,
+/// and at every other time.
 #[test]
 fn an_interactive_packet_waits_for_one_packet() {
     let site = thesis();
@@ -50,7 +49,7 @@ fn an_interactive_packet_waits_for_one_packet() {
     tight("a lone probe", longest(&left, 0, 0), site.lone(0));
 }
 
-/// A burst of its own that is within the class's rate.
+/// A burst of the class's own, within its rate.
 #[test]
 fn an_interactive_burst_waits_for_itself() {
     let site = thesis();
@@ -70,10 +69,9 @@ fn an_interactive_burst_waits_for_itself() {
     tight("a burst", worst, site.within(0));
 }
 
-/// The worst case of a lower class: those above it have been silent, so their
-/// buckets are full, and begin together with it just after a full packet. They
-/// empty their buckets side by side with the smallest packets (a bucket that
-/// stays full earns nothing), and each overdraws it with a full one at the end.
+/// The worst case of a lower class. Those above it were silent, so their buckets are full, and
+/// begin together just after a full packet. They empty their buckets side by side with the smallest
+/// packets (a full bucket earns nothing), and each overdraws it with a full packet at the end.
 #[test]
 fn a_lower_class_waits_for_the_buckets_above_it() {
     let site = thesis();
@@ -81,11 +79,11 @@ fn a_lower_class_waits_for_the_buckets_above_it() {
     tight("class 2", behind(&site, 2), site.lone(2));
 }
 
-/// The longest wait of a lone packet of `class` that an adversary achieves
-/// with all classes above.
+/// Returns the longest wait of a lone packet of `class` that an adversary achieves with all classes
+/// above.
 fn behind(site: &Site, class: usize) -> u64 {
     let mut worst = 0;
-    // At which level of its bucket to begin with the last packets.
+    // The level of the bucket at which the last packets begin.
     for least in (0..600).step_by(10) {
         let mut machine = site.machine();
         machine.now = 10 * SECOND;
@@ -97,7 +95,7 @@ fn behind(site: &Site, class: usize) -> u64 {
         machine.arrive(class, SMALL).expect("an empty queue");
         let mut above: Vec<usize> = (0..class).collect();
         while machine.queued(class) > 0 {
-            // Just before the gate opens, whoever has most left sends.
+            // Just before the gate opens, the class with most tokens sends.
             left.extend(machine.run(machine.opens() - 1));
             let next = above.iter().copied().max_by_key(|at| machine.tokens(*at));
             match next {
@@ -105,7 +103,7 @@ fn behind(site: &Site, class: usize) -> u64 {
                     machine.arrive(next, CELL).expect("an empty queue");
                 }
                 Some(_) => {
-                    // The slowest to earn overdraws first.
+                    // The class with the lowest rate overdraws first.
                     let next = above.remove(0);
                     machine.arrive(next, FULL).expect("an empty queue");
                 }
@@ -118,9 +116,8 @@ fn behind(site: &Site, class: usize) -> u64 {
     worst
 }
 
-/// A full queue whose class gets nothing but its guarantee from the moment
-/// that the last packet arrives, and, at the worst moment to begin, has just
-/// sent a full packet on credit.
+/// A full queue whose class gets only its guarantee after the arrival of the last packet, and has
+/// just sent a full packet on credit in the worst case.
 #[test]
 fn a_full_queue_drains_at_the_guaranteed_rate() {
     let site = thesis();
@@ -136,7 +133,7 @@ fn a_full_queue_drains_at_the_guaranteed_rate() {
             let start = 10 * SECOND + offset * 2_700_000;
             let all: Vec<(usize, u32)> = own.iter().chain(&others).copied().collect();
             let mut left = saturate(&mut machine, &all, start);
-            // The others rest until their buckets are full, or not so long.
+            // The others are idle until their buckets are full, or less.
             left.extend(saturate(&mut machine, &own, start + rest * 40 * MS));
             let since = machine.now;
             for (class, bytes) in own {
@@ -153,8 +150,8 @@ fn a_full_queue_drains_at_the_guaranteed_rate() {
     }
 }
 
-/// ADSL-6.2, phase `udp1000`: bulk saturated, 1000 packets/s of two cells in
-/// the last class, a probe every 150 ms.
+/// ADSL-6.2, phase `udp1000`: bulk saturated, 1000 packets/s of two cells in the last class, a
+/// probe every 150 ms.
 #[test]
 fn shares_hold_in_wire_bytes() {
     let site = thesis();
@@ -185,7 +182,7 @@ fn shares_hold_in_wire_bytes() {
     tight("the probe", longest(&left, 0, 0), site.lone(0));
 }
 
-/// Classes of equal priority: guarantees and excess by share.
+/// Classes of equal priority share guarantees and excess by their shares.
 #[test]
 fn equals_share_the_rest_by_their_shares() {
     let site = Site::adsl(&[
@@ -207,7 +204,7 @@ fn equals_share_the_rest_by_their_shares() {
     assert!(all > 0.999, "{all} of the gate");
 }
 
-/// A ceiling is not passed, and a guarantee equal to it is reached.
+/// A ceiling is not exceeded, and a guarantee equal to it is reached.
 #[test]
 fn a_ceiling_holds() {
     let source = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
@@ -237,7 +234,7 @@ fn a_ceiling_holds() {
     }
 }
 
-/// Shares that sum to at most 100, priorities, sizes.
+/// Generates shares that sum to at most 100, priorities, sizes.
 fn sites() -> impl Strategy<Value = Vec<(u32, u8, u32, bool)>> {
     proptest::collection::vec((3_u32..=25, 0_u8..4, 1_u32..=32, any::<bool>()), 2..5)
 }
@@ -245,8 +242,8 @@ fn sites() -> impl Strategy<Value = Vec<(u32, u8, u32, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the classes, whoever floods: each gets its guarantee, and
-    /// those that keep to theirs wait no longer than promised.
+    /// With any classes and any floods, each class gets its guarantee, and those that conform wait
+    /// no longer than promised.
     #[test]
     fn guarantees_hold_against_any_flood(classes in sites(), seed: u64) {
         let names = ["a", "b", "c", "d"];
@@ -267,7 +264,7 @@ proptest! {
         let mut random = seed | 1;
         let mut left = Vec::new();
         let seconds = 20;
-        // By HTB's own measure: a packet may come when nothing is owed.
+        // By HTB's own measure: a packet may arrive when there is no debt.
         let mut owed = vec![0.0_f64; listed.len()];
         let mut last = 0;
         while machine.now < seconds * SECOND {
@@ -283,7 +280,7 @@ proptest! {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                // A class that keeps to its rate sends now and then all it may.
+                // A conforming class sometimes sends all that it may.
                 while owed[at] <= 0.0 && random % 7 < 3 {
                     machine.arrive(at, class.4).expect("never full");
                     owed[at] += f64::from(class.4);
@@ -312,9 +309,8 @@ proptest! {
         }
     }
 
-    /// Classes flood and rest as they please, so that buckets are full or in
-    /// debt in any combination: no packet waits longer than its full queue's
-    /// bound.
+    /// Classes flood and pause at random, so that buckets are full or in debt in any combination.
+    /// No packet waits longer than its full queue's bound.
     #[test]
     fn no_full_queue_waits_longer_than_promised(
         classes in sites(),

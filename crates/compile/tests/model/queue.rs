@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of classes: in order, in turns, and in the order that is worst for
-//! one packet.
+//! The queues of classes: in order, with flows in turn, and in the worst order for one packet.
 
 use crate::htb::Packet;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,16 +9,16 @@ use weirgate_aqm::{Discipline, Link, Settings};
 pub enum Queue {
     /// First in, first out.
     Fifo(VecDeque<Packet>),
-    /// All others before the packet of this number.
+    /// All others before the packet with this number.
     Last(VecDeque<Packet>, u64),
-    /// `sfq_enqueue` and `sfq_dequeue` of net/sched/sch_sfq.c, every flow in a slot
-    /// of its own, without its limits.
+    /// `sfq_enqueue` and `sfq_dequeue` of net/sched/sch_sfq.c, with a separate slot for every flow,
+    /// without its limits.
     Sfq(Sfq),
     /// The kit's own code (aqm/fq_codel.c).
     FqCodel(Box<weirgate_aqm::Queue<Packet>>),
 }
 
-/// Flows in a ring, the next first, each with its allotment.
+/// Flows in a ring, the next one first, each with its allotment.
 #[derive(Default)]
 pub struct Sfq {
     quantum: i64,
@@ -41,7 +40,8 @@ impl Queue {
         })
     }
 
-    /// With CoDel's times so long that nothing is dropped: a drop shortens waits.
+    /// Makes a queue with CoDel's times so long that nothing is dropped, because a drop shortens
+    /// waits.
     pub fn fq_codel(quantum: u32, bytes_per_second: u64) -> Self {
         let discipline = Discipline::named("fq_codel").expect("one of the kit's");
         let settings = Settings::new(discipline)

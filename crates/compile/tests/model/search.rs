@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random policies, and the worst waits that a search finds against the bounds.
+//! Generates random policies, and compares the worst waits that a search finds with the bounds.
 
 use crate::attack::{Attack, Order, Plan, Random};
 use crate::drive::Site;
@@ -9,23 +9,23 @@ use std::ops::Range;
 use weirgate_compile::FullQueue;
 use weirgate_compile::bounds::HOST;
 
-/// How near a bound is to be to the worst that is found.
+/// A bound counts as near if it is at most this factor above the worst wait that is found.
 const NEAR: f64 = 1.15;
 
-/// Plans beside the best so far that are tried for each bound.
+/// The number of variations of the best plan that are tried for each bound.
 struct Effort {
     plans: u64,
 }
 
-/// From which all policies and plans are drawn.
+/// The seed of all policies and plans.
 const SEED: u64 = 1;
 
-/// Which bound.
+/// The kind of a bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
-    /// Of a class that keeps to its guarantee, in this order.
+    /// The bound of a conforming class, with this order.
     Within(Order),
-    /// Of a full queue.
+    /// The bound of a full queue.
     Full,
 }
 
@@ -37,8 +37,8 @@ const ALL: [Which; 5] = [
     Which::Within(Order::Sfq),
 ];
 
-/// A bound and the worst that was found against it, in nanoseconds, both without
-/// what is allowed for the machine, which the model has not.
+/// A bound and the worst wait that was found, in nanoseconds, both without the allowance for the
+/// machine, which the model lacks.
 struct Found {
     which: Which,
     bound: u64,
@@ -52,10 +52,10 @@ impl Found {
     }
 }
 
-/// A policy: 2 to 6 classes on a line of 256 kbit/s to 200 Mbit/s, drawn by the
-/// logarithm; half of the policies give all of it away, the others 40 to 99 %. A
-/// class has the priority of the one before it in one of three cases, a burst of 0
-/// to 4 full packets, a ceiling in one of five, and any of the tree's queues.
+/// Generates a policy: 2 to 6 classes on a line of 256 kbit/s to 200 Mbit/s, log-uniformly
+/// distributed. Half of the policies guarantee the whole line, the others 40 to 99 %. A class has
+/// the priority of the previous one in one of three cases, a burst of 0 to 4 full packets, a
+/// ceiling in one of five, and any of the tree's queues.
 fn policy(random: &mut Random) -> String {
     let rate = (256_000.0 * 800_f64.powf(random.below(1_000) as f64 / 1e3)) as u64 / 8_000 * 8;
     let layers: &[&str] = if rate < 8_000 {
@@ -82,7 +82,7 @@ fn policy(random: &mut Random) -> String {
             priority = (priority + 1 + random.below(2)).min(7);
         }
         let share = (weight * all / sum).max(1);
-        // One that takes ten seconds is refused.
+        // A burst that takes ten seconds is refused.
         let most = rate * share;
         let burst = ([0, 0, 1, 2, 4][random.below(5) as usize] * 1_500).min(most);
         let queue = match random.below(6) {
@@ -105,14 +105,14 @@ fn policy(random: &mut Random) -> String {
             text.push_str("default = true\n");
         }
     }
-    // Somebody must be able to come into every class.
+    // Every class needs a rule that selects it.
     for at in 1..count {
         let _ = write!(text, "[[rule]]\nclass = \"c{}\"\ndscp = {at}\n", at - 1);
     }
     text
 }
 
-/// The worst that a search finds for packets of a class that keeps to its guarantee.
+/// Returns the worst wait that a search finds for packets of a conforming class.
 fn within(site: &Site, class: usize, order: Order, effort: &Effort, random: &mut Random) -> u64 {
     let attack = Attack::new(site, class, order);
     let classes = site.classes().len();
@@ -133,7 +133,7 @@ fn within(site: &Site, class: usize, order: Order, effort: &Effort, random: &mut
     best.0
 }
 
-/// Every bound of a policy with the worst that is found.
+/// Returns every bound of a policy with the worst wait that is found.
 fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> Vec<Found> {
     let site = Site::new(source);
     let mut list = Vec::new();
@@ -144,7 +144,7 @@ fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> 
         } else {
             Order::Worst
         };
-        // What such a queue itself does, besides the worst that any could.
+        // The order of the queue itself, in addition to the worst possible order.
         let own = match class.queue.as_str() {
             "fq_codel" => Some(Order::FqCodel),
             "sfq" => Some(Order::Sfq),
@@ -178,12 +178,12 @@ fn attacked(number: u64, source: &str, effort: &Effort, random: &mut Random) -> 
     list
 }
 
-/// Attacks the policies of these numbers, fails where a bound is passed, says how near
-/// the bounds are, and returns what it found of each policy.
+/// Attacks the policies with these numbers, fails if a bound is exceeded, prints how near the
+/// bounds are, and returns what it found for each policy.
 #[allow(clippy::print_stdout, reason = "how near the bounds are is printed")]
 fn search(policies: Range<u64>, effort: &Effort) -> Vec<Vec<Found>> {
     let each = |number: u64| {
-        // Each policy by itself, so that one can be repeated.
+        // Seed each policy separately, so that one can be repeated.
         let mut random = Random(
             SEED.wrapping_add(number)
                 .wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -234,7 +234,7 @@ fn search(policies: Range<u64>, effort: &Effort) -> Vec<Vec<Found>> {
     all
 }
 
-/// The part of such bounds that are near the worst found.
+/// Returns the share of bounds of a kind that are near the worst wait found.
 fn near(all: &[Vec<Found>], which: Which) -> f64 {
     let own: Vec<&Found> = all
         .iter()
@@ -245,20 +245,20 @@ fn near(all: &[Vec<Found>], which: Which) -> f64 {
     near as f64 / own.len().max(1) as f64
 }
 
-/// No bound is passed.
+/// No bound is exceeded.
 #[test]
 fn no_policy_makes_a_packet_wait_longer_than_promised() {
     search(0..12, &Effort { plans: 12 });
 }
 
-/// A class at its ceiling keeps its bucket while a lower one borrows, and may send all
-/// of it before the packet that comes to the lower one's full queue.
+/// A class at its ceiling keeps its tokens while a lower one borrows, and may send all of them
+/// before the packet that arrives at the lower one's full queue.
 #[test]
 fn a_class_with_a_ceiling_counts_with_its_whole_bucket() {
     search(486..487, &Effort { plans: 40 });
 }
 
-/// Takes minutes.
+/// Tests that take minutes.
 mod long {
     use super::*;
 

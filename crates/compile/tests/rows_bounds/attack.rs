@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An adversary of one class. That keeps to half of its guarantee, its burst and a packet.
-//! All others send as they please, and the adversary knows what each is owed.
+//! An adversary against one class, which conforms to half of its guarantee, its burst and a packet.
+//! All others send as they please, and the adversary knows the credit of each.
 
 use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 use weirgate_compile::{CheckReport, ClassReport, check_report, compile};
@@ -8,13 +8,13 @@ use weirgate_policy::{Policy, parse};
 use weirgate_state::{Capabilities, QdiscKind, Rows, RowsRole};
 use weirgate_units::{Handle, Rate};
 
-/// When it begins: long after the clock, so that everybody is owed what it keeps.
+/// The start time: long after the clock's, so that every class has its maximum credit.
 const S: u64 = 100_000_000_000;
 
-/// The least that a node is owed when it begins to have packets (`ENGINE_IDLE_CREDIT_NS`).
+/// The minimum credit of a node when it becomes backlogged (`ENGINE_IDLE_CREDIT_NS`).
 const KEPT_NS: u64 = 2_000_000;
 
-/// A random number, and the next (xorshift64*, Marsaglia 2003 and Vigna 2016).
+/// A random generator (xorshift64*, Marsaglia 2003 and Vigna 2016).
 pub struct Random(pub u64);
 
 impl Random {
@@ -63,25 +63,26 @@ impl Site {
     }
 }
 
-/// What the adversary does.
+/// The adversary's strategy.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// IP bytes with which others use up what they are owed.
+    /// The size of packets, in IP bytes, with which others use up their credit.
     small: u32,
-    /// The same of the class's own packets.
+    /// The size of the class's own packets.
     own: u32,
-    /// Below so many of `small`, in tenths, another sends a full packet.
+    /// If another class's credit is below this many small packets, in tenths, it sends a full
+    /// packet.
     least: u64,
-    /// Of whom a full packet is on its way, a moment before all others come.
+    /// The class with a full packet in transmission just before all others arrive.
     first: usize,
-    /// Of each class, parts of 64 of the bound at which it begins to send.
+    /// When each class begins to send, in 64ths of the bound.
     begins: Vec<u64>,
-    /// Of each class, for how long it is silent after its last packet on credit, in
-    /// parts of 64 of the bound. 64 and more: it never is.
+    /// How long each class is silent after its last packet on credit, in 64ths of the bound; from
+    /// 64 on, it never is.
     pauses: Vec<u64>,
-    /// Parts of 64 of the bound for which the class sends no full packet.
+    /// How long the class sends no full packet, in 64ths of the bound.
     late: u64,
-    /// Whether the class sends one packet and no more.
+    /// Whether the class sends only one packet.
     lone: bool,
 }
 
@@ -119,15 +120,15 @@ impl Plan {
 
 /// A class in the engine.
 struct Node {
-    /// Where its packets go, in turn.
+    /// The leaves of its packets, in turn.
     leaves: Vec<u32>,
     rate: u64,
     largest: u32,
-    /// What it is owed, in 10^-9 bytes, and when that was so.
+    /// Its credit in 10^-9 bytes, and the time of that value.
     owed: i128,
     at: u64,
     queued: u32,
-    /// Other classes: whether it has begun, and until when it pauses.
+    /// For other classes: until when it pauses.
     paused: u64,
 }
 
@@ -158,7 +159,7 @@ impl<'s> Attack<'s> {
         }
     }
 
-    /// The engine with the rows of the policy, and the classes in the report's order.
+    /// Returns the engine with the policy's rows, and the classes in the report's order.
     fn engine(&self, link: &Link) -> (Engine<usize>, Vec<Node>) {
         let size = EngineSize {
             nodes: 200,
@@ -215,8 +216,8 @@ impl<'s> Attack<'s> {
         (engine, nodes)
     }
 
-    /// The longest time from when the class had nothing to the begin of the last packet
-    /// that it then had: what a packet waits that all others of its class precede.
+    /// Returns the longest time from when the class was empty to the start of the last packet that
+    /// it then had: the wait of a packet that all others of its class precede.
     #[expect(
         clippy::too_many_lines,
         reason = "the events of a run change the same clock, engine and nodes"
@@ -244,7 +245,7 @@ impl<'s> Attack<'s> {
         let part = |of: u64| S + 2 + bound * of / 64;
         let end = S + 2 * bound + 1_000_000;
         let mut opens = S;
-        // Somebody's packet is on its way.
+        // A packet of another class is in transmission.
         let mut first = Some(plan.first).filter(|first| *first != self.own);
         while now < end {
             for (at, node) in nodes.iter_mut().enumerate() {
@@ -254,7 +255,7 @@ impl<'s> Attack<'s> {
                     tokens = most.min(tokens + keeps * i128::from(now - filled));
                     filled = now;
                     while tokens >= 0 && now > part(plan.begins[at]) && !(plan.lone && sent_one) {
-                        // The last that may go at once is as large as any.
+                        // The last packet that may be sent at once can have any size.
                         let small = wire(plan.own);
                         let last = tokens < i128::from(small) * 1_000_000_000
                             && now >= part(plan.begins[at] + plan.late)
@@ -305,7 +306,7 @@ impl<'s> Attack<'s> {
             if let Some((_, _, packet, at)) = departure.sent {
                 let node = &mut nodes[at];
                 node.queued -= 1;
-                // What was borrowed does not count.
+                // Borrowed bytes do not count.
                 let owed = node.owed >= 0;
                 if owed && first != Some(at) {
                     node.owed -= i128::from(packet.wire) * 1_000_000_000;
@@ -324,7 +325,8 @@ impl<'s> Attack<'s> {
                 continue;
             }
             opens = departure.opens_ns.filter(|at| *at > now).unwrap_or(opens);
-            // What happens next: the gate, a packet of the own class, another's begin.
+            // The next event: the gate opens, a packet of the own class arrives, or another class
+            // starts.
             let short = Some(-tokens).filter(|short| *short > 0 && !plan.lone);
             let earn = short.map(|short| now + (short / keeps.max(1)) as u64 + 1);
             let begins = plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bounds of the engine of rows, against an adversary that runs the engine's own code:
-//! policies are drawn, and a search looks for arrivals that break a bound.
+//! Tests the bounds of the engine of rows against an adversary that runs the engine's own code:
+//! policies are generated, and a search looks for arrivals that break a bound.
 
 mod attack;
 mod search;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random policies, and the worst waits that a search finds against their bounds.
+//! Generates random policies, and compares the worst waits that a search finds with their bounds.
 
 use crate::attack::{Attack, Plan, Random, Site};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use weirgate_compile::bounds::HOST;
 
 const SEED: u64 = 1;
 
-/// A bound and the worst that was found, in nanoseconds, without what is allowed for the
+/// A bound and the worst wait that was found, in nanoseconds, without the allowance for the
 /// machine.
 struct Found {
     lone: bool,
@@ -22,10 +22,11 @@ impl Found {
     }
 }
 
-/// 2 to 6 classes on a line of 256 kbit/s to 200 Mbit/s, drawn by the logarithm; half of
-/// the policies give all of it away, the others 40 to 99 %. A class has the priority of the
-/// one before it in one of three cases, a burst of 0 to 4 full packets, and a ceiling in
-/// one of five. In one policy of four a class has hosts with limits that bind nobody.
+/// Generates a policy: 2 to 6 classes on a line of 256 kbit/s to 200 Mbit/s, log-uniformly
+/// distributed. Half of the policies guarantee the whole line, the others 40 to 99 %. A class has
+/// the priority of the previous one in one of three cases, a burst of 0 to 4 full packets, and a
+/// ceiling in one of five. In one policy of four, a class has hosts with limits that are never
+/// reached.
 fn policy(random: &mut Random) -> String {
     let rate = (256_000.0 * 800_f64.powf(random.below(1_000) as f64 / 1e3)) as u64 / 8_000 * 8;
     let layers = ["adsl:pppoa-vc", "adsl:bridged-llc", "ethernet", "vdsl2"];
@@ -63,7 +64,7 @@ fn policy(random: &mut Random) -> String {
             text.push_str("default = true\n");
         }
     }
-    // Somebody must be able to come into every class.
+    // Every class needs a rule that selects it.
     for at in 1..count {
         let _ = write!(text, "[[rule]]\nclass = \"c{}\"\ndscp = {at}\n", at - 1);
     }
@@ -77,7 +78,7 @@ fn policy(random: &mut Random) -> String {
     text
 }
 
-/// The worst that a search of so many plans finds.
+/// Returns the worst wait that a search of `plans` plans finds.
 fn worst(
     site: &Site,
     class: usize,
@@ -104,8 +105,8 @@ fn worst(
     best.0
 }
 
-/// Attacks the policies of these numbers, fails where a bound is passed, and says how near
-/// the bounds are, and how many classes have none.
+/// Attacks the policies with these numbers, fails if a bound is exceeded, and prints how near the
+/// bounds are, and how many classes have none.
 #[allow(clippy::print_stdout, reason = "how near the bounds are is printed")]
 fn search(policies: Range<u64>, plans: u64) -> Vec<Found> {
     let (mut all, mut without, mut of_ceilings) = (Vec::new(), 0, 0);
@@ -152,7 +153,7 @@ fn search(policies: Range<u64>, plans: u64) -> Vec<Found> {
     all
 }
 
-/// No bound is passed, and half of them are less than twice what was found.
+/// No bound is exceeded, and half of them are less than twice the worst wait found.
 #[test]
 fn no_packet_waits_longer_than_promised() {
     let all = search(0..40, 8);
@@ -160,7 +161,7 @@ fn no_packet_waits_longer_than_promised() {
     assert!(near * 2 > all.len(), "{near} of {}", all.len());
 }
 
-/// Takes minutes.
+/// Tests that take minutes.
 mod long {
     use super::*;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Former names of fields: a policy with all of them means what it means with
-//! today's.
+//! A policy with all former names of fields has the same meaning as with the current ones.
 
 use crate::policy;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ fn a_policy_of_former_names_gives_the_same_state() {
         .map(|field| field.former.len())
         .sum();
     assert_eq!(notes.len(), every, "one note for each: {notes:#?}");
-    // From the end, so that places before it stay.
+    // From the end, so that earlier places stay valid.
     let mut new = old.clone();
     for note in notes.iter().rev() {
         assert_eq!((note.code, note.severity), ("D007", Severity::Note));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds for every compiled state, and what is refused.
+//! Properties of every compiled state, and refusals.
 //!
 //! Over 500 lines: one test for each property of a state, and for each refusal.
 
@@ -31,7 +31,7 @@ fn htb(qdisc: &Qdisc) -> &Htb {
     }
 }
 
-/// Handles of qdiscs and ids of classes below a root.
+/// Collects handles of qdiscs and ids of classes below a root.
 fn walk(qdisc: &Qdisc, qdiscs: &mut Vec<Handle>, classes: &mut Vec<Handle>) {
     qdiscs.push(qdisc.handle);
     if let QdiscKind::Htb(htb) = &qdisc.kind {
@@ -44,7 +44,7 @@ fn walk(qdisc: &Qdisc, qdiscs: &mut Vec<Handle>, classes: &mut Vec<Handle>) {
     }
 }
 
-/// Everything that must be true of a state whatever the policy.
+/// Checks the properties that every state must have.
 fn is_sound(policy: &Policy, state: &State) {
     for (name, device) in &state.devices {
         let Some(root) = &device.root else {
@@ -94,7 +94,7 @@ fn is_sound(policy: &Policy, state: &State) {
                 "{}",
                 class.buffer
             );
-            // HTB forgets what is older than a minute.
+            // HTB ignores more than a minute.
             assert!(class.buffer.as_nanos() <= 60_000_000_000);
             assert!(class.prio < 8 && class.quantum > 0);
             assert!(class.origin.line > 0 && !class.origin.reason.is_empty());
@@ -118,7 +118,7 @@ fn is_sound(policy: &Policy, state: &State) {
                         rule.matches.iter().filter_map(Match::version).collect();
                     assert!(versions.len() <= 1, "{rule:?} never matches");
                 }
-                // Whatever is not matched before, both versions end somewhere.
+                // Packets that match nothing before end in a rule, for both IP versions.
                 let last: Vec<_> = chain
                     .rules
                     .iter()
@@ -272,7 +272,7 @@ fn doubts_are_warnings() {
         refused(&inside, &Capabilities::all()),
         [("C206", Severity::Warning)]
     );
-    // However many rules there are, it is reported once, and where.
+    // However many rules there are, the problem is reported once, with its place.
     let many =
         inside.clone() + &"[[rule]]\nclass = \"all\"\nlocal-address = \"10.1.0.0/16\"\n".repeat(12);
     let (_, problems) = compile(&policy(&many), &Capabilities::all());
@@ -294,7 +294,7 @@ fn doubts_are_warnings() {
         refused(&tracked, &Capabilities::all()),
         [("C208", Severity::Error)]
     );
-    // A service is named, and once, however many rules use it.
+    // A service is named once, however many rules use it.
     let voice = "[[rule]]\nclass = \"all\"\nservice = [\"voice\", \"ftp\"]\n";
     let more = voice.replace("ftp\"]", "ssh\"]\nset-dscp = \"EF\"");
     let (_, problems) = compile(
@@ -327,7 +327,7 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
         rules().filter(|rule| rule.matches.iter().any(of)).count()
     };
     let mask = 0x00ff_0000;
-    // What was kept, and what a packet decides that has no decision yet.
+    // The stored decision, and the decision of a packet without one.
     assert_eq!(asked(true, Field::Mark { mask }), 2);
     assert_eq!(asked(true, Field::ConnectionMark { mask }), 0);
     assert_eq!(asked(false, Field::Mark { mask }), 0);
@@ -351,12 +351,12 @@ fn a_kept_decision_reaches_an_ifb_by_the_packets_mark() {
             .message
             .starts_with("Linux 6.1.0 has no act_ctinfo")
     );
-    // On the LAN device packets have passed conntrack.
+    // On the LAN device, packets have passed conntrack.
     let on_lan = kept.replace("\"ifb\"", "\"lan\"");
     let (state, problems) = compile(&policy(&on_lan), &none);
     assert!(state.unwrap().hooks.is_empty());
     assert_eq!(problems, []);
-    // Nothing upstream decides it.
+    // No upstream rule decides it.
     let down = kept + "direction = \"down\"\n";
     assert_eq!(
         refused(&down, &Capabilities::all()),
@@ -407,15 +407,15 @@ fn objectives_are_judged() {
         assert_eq!(judged.met, codes.is_empty());
         codes
     };
-    // 26.6 ms for another's packet, as much for its own burst and for itself:
-    // 80 ms of delay, 53 of variation.
+    // 26.6 ms for another class's packet, as much for its own burst and for itself: 80 ms of delay,
+    // 53 of variation.
     assert_eq!(objective("bfifo 28125", 2), [""; 0]);
     assert_eq!(
         objective("bfifo 28125", 0),
         ["C210"],
         "53 of 50 ms of variation"
     );
-    // In any order twice as much, and what comes meanwhile at half the gate's rate.
+    // In any order it is twice as much, and what arrives at half the gate's rate during that time.
     assert_eq!(objective("fq_codel", 2), ["C210"]);
     assert_eq!(
         objective("fq_codel", 5),
@@ -476,7 +476,7 @@ fn what_holds_a_rate_needs_programs() {
         let site = SITE.replace("\"ifb\"", &format!("\"{kind}\""));
         assert_eq!(refused(&site, &all), [], "{kind}");
         assert_eq!(refused(&site, &without), [("C218", Severity::Error)]);
-        // As fast as the line: its queue never shows.
+        // As fast as the line: no queue builds up.
         let site = site.replace("[link]", "[link]\nmargin-down = \"0%\"");
         assert_eq!(refused(&site, &all), [("C209", Severity::Warning)]);
     }
@@ -504,7 +504,7 @@ fn what_holds_senders_needs_programs_and_what_holds_acknowledgements_fq() {
     without.payload = true;
     without.qdiscs.remove("fq");
     assert_eq!(refused(&hold, &without), wrong);
-    // More than the line carries, where nothing holds it.
+    // More than the line's rate, without shaping.
     let none = SITE.replace("\"ifb\"", "\"none\"");
     let beyond = format!("{none}[receive]\nrate = \"100mbit\"\n");
     assert_eq!(refused(&beyond, &all), [("C219", Severity::Warning)]);
@@ -541,7 +541,7 @@ fn bridged_packets_have_no_connection() {
     }
     let kept = format!("{site}[[rule]]\nclass = \"all\"\nkeep = true\npayload = \"edonkey\"\n");
     assert_eq!(refused(&kept, &all), []);
-    // What is not done in packets that PPPoE carries.
+    // Features that do not apply to packets in PPPoE.
     let doubtful = [("C217", Severity::Warning)];
     let rule = format!("{site}[[rule]]\nclass = \"all\"\nport = 22\nset-dscp = \"EF\"\n");
     assert_eq!(refused(&rule, &all), doubtful);
@@ -596,7 +596,7 @@ fn codes_are_those_tested() {
     );
 }
 
-/// The first class takes what rules do not see, unless it has a ceiling.
+/// The first class gets the packets that rules do not see, unless it has a ceiling.
 #[test]
 fn what_rules_do_not_see_is_never_held_to_a_ceiling() {
     let source = |ceiling: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of classes for groups, and limits for hosts.
+//! Tests of parts of classes for groups, and limits for hosts.
 
 use super::{htb, policy};
 use weirgate_compile::compile;
@@ -7,7 +7,7 @@ use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, DeviceName, Htb, State};
 use weirgate_units::Rate;
 
-/// A sound policy with divided classes: `parts` are its shares and caps.
+/// Returns a valid policy with divided classes: `parts` has its shares and caps.
 fn divided(parts: &str) -> Policy {
     policy(&format!(
         "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\ndown = \"50mbit\"\n\
@@ -64,7 +64,7 @@ fn groups_have_parts_of_classes() {
     let sales = named("class normal/sales")[0];
     assert_eq!(sales.ceil, Rate::kbit(5_000));
     assert_eq!(sales.rate.as_bits_per_second(), rate * 4 / 10 / 8 * 8);
-    // One rule for each divided class and version; the boss is not sales.
+    // One rule for each divided class and IP version; the boss is not in sales.
     let up = state.tables[0]
         .chains
         .iter()
@@ -114,7 +114,7 @@ fn hosts_have_limits() {
                 < Rate::kbit(if device == "wan" { 8_000 } else { 40_000 }).as_bits_per_second()
         );
     }
-    // Others' bounds know of a packet of each host, above them alone.
+    // Bounds of other classes include one packet of each host, if they are above.
     let plain = weirgate_compile::check_report(&divided(""));
     let capped = weirgate_compile::check_report(&divided(caps));
     for (before, after) in plain.directions.iter().zip(&capped.directions) {

@@ -82,7 +82,7 @@ mod together {
     }
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     #[test]
     fn a_fault_at_any_request_leaves_what_was_before() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's helpers of FTP and SIP announce: a client's real control
-//! messages go through a router whose firewall has the helper listen, and the
-//! packets of the announced connections get the services' class.
+//! Connections that the kernel's helpers of FTP and SIP expect: a client's real control messages
+//! pass a router whose firewall uses the helper, and the packets of the expected connections get
+//! the services' class.
 
 use crate::router::{Router, feed, in_namespace, path};
 use crate::services::{name, state};
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_explain::{Direction, Packet, Simulator, parse_line};
 
-/// TCP ports 21 and 2121, so that the port of the control connection tells
-/// nothing, and UDP port 5060 and 5070, are listened to.
+/// The helpers are used on TCP ports 21 and 2121 and UDP ports 5060 and 5070, so that the port of
+/// the control connection is not decisive.
 const LISTEN: &str = "table inet listen {
     ct helper files { type \"ftp\" protocol tcp; }
     ct helper calls { type \"sip\" protocol udp; }
@@ -21,7 +21,7 @@ const LISTEN: &str = "table inet listen {
 }
 ";
 
-/// A line of a packet; `data` in Rust's own notation.
+/// Returns a line of a packet; `data` is in Rust's notation.
 fn line(head: &str, data: &str, tail: &str) -> String {
     let mut text = format!("{head} data ");
     for byte in data.bytes() {
@@ -30,7 +30,7 @@ fn line(head: &str, data: &str, tail: &str) -> String {
     format!("{text} {tail}")
 }
 
-/// Passive transfers: the server names the port in its answer to EPSV.
+/// Returns a passive transfer: the server names the port in its answer to EPSV.
 fn ftp(control: u16, inside: &str, outside: &str) -> Vec<String> {
     let up = |from: u16, to: u16| format!("up tcp {inside}:{from} > {outside}:{to}");
     let down = |from: u16, to: u16| format!("down tcp {outside}:{from} > {inside}:{to}");
@@ -50,13 +50,13 @@ fn ftp(control: u16, inside: &str, outside: &str) -> Vec<String> {
         format!("{} syn,ack => hit", down(50_000, 40_001)),
         format!("{} payload 1400 => hit", up(40_001, 50_000)),
         format!("{} payload 1400 => hit", down(50_000, 40_001)),
-        // Nobody announced this one.
+        // This connection was not announced.
         format!("{} syn => rest", up(40_002, 50_001)),
         format!("{} syn,ack => rest", down(50_001, 40_002)),
     ]
 }
 
-/// A call: the caller says where it listens for the voice.
+/// Returns a call: the caller names its port for the voice.
 fn sip(control: u16, version: u8, inside: &str, outside: &str) -> Vec<String> {
     let bare_in = inside.trim_matches(['[', ']']);
     let body = format!(
@@ -85,13 +85,13 @@ fn sip(control: u16, version: u8, inside: &str, outside: &str) -> Vec<String> {
     ]
 }
 
-/// Numbers of what has been sent, for each end of a connection: the helper of
-/// FTP reads a line only where the one before it ended.
+/// The next sequence number of each end of a connection: the FTP helper parses a line only if it
+/// directly follows the previous one.
 #[derive(Default)]
 struct Numbers(BTreeMap<Vec<u8>, u32>);
 
 impl Numbers {
-    /// Writes a TCP segment's number, and counts what it takes.
+    /// Writes a TCP segment's sequence number, and advances it.
     fn write(&mut self, packet: &mut Packet) {
         let bytes = &mut packet.bytes;
         let (protocol, at, ends) = if bytes[0] >> 4 == 4 {
@@ -105,7 +105,7 @@ impl Numbers {
         let next = self.0.entry(bytes[ends].to_vec()).or_insert(1000);
         bytes[at + 4..at + 8].copy_from_slice(&next.to_be_bytes());
         let (header, flags) = (usize::from(bytes[at + 12] >> 4) * 4, bytes[at + 13]);
-        // SYN and FIN take one each.
+        // SYN and FIN take one number each.
         let payload = bytes.len() - at - header;
         *next += payload as u32 + u32::from(flags & 2 > 0) + u32::from(flags & 1 > 0);
     }
@@ -143,7 +143,7 @@ fn what_the_helper_of_ftp_announces_is_of_the_service() {
             check("service = \"ftp\"", &lines);
         });
     }
-    // The data alone: not even the control connection on its own port.
+    // Only the data, without even the control connection on its own port.
     in_namespace(|| {
         check(
             "service = \"ftp-data\"",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds crate `explain` against the kernel: the same packets through the same
-//! tables, in a router of two devices in a network namespace of its own. Needs
-//! root, and ip(8) and nft(8) to make the router and to see classes.
+//! Compares crate `explain` with the kernel: the same packets pass the same tables, in a router of
+//! two devices in a separate network namespace. Needs root, and ip(8) and nft(8) to make the router
+//! and to observe classes.
 
 #![expect(
     clippy::unwrap_used,

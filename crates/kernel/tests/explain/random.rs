@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The property: whatever the policy and the packets, explain and the kernel
-//! agree on every packet's class and code point, and on every rule's counter.
+//! For any policy and packets, explain and the kernel agree on every packet's class and code point,
+//! and on every rule's counter.
 
 use crate::draw::{CLASSES, Drawn, sequence};
 use crate::router::{Router, in_namespace, path};
@@ -14,20 +14,20 @@ use weirgate_compile::compile;
 use weirgate_explain::{Fate, Packet, Simulator, Unknown};
 use weirgate_state::{Capabilities, Content, DeviceName, HookPrograms, IpVersion, Key, Table};
 
-/// Sequences of a policy: one router has them all, so that state lasts.
+/// The number of sequences for a policy: one router gets them all, so that its state persists.
 const SEQUENCES: usize = 50;
 
 const SITE: &str = r#"version = 1
 link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", INBOUND, layer = "raw" }
 "#;
 
-/// What the group has beside [`CLASSES`], and another one.
+/// The rest of the group besides [`CLASSES`], and another group.
 const GROUPS: &str = r#"macs = ["02:00:00:00:00:08", "02:00:5e:10:00:02"]
 [group.n]
 names = ["a.example"]
 "#;
 
-/// Conditions and effects, any of which may stand together.
+/// Conditions and effects, which can be combined.
 const PARTS: [&str; 52] = [
     "protocol = [\"tcp\", \"udp\"]",
     "protocol = \"udp\"",
@@ -83,8 +83,8 @@ const PARTS: [&str; 52] = [
     "connection = { packets-over = 2, mean-size = \"0-300\" }",
 ];
 
-/// Parts of classes and limits for the hosts of a group, and a class whose delay
-/// asks for small segments.
+/// Returns parts of classes and limits for the hosts of a group, and a class whose delay requires
+/// small segments.
 fn parts(variant: usize) -> (&'static str, &'static str) {
     let share = "[[share]]\ngroup = \"g\"\nshare = \"30%\"\nclasses = [\"good\", \"rest\"]\n";
     let cap = "[[cap]]\ngroup = \"g\"\nclass = \"bad\"\nup = \"200kbit\"\ndown = \"1mbit\"\n";
@@ -99,7 +99,7 @@ fn parts(variant: usize) -> (&'static str, &'static str) {
     }
 }
 
-/// A scheme of rules with a few of the parts each.
+/// Returns a policy whose rules have a few of the parts each.
 fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     let inbound = ["inbound = \"lan\"", "inbound = \"ifb\""][variant % 2];
     let mut text = String::new();
@@ -152,7 +152,7 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
             "[[rule]]\n".to_owned()
         };
         let rule = format!("{head}class = \"{class}\"\n{body}");
-        // Alone with its site, so that a contradiction costs one rule only.
+        // Check each rule alone with the site, so that a contradiction affects only that rule.
         let errors = |text: &str| {
             let (_, problems) = weirgate_policy::parse(text);
             problems
@@ -166,13 +166,13 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     text
 }
 
-/// The tables of a policy, and what looks at payloads for them.
+/// Returns the tables of a policy, and the programs that they need for payloads.
 fn state(source: &str) -> (Vec<Table>, Places) {
     let (policy, problems) = weirgate_policy::parse(source);
     let policy = policy.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
     let (state, problems) = compile(&policy, &Capabilities::all());
     let mut state = state.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
-    // Names as they were found.
+    // Sets of names as if they were resolved.
     for set in state.tables.iter_mut().flat_map(|table| &mut table.sets) {
         if let Content::Refreshed(names) = &mut set.content {
             names.found = match set.key {
@@ -181,7 +181,7 @@ fn state(source: &str) -> (Vec<Table>, Places) {
             };
         }
     }
-    // Not every kernel that runs these tests restores marks.
+    // Some kernels that run these tests cannot restore marks.
     for place in state.hooks.values_mut() {
         place.restore = None;
     }
@@ -191,30 +191,29 @@ fn state(source: &str) -> (Vec<Table>, Places) {
 
 type Places = BTreeMap<DeviceName, HookPrograms>;
 
-/// What a run of a policy came to.
+/// The results of a policy's run.
 #[derive(Debug, Default)]
 struct Tally {
     sequences: usize,
     packets: usize,
-    /// Sequences that were not run, because a rate limit before was too near to
-    /// tell, or because the kernel may or may not have struck an ended
-    /// connection off a count.
+    /// Sequences that were not run: an earlier rate limit was too close to decide, or the kernel
+    /// may or may not have removed an ended connection from a count.
     left_out: (usize, usize),
-    /// Packets that did not come out.
+    /// Packets that were not forwarded.
     lost: usize,
-    /// Packets of which the class was not the default's.
+    /// Packets whose class was not the default.
     classes: BTreeMap<String, usize>,
-    /// Packets of flows whose payload had betrayed something.
+    /// Packets of flows with a recognised payload.
     betrayed: usize,
 }
 
-/// The class in which the simulator has a packet leave the last chain.
+/// Returns the class of a packet when it leaves the last chain in the simulator.
 fn class(fate: &Fate) -> Option<weirgate_units::Handle> {
     fate.passes.iter().rev().find_map(|pass| pass.class)
 }
 
-/// What stands behind the IP headers of a packet, checksums left out, as far as
-/// rules may change it; of what is in parts, nothing.
+/// Returns the part of a packet after the IP headers that rules may change, without checksums;
+/// `None` for a fragment.
 fn behind(packet: &Packet) -> Option<Vec<u8>> {
     let headers = packet.headers();
     if headers.protocol != 6 || headers.more || headers.fragment != 0 {
@@ -234,7 +233,7 @@ fn counts_connections(tables: &[Table]) -> bool {
         .any(|set| matches!(set.content, Content::Meter { timeout: None, .. }))
 }
 
-/// The counters on which they do not agree, as text.
+/// Returns the counters that differ, as text.
 fn counters_differ(router: &Router, simulator: &Simulator, tables: &[Table]) -> String {
     let mut text = String::new();
     for table in tables {
@@ -249,8 +248,7 @@ fn counters_differ(router: &Router, simulator: &Simulator, tables: &[Table]) -> 
     text
 }
 
-/// Runs sequences through the kernel and the simulator. The text says where
-/// they first disagree.
+/// Runs sequences through the kernel and the simulator. The text describes their first difference.
 fn compare(
     source: &str,
     (tables, places): (&[Table], &Places),
@@ -297,14 +295,14 @@ fn compare(
                 if part.headers().fragment == 0 {
                     head = class(&one);
                 }
-                // The first fragment's class is what comes out first.
+                // The class of the first fragment is observed first.
                 let first = drawn.parts.len() == 1 || fate.is_none();
                 if first || fate.as_ref().is_some_and(|f: &Fate| f.waits) {
                     fate = Some(one);
                 }
             }
             let fate = fate.ok_or("no parts")?;
-            // What is made whole keeps the class that its first part got.
+            // A reassembled packet keeps the class of its first fragment.
             let early = fate.passes.iter().any(|pass| pass.netdev);
             let wanted = if joined && early { head } else { class(&fate) };
             let found = seen.as_ref().and_then(|seen| seen.class);
@@ -347,7 +345,7 @@ fn compare(
     Ok(tally)
 }
 
-/// Runs random policies until so many sequences have been compared.
+/// Runs random policies until `sequences` sequences have been compared.
 fn run(sequences: usize, seed: u8) -> Tally {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
@@ -379,7 +377,7 @@ fn run(sequences: usize, seed: u8) -> Tally {
     all
 }
 
-/// `WEIRGATE_SEQUENCES` says how many, for `cargo xtask explain-random`.
+/// `WEIRGATE_SEQUENCES` sets the number, for `cargo xtask explain-random`.
 #[test]
 fn explain_and_the_kernel_agree_on_random_sequences() {
     let wanted = std::env::var("WEIRGATE_SEQUENCES").ok();

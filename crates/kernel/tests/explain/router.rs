@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router in a namespace: `inside` - `lan` | `wan` - `far`. Frames go in at
-//! `inside` and `far` and come out at the other end, where the source MAC says
-//! which class they had: rules of the test's own, behind those that are tested,
-//! write `skb->priority` there.
+//! A router in a namespace: `inside` - `lan` | `wan` - `far`. Frames enter at `inside` or `far` and
+//! leave at the other end, where the source MAC shows their class. The test's own rules, after the
+//! tested ones, write `skb->priority` there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, Write as _};
@@ -28,14 +27,14 @@ pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static
         "these tests need root: they make network namespaces and devices"
     );
     let body = move || {
-        // SAFETY: CLONE_NEWNET alone: the thread shares all else, and memory
-        // safety does not rest on which network namespace a thread is in.
+        // SAFETY: with CLONE_NEWNET, the thread shares everything else, and memory safety does not
+        // depend on a thread's network namespace.
         #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
         unsafe {
             rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).unwrap();
         }
-        // On one processor, so that nothing of the kernel's is asked of another
-        // than counted it (`find_or_evict`, net/netfilter/nf_conncount.c).
+        // Use one processor, because the kernel's connection counts depend on the processor that
+        // counted a connection (`find_or_evict`, net/netfilter/nf_conncount.c).
         let mut one = rustix::thread::CpuSet::new();
         one.set(rustix::thread::sched_getcpu());
         rustix::thread::sched_setaffinity(None, &one).unwrap();
@@ -47,7 +46,7 @@ pub fn in_namespace<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static
     }
 }
 
-/// Runs a command with this input.
+/// Runs a command with an input.
 pub fn feed(line: &str, input: &str) {
     let mut words = line.split(' ');
     let mut child = Command::new(words.next().unwrap())
@@ -96,8 +95,8 @@ route add 2001:db8:1::/48 via fd00:8::2 dev lan
 route add ::/0 via fd00:9::2 dev wan
 ";
 
-/// What the router says by itself, such as that it listens to multicast, would
-/// be counted with the rest; so would what its wires' ends say.
+/// Suppresses the router's own packets, such as multicast reports, and those of the ends, which
+/// would be counted too.
 const QUIET: &str =
     "table inet quiet { chain out { type filter hook output priority -400; policy drop; }\n}\n";
 
@@ -111,14 +110,14 @@ const SETTINGS: [(&str, &str); 10] = [
     ("net/ipv4/conf/all/send_redirects", "0"),
     ("net/netfilter/nf_conntrack_acct", "1"),
     ("net/netfilter/nf_conntrack_checksum", "0"),
-    // Sequence numbers are drawn, so windows mean nothing.
+    // Sequence numbers are random, so windows are not valid.
     ("net/netfilter/nf_conntrack_tcp_be_liberal", "1"),
 ];
 
-/// The MAC of the inside's next hop, by which frames come to `lan`.
+/// The source MAC of frames that enter at `lan`.
 pub const SENDER: u64 = 0x02_00_00_00_00_08;
 
-/// The router and the ends of its wires.
+/// The router and the ends of its cables.
 pub struct Router {
     pub kernel: Kernel,
     runtime: tokio::runtime::Runtime,
@@ -128,8 +127,7 @@ pub struct Router {
     classes: Vec<Handle>,
 }
 
-/// The state of some tables: nothing is shaped, an IFB is there where they
-/// redirect to one.
+/// Returns the state of some tables: without a shaper, but with an IFB if they redirect to one.
 pub fn state_of(tables: &[Table]) -> State {
     let mut state = State {
         tables: tables.to_vec(),
@@ -155,7 +153,7 @@ pub fn state_of(tables: &[Table]) -> State {
     state
 }
 
-/// The classes that tables write.
+/// Returns the classes that tables write.
 fn classes(tables: &[Table]) -> BTreeSet<Handle> {
     let rules = tables.iter().flat_map(|table| &table.chains);
     let effects = rules
@@ -174,18 +172,17 @@ fn classes(tables: &[Table]) -> BTreeSet<Handle> {
 }
 
 impl Router {
-    /// A router with these tables, in the thread's namespace.
+    /// Makes a router with these tables, in the thread's namespace.
     pub fn new(tables: &[Table]) -> Self {
         Self::with(tables, &BTreeMap::new())
     }
 
-    /// The same, where arriving packets get what these places give them.
+    /// Makes a router with these tables, and these programs for arriving packets.
     pub fn with(tables: &[Table], arriving: &BTreeMap<DeviceName, HookPrograms>) -> Self {
         Self::made(tables, arriving, apply)
     }
 
-    /// The same by the script that stands for the tables where there is no
-    /// weirgate.
+    /// Makes a router by the script that replaces weirgate for the tables.
     pub fn exported(tables: &[Table]) -> Self {
         Self::made(tables, &BTreeMap::new(), |_, _, state| {
             let export = weirgate_plan::export(state).unwrap_or_else(|wrong| panic!("{wrong:?}"));
@@ -239,8 +236,8 @@ impl Router {
         all.into_iter().map(|(name, c)| (name, c.packets)).collect()
     }
 
-    /// Sends the parts of a packet and says what came out first, and when the
-    /// rules were run: between these moments.
+    /// Sends the fragments of a packet. Returns what left first, and the times between which the
+    /// rules ran.
     pub fn pass(&self, up: bool, parts: &[&Packet]) -> (Option<Seen>, Instant, Instant) {
         let (from, to) = if up {
             (&self.inside, &self.far)
@@ -258,8 +255,8 @@ impl Router {
             frame.extend(&part.bytes);
             from.send(&frame);
         }
-        // Where nothing comes out, the rules have run all the same by now: on a
-        // pair of veth, with the sender.
+        // If nothing leaves, the rules have run nevertheless: on a veth pair, in the sender's
+        // context.
         let sent = Instant::now();
         let in_header = (!up && self.redirects).then_some(self.classes.as_slice());
         let seen = to.receive(in_header, Duration::from_millis(500));
@@ -268,7 +265,7 @@ impl Router {
     }
 }
 
-/// Makes a state as weirgate makes it, and reads it back.
+/// Applies a state as weirgate does, and reads it back.
 pub fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) {
     runtime.block_on(async {
         let scope = Scope::of([state]);
@@ -285,7 +282,7 @@ pub fn apply(runtime: &tokio::runtime::Runtime, kernel: &Kernel, state: &State) 
     });
 }
 
-/// The way of a packet through the router.
+/// Returns the path of a packet through the router.
 pub fn path(up: bool) -> Devices {
     let (lan, wan) = (Some(name("lan")), Some(name("wan")));
     if up {
@@ -301,13 +298,13 @@ pub fn path(up: bool) -> Devices {
     }
 }
 
-/// Whether a table redirects what arrives.
+/// Returns whether a table redirects arriving packets.
 fn redirects(tables: &[Table]) -> bool {
     let mut chains = tables.iter().flat_map(|table| &table.chains);
     chains.any(|chain| matches!(chain.hook, Hook::Ingress { .. }))
 }
 
-/// Makes `skb->priority` visible in the source MAC of what leaves.
+/// Writes `skb->priority` into the source MAC of frames that leave.
 pub fn observe_classes(tables: &[Table]) {
     let list: Vec<String> = classes(tables)
         .into_iter()
@@ -329,9 +326,8 @@ pub fn observe_classes(tables: &[Table]) {
          ether saddr set meta priority map @p; }}\n}}\n"
     );
     if redirects(tables) {
-        // What was redirected never passes an egress hook again, so its class
-        // is written into the IP header, behind the joining of fragments.
-        // The place among the classes, from 1.
+        // A redirected packet does not pass an egress hook again, so its class is written into the
+        // IP header, after reassembly. The value is the index of the class, from 1.
         let written: Vec<String> = classes(tables)
             .into_iter()
             .zip(1..)
@@ -358,19 +354,19 @@ pub fn observe_classes(tables: &[Table]) {
     feed("nft -f -", &text);
 }
 
-/// A frame that came out.
+/// A frame that left the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub class: Option<Handle>,
     pub packet: Packet,
 }
 
-/// One end of a wire, as a packet socket.
+/// One end of a cable, as a packet socket.
 pub struct Wire(libc::c_int);
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is this value's own.
+        // SAFETY: the descriptor belongs to this value.
         #[expect(unsafe_code, reason = "packet sockets are not in rustix")]
         unsafe {
             libc::close(self.0);
@@ -385,8 +381,7 @@ const IGNORE_OUTGOING: libc::c_int = 23;
 impl Wire {
     pub fn open(device: &str) -> Self {
         let text = std::ffi::CString::new(device).unwrap();
-        // SAFETY: `text` is a C string; the address is a plain structure whose
-        // size is given with it.
+        // SAFETY: `text` is a C string; the address is a plain structure, passed with its size.
         unsafe {
             let all = (libc::ETH_P_ALL as u16).to_be();
             let fd = libc::socket(
@@ -420,14 +415,14 @@ impl Wire {
     }
 
     pub fn send(&self, frame: &[u8]) {
-        // SAFETY: the buffer is as long as its length says.
+        // SAFETY: the buffer has the given length.
         let sent = unsafe { libc::send(self.0, frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(sent, frame.len() as isize, "{}", Error::last_os_error());
     }
 
     fn next(&self) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 4096];
-        // SAFETY: the buffer is as long as its length says.
+        // SAFETY: the buffer has the given length.
         let got = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         buffer.truncate(usize::try_from(got).ok()?);
         Some(buffer)
@@ -461,11 +456,11 @@ impl Wire {
     }
 }
 
-/// A frame of the router's forwarding; nothing else is looked at. The class is
-/// its source MAC, or the place of the class in the IP header.
+/// Parses a forwarded frame; others are ignored. The class is its source MAC, or the index of the
+/// class in the IP header.
 fn read(frame: &[u8], in_header: Option<&[Handle]>) -> Option<Seen> {
     let ethertype = u16::from_be_bytes([*frame.get(12)?, *frame.get(13)?]);
-    // Those for the next hops, not what the router says by itself.
+    // Frames to the next hops, not the router's own packets.
     let next_hop = frame[..5] == [2, 0, 0, 0, 0] && [8, 9].contains(&frame[5]);
     if !next_hop {
         return None;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules by the clock: the kernel and explain agree with the clock on the wall
-//! of a zone that has summer time.
+//! Rules by time: the kernel and explain agree with the local time of a zone with summer time.
 
 use crate::router::{Router, in_namespace, path};
 use crate::services::{name, state};
@@ -10,29 +9,29 @@ use weirgate_explain::{Simulator, parse_line};
 const DAY: u64 = 86_400;
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The day of the week of a day since 1970, Sunday is 0.
+/// Returns the day of the week of a day since 1970; Sunday is 0.
 fn weekday(day: u64) -> u64 {
     (day + 4) % 7
 }
 
-/// The last Sunday up to this day.
+/// Returns the last Sunday up to this day.
 fn sunday(day: u64) -> u64 {
     day - weekday(day)
 }
 
-/// By how much Copenhagen is ahead of UTC: summer time is from the last Sunday of
-/// March to that of October, from 01:00 UTC (Directive 2000/84/EC).
+/// Returns how far Copenhagen is ahead of UTC. Summer time is from the last Sunday of March to that
+/// of October, from 01:00 UTC (Directive 2000/84/EC).
 fn ahead(now: u64) -> u64 {
-    // Whole years since 1 March 2024: 365 days, and one more each fourth.
+    // Whole years since 1 March 2024: 365 days, and one more each fourth year.
     let since = now / DAY - 19_783;
     let year = (since * 4 + 3) / 1461;
     let march = 19_783 + year * 1461 / 4;
-    // 31 March is day 30 of it, 31 October day 244.
+    // Counted from 1 March, 31 March is day 30, and 31 October day 244.
     let summer = sunday(march + 30) * DAY + 3600..sunday(march + 244) * DAY + 3600;
     if summer.contains(&now) { 7200 } else { 3600 }
 }
 
-/// Two hours that begin at a moment of local time, and the day of the week.
+/// Returns two hours that begin at a local time, and the day of the week.
 fn hours(local: u64) -> String {
     let minutes = local % DAY / 60;
     let end = (minutes + 120) % 1440;
@@ -56,7 +55,7 @@ fn summer_begins_and_ends_on_sundays() {
 #[test]
 fn a_rule_matches_while_its_schedule_says_so() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    // Not in the seconds in which a minute begins.
+    // Avoid the seconds around the beginning of a minute.
     std::thread::sleep(Duration::from_secs(if now.as_secs() % 60 > 50 {
         12
     } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The production policy's whole scheme: `policies/kollegiegaarden.packets`
-//! through explain and the kernel, with its order, its re-marking, its rule sets
-//! and its groups; and the counting of lengths that the thesis had beside it.
+//! Runs the production policy `policies/kollegiegaarden.packets` through explain and the kernel,
+//! with its order, its re-marking, its rule sets and its groups. Also tests the counting of lengths
+//! in the thesis.
 
 use crate::router::{Router, in_namespace, path};
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use weirgate_policy::Policy;
 use weirgate_state::Capabilities;
 use weirgate_units::Handle;
 
-/// A rate of the scheme gives a packet more each so often: what takes longer is
-/// another sequence.
+/// A rate in the policy permits one more packet after this time: a slower run is a different
+/// sequence.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 fn read(text: &str) -> Vec<(usize, PacketLine)> {
@@ -27,18 +27,17 @@ fn read(text: &str) -> Vec<(usize, PacketLine)> {
         .collect()
 }
 
-/// The names of classes.
+/// Returns the names of classes.
 fn names(policy: &Policy) -> BTreeMap<Handle, String> {
     let report = check_report(policy);
     let classes = report.directions.into_iter().flat_map(|way| way.classes);
     classes.map(|class| (class.id, class.name)).collect()
 }
 
-/// Sends all; what was not as expected, and how long it took from the first SYN
-/// on, which rates count.
+/// Sends all packets. Returns deviations, and the time since the first SYN, which rates count.
 fn wrong(policy: &Policy, lines: &[(usize, PacketLine)]) -> (Vec<String>, Duration) {
     let state = compile(policy, &Capabilities::all()).0.unwrap();
-    // Windows are written into acknowledgements, and change no class.
+    // Receive windows are written into acknowledgements, which does not change the class.
     let mut arriving = state.hooks.clone();
     for place in arriving.values_mut() {
         place.windows = None;
@@ -99,7 +98,7 @@ fn the_production_policy_classifies_as_its_packets_say() {
     panic!("the machine had no {PATIENCE:?} for the packets that rates count");
 }
 
-/// ack_extra: a rule for each length from 64 to 84 bytes, for its counter alone.
+/// ack_extra: a rule for each length from 64 to 84 bytes, only for its counter.
 #[test]
 fn acknowledgements_are_counted_by_length() {
     let mut source = String::from(
@@ -120,7 +119,7 @@ fn acknowledgements_are_counted_by_length() {
         let state = compile(&policy, &Capabilities::all()).0.unwrap();
         let router = Router::new(&state.tables);
         let names = names(&policy);
-        // One packet of 60 bytes, two of 61, and so on, of both versions of IP.
+        // One packet of 60 bytes, two of 61, and so on, with both IP versions.
         for (times, length) in (60..=90).enumerate() {
             for ends in [
                 "192.168.0.2:1 > 203.0.113.6:2",
@@ -143,7 +142,7 @@ fn acknowledgements_are_counted_by_length() {
         }
         let counters = router.counters(false);
         for length in 64..=84_u64 {
-            // Named counters are a rule's for both versions of IP.
+            // A rule's named counter counts both IP versions.
             let of_it = |name: &&String| name.starts_with(&format!("up_length_{length}"));
             let packets: u64 = counters
                 .keys()

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The segment size that a SYN from outside brings to an inside host, where a
-//! class's `delay` asks for smaller packets upstream: read from the frame that
-//! comes out at the inside. And what a rule's `segment` does to one that leaves.
+//! The MSS of a SYN from outside when it reaches an inside host, if a class's `delay` requires
+//! smaller packets upstream; and the effect of a rule's `segment` on outgoing SYNs. The MSS is read
+//! from the forwarded frame.
 
 use crate::router::{Router, in_namespace};
 use weirgate_compile::compile;
 use weirgate_explain::Packet;
 use weirgate_state::Capabilities;
 
-/// A full packet takes 26.5 ms at 512 kbit/s; 12 ms are 14 cells, 672 bytes
-/// less 10: an IP packet of 662 bytes, segments of 622. IPv6 hosts take no less
-/// than 1220. The class has a name whose number the router can show in an IP
-/// header.
+/// A full packet takes 26.5 ms at 512 kbit/s. 12 ms are 14 cells, 672 bytes less 10: an IP packet
+/// of 662 bytes, segments of 622. The minimum for IPv6 is 1220. The class's name has a number that
+/// the router can show in an IP header.
 const POLICY: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"512kbit\"\n\
     down = \"2mbit\"\nlayer = \"adsl:pppoa-vc\"\ninbound = \"INBOUND\"\n\
     [[class]]\nname = \"all-2\"\nshare = \"100%\"\ndelay = \"12ms\"\ndefault = true\n";
 
-/// SYN and ACK of the flags.
+/// The TCP flags SYN and ACK.
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
@@ -27,7 +26,7 @@ fn sum(bytes: &[u8]) -> u32 {
         .sum()
 }
 
-/// The Internet checksum of what sums to this (RFC 1071).
+/// Returns the Internet checksum of a sum (RFC 1071).
 fn folded(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -35,7 +34,7 @@ fn folded(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// What a TCP checksum covers besides the segment: addresses, protocol, length.
+/// Returns the sum of the pseudo header of a TCP checksum: addresses, protocol, length.
 fn pseudo(packet: &[u8]) -> u32 {
     let v4 = packet[0] >> 4 == 4;
     let addresses = if v4 { &packet[12..20] } else { &packet[8..40] };
@@ -46,8 +45,8 @@ fn head(packet: &[u8]) -> usize {
     if packet[0] >> 4 == 4 { 20 } else { 40 }
 }
 
-/// A segment with an MSS option behind a no-operation, so that it does not
-/// stand where a rule might guess it.
+/// Returns a segment with an MSS option after a no-operation, so that its offset differs from the
+/// usual one.
 fn segment(v6: bool, up: bool, flags: u8, size: u16) -> Packet {
     let mut tcp = vec![0; 20];
     let ports: (u16, u16) = if up { (40_000, 80) } else { (80, 40_000) };
@@ -93,7 +92,7 @@ fn segment(v6: bool, up: bool, flags: u8, size: u16) -> Packet {
     Packet::whole(if v6 { 0x86dd } else { 0x0800 }, packet)
 }
 
-/// The size that a packet's option states; its checksum must be right.
+/// Returns the MSS in a packet's option; its checksum must be right.
 fn stated(packet: &Packet) -> u16 {
     let at = head(&packet.bytes);
     let tcp = &packet.bytes[at..];
@@ -124,13 +123,13 @@ fn segments_upstream_are_lowered_by_what_arrives() {
                 let seen = seen.unwrap_or_else(|| panic!("{inbound}: nothing came out"));
                 stated(&seen.packet)
             };
-            // What inside hosts say limits what comes down: it stays.
+            // The MSS of inside hosts limits the downstream, and is unchanged.
             assert_eq!(passed(true, false, SYN, 1460), 1460, "{inbound}");
             assert_eq!(passed(true, true, SYN, 1440), 1440, "{inbound}");
             for flags in [SYN, SYN | ACK, SYN | 0xc0] {
                 assert_eq!(passed(false, false, flags, 1460), 622, "{inbound}");
                 assert_eq!(passed(false, true, flags, 1440), 1220, "{inbound}");
-                // A lower value stays.
+                // A lower value is unchanged.
                 assert_eq!(passed(false, false, flags, 600), 600, "{inbound}");
                 assert_eq!(passed(false, true, flags, 1000), 1000, "{inbound}");
             }
@@ -138,7 +137,7 @@ fn segments_upstream_are_lowered_by_what_arrives() {
     }
 }
 
-/// A rule's `segment` does so for its own packets, where they leave.
+/// A rule's `segment` does the same for its packets when they leave.
 #[test]
 fn segments_downstream_are_lowered_by_a_rule() {
     let plain = POLICY.replace("delay = \"12ms\"\n", "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The packets beside every file of services: explain and the kernel put them
-//! into the class that the file expects, IPv4 and IPv6, both directions.
+//! The packets beside every file of services: explain and the kernel put them into the expected
+//! class, with IPv4 and IPv6, in both directions.
 
 use crate::router::{Router, in_namespace, path};
 use std::time::Instant;
@@ -21,7 +21,7 @@ default = true
 class = "hit"
 "#;
 
-/// The class of a service's own packets and that of others.
+/// Returns a policy with a class for a service's packets, and one for others.
 pub fn state(conditions: &str) -> State {
     let source = format!("{SITE}{conditions}\n");
     let (policy, problems) = weirgate_policy::parse(&source);
@@ -29,10 +29,10 @@ pub fn state(conditions: &str) -> State {
     compile(&policy, &Capabilities::all()).0.unwrap()
 }
 
-/// How the compiler explains the rule of the default class.
+/// The compiler's reason of the default class's rule.
 const NO_RULE: &str = "what no rule matches";
 
-/// What the test calls a class: that of no rule is the rest.
+/// Returns the test's name of a class; without a rule it is the rest.
 pub fn name(tables: &[Table], class: Option<weirgate_units::Handle>) -> &'static str {
     let rules = tables.iter().flat_map(|table| &table.chains);
     let mut rules = rules.flat_map(|chain| &chain.rules);
@@ -44,7 +44,7 @@ pub fn name(tables: &[Table], class: Option<weirgate_units::Handle>) -> &'static
     }
 }
 
-/// The packets of each service of a file.
+/// Returns the packets of each service in a file.
 fn read(text: &str) -> Vec<(String, Vec<(usize, PacketLine)>)> {
     let mut found: Vec<(String, Vec<(usize, PacketLine)>)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -78,7 +78,7 @@ fn packets_of_every_service_get_the_class_expected_of_them() {
             assert!(!lines.is_empty(), "{stem}: {service}");
             packets += lines.len();
             let place = format!("{stem}.packets, service {service}");
-            // What else the rule says, such as that it keeps its decision.
+            // Further conditions of the rule, such as keeping its decision.
             let (service, more) = service.split_once(' ').unwrap_or((&service, ""));
             let conditions = format!("service = \"{service}\"\n{more}");
             in_namespace(move || check(&place, &conditions, &lines));
@@ -88,8 +88,8 @@ fn packets_of_every_service_get_the_class_expected_of_them() {
     println!("{files} files, {packets} lines");
 }
 
-/// SYN limits (requirements A24): in all and for a host, as the rate of a rule
-/// with the library's services.
+/// SYN limits (requirements A24): in total and for a host, as the rate of a rule with services of
+/// the library.
 const LIMITS: [(&str, &str); 6] = [
     (
         "service = \"tcp-syn\"\nrate = { within = \"20/min\", burst = 4, per = \"all\" }",
@@ -167,7 +167,7 @@ fn check(place: &str, conditions: &str, lines: &[(usize, PacketLine)]) {
     let state = state(conditions);
     let router = Router::with(&state.tables, &state.hooks);
     classified(&router, &state, place, lines);
-    // A program that looks at payloads is no part of a script.
+    // A script cannot include a program for payloads.
     if state.hooks.is_empty() {
         let lines = lines.to_vec();
         let place = format!("script: {place}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The property, on a bridge that PPPoE passes: whatever the policy and the
-//! frames, plain, tagged or in a session, whole, in parts or cut short, explain
-//! and the kernel agree on every frame's class and on every rule's counter.
+//! On a bridge that carries PPPoE, explain and the kernel agree on every frame's class and on every
+//! rule's counter. Policies are random; frames are plain, tagged or in a session, whole, fragmented
+//! or truncated.
 
 use crate::draw::{CLASSES, Drawn, sequence};
 use crate::router::{Wire, apply, feed, in_namespace, observe_classes, path, state_of};
@@ -27,7 +27,7 @@ down = "50mbit"
 layer = "ethernet"
 "#;
 
-/// Conditions and effects of rules, some of which stand together.
+/// Conditions and effects of rules, some of which can be combined.
 const PARTS: [&str; 35] = [
     "protocol = [\"tcp\", \"udp\"]",
     "protocol = \"udp\"",
@@ -82,7 +82,7 @@ link set inside up
 link set br0 up
 ";
 
-/// A scheme of rules with a few of the parts each, and what a variant adds.
+/// Returns a policy whose rules have a few of the parts each, and the additions of a variant.
 fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     let mut text = String::from("version = 1\n");
     if variant.is_multiple_of(3) {
@@ -110,11 +110,11 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
         let mut body = String::new();
         for part in parts {
             let part = PARTS[*part];
-            // Some policies have nothing that differs in sessions.
+            // Some policies have no part that behaves differently in sessions.
             if variant.is_multiple_of(5) && (part.starts_with("rate") || part.starts_with("set-")) {
                 continue;
             }
-            // nft refuses rules that ask for two protocols.
+            // nft refuses rules with two protocols.
             let key = match part.split(' ').next().unwrap_or_default() {
                 "service" | "tcp-flags" | "pure-ack" | "icmp-type" => "protocol",
                 other => other,
@@ -138,7 +138,7 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
             "[[rule]]\n".to_owned()
         };
         let rule = format!("{head}class = \"{class}\"\n{body}");
-        // Alone with its site, so that a contradiction costs one rule only.
+        // Check each rule alone with the site, so that a contradiction affects only that rule.
         if state(&(text.clone() + &rule)).is_some() {
             text += &rule;
         }
@@ -146,7 +146,7 @@ fn policy(rules: &[(Vec<usize>, bool, u8)], variant: usize) -> String {
     text
 }
 
-/// The state of a policy without its queues; `None` where it is refused.
+/// Returns the state of a policy without its queues; `None` if it is refused.
 fn state(source: &str) -> Option<State> {
     let policy = weirgate_policy::parse(source).0?;
     let compiled = compile(&policy, &Capabilities::all()).0?;
@@ -165,18 +165,18 @@ fn state(source: &str) -> Option<State> {
     Some(state)
 }
 
-/// Nanoseconds between the kernel's look at its clock and this one's.
+/// The time in nanoseconds between the kernel's and the test's readings of the clock.
 const NEAR: u64 = 20_000_000;
 
-/// What stands before a packet, and what becomes of it.
+/// How a packet is encapsulated and altered.
 #[derive(Debug, Clone, Copy)]
 struct Wrapping {
     tag: bool,
-    /// PPP's protocol, where the packet is in a session; 0 for its own.
+    /// PPP's protocol if the packet is in a session; 0 for its own.
     session: Option<u16>,
-    /// How much of the frame there is, of 256 parts; 255 is all.
+    /// How much of the frame remains, in 256ths; 255 means all.
     left: u8,
-    /// A byte of it that is another.
+    /// A changed byte.
     other: Option<(prop::sample::Index, u8)>,
 }
 
@@ -195,7 +195,7 @@ fn wrapping() -> impl Strategy<Value = Wrapping> {
     (any::<bool>(), session, left, other).prop_map(|(tag, session, left, other)| Wrapping {
         tag,
         session,
-        // What is wrong in a plain packet, `random` looks at.
+        // `random` tests invalid plain packets.
         left: session.map_or(255, |_| left),
         other: session.and(other),
     })
@@ -214,7 +214,7 @@ impl Wrapping {
             (ethertype, bytes) = (PPPOE_SESSION, session);
         }
         if let Some((place, value)) = self.other {
-            // Where the headers are.
+            // Within the headers.
             let most = bytes.len().min(70);
             bytes[place.index(most)] = value;
         }
@@ -238,14 +238,14 @@ impl Wrapping {
 
 type Sent = (Wrapping, Drawn);
 
-/// What a run of a policy came to.
+/// The results of a policy's run.
 #[derive(Debug, Default)]
 struct Tally {
     frames: usize,
     sessions: usize,
-    /// Frames too short to come out.
+    /// Frames that were too short to be forwarded.
     lost: usize,
-    /// Packets of sessions whose class is that of the same packet without.
+    /// Packets in sessions whose class was compared with that of the same packet without PPPoE.
     compared: usize,
     classes: BTreeMap<String, usize>,
     betrayed: usize,
@@ -255,7 +255,7 @@ fn class_of(fate: &Fate) -> Option<Handle> {
     fate.passes.iter().rev().find_map(|pass| pass.class)
 }
 
-/// Whether an IP packet's upper layer is where it is without options and
+/// Returns whether an IP packet's upper-layer header is at its offset without options and
 /// extensions.
 fn has_fixed_places(packet: &Packet) -> bool {
     let headers = packet.headers();
@@ -267,8 +267,7 @@ fn has_fixed_places(packet: &Packet) -> bool {
     headers.transport == place && headers.fragment == 0
 }
 
-/// Sends frames through a bridge, made by weirgate or by the script that stands
-/// for it where there is none.
+/// Sends frames through a bridge that is made by weirgate, or by the script that replaces it.
 fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String> {
     let mut state = state(source).ok_or("refused")?;
     feed("ip -batch -", DEVICES);
@@ -278,7 +277,7 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
         .unwrap();
     let kernel = runtime.block_on(async { Kernel::open().unwrap() });
     if by_script {
-        // A script loads no program.
+        // A script does not load programs.
         let arriving = std::mem::take(&mut state.hooks);
         state.devices.retain(|name, _| !arriving.contains_key(name));
         let export = weirgate_plan::export(&state).map_err(|wrong| format!("{wrong:?}"))?;
@@ -290,7 +289,7 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
     observe_classes(&state.tables);
     let (inside, far) = (Wire::open("inside"), Wire::open("far"));
     let mut simulator = Simulator::new(&state.tables).with_hooks(&state.hooks);
-    // The same packets without PPPoE, of which rules look at other places.
+    // The same packets without PPPoE, for which rules use other offsets.
     let mut plain = Simulator::new(&state.tables).with_hooks(&state.hooks);
     let same_as_plain = !["dscp]", "set-dscp", "rate ="]
         .iter()
@@ -300,8 +299,8 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
     for (wrapping, drawn) in list {
         for part in &drawn.parts {
             let packet = wrapping.packet(part);
-            // What the kernel takes for ports of such a plain fragment are bytes
-            // of the frame's header here.
+            // For this plain fragment, the bytes that the kernel takes for ports are in the frame's
+            // header here.
             let headers = packet.headers();
             if headers.version == Some(IpVersion::V6) && headers.fragment != 0 {
                 continue;
@@ -318,7 +317,7 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
             let now = start.elapsed().as_nanos() as u64;
             let carried = packet.carried();
             let fate = simulator.pass(packet, &path(drawn.up), now, None);
-            // Too near to a limit to tell.
+            // Too close to a limit to decide.
             if fate.passes.iter().any(|pass| pass.slack < NEAR) {
                 return Ok(tally);
             }
@@ -365,7 +364,7 @@ fn compare(source: &str, list: &[Sent], by_script: bool) -> Result<Tally, String
     Ok(tally)
 }
 
-/// Runs random policies on so many sequences.
+/// Runs random policies on `count` sequences.
 fn run(count: usize, seed: u8, by_script: bool) -> Tally {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
@@ -400,7 +399,7 @@ fn run(count: usize, seed: u8, by_script: bool) -> Tally {
     all
 }
 
-/// `WEIRGATE_SEQUENCES` says how many, for `cargo xtask explain-random`.
+/// `WEIRGATE_SEQUENCES` sets the number, for `cargo xtask explain-random`.
 #[test]
 fn explain_and_the_kernel_agree_on_random_frames_of_pppoe() {
     let wanted = std::env::var("WEIRGATE_SEQUENCES").ok();
@@ -409,7 +408,7 @@ fn explain_and_the_kernel_agree_on_random_frames_of_pppoe() {
     assert!(all.betrayed > 0, "{all:?}");
 }
 
-/// nft has no words for fields in PPPoE, so their places are written as bytes.
+/// nft has no names for fields in PPPoE, so their offsets are written in bytes.
 #[test]
 fn a_script_sees_the_same_in_pppoe() {
     run(150, 12, true);

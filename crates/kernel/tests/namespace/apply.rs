@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applying, changing, failing and removing.
+//! Tests applying, changing, failing and removing.
 
 use crate::harness::{
     apply, bfifo, class, device, htb, in_namespace, name, observe, only, pfifo, rule, run, tree,
@@ -11,8 +11,8 @@ use weirgate_plan::{Action, Options, plan, plan_with, verify, with_former};
 use weirgate_state::{Field, FqCodel, HtbClass, Match, Offloads, Qdisc, QdiscKind, State};
 use weirgate_units::{Handle, Rate, Span};
 
-/// Every device with its MTU and qdisc. Not its state: the kernel works that
-/// out later, by itself.
+/// Returns every device with its MTU and qdisc. Its operational state is left out, because the
+/// kernel updates it asynchronously.
 fn links() -> Vec<String> {
     let text = run("ip -o link show");
     let words = |line: &str| -> String {
@@ -82,15 +82,15 @@ fn changes_in_place_keep_the_tree() {
             ),
             "{kinds:?}"
         );
-        // And back again, where a leaf must be given back to 2:10.
+        // And back, where a leaf must return to 2:10.
         apply(&kernel, &first, Some(&second)).await;
-        // Another default class needs a new root of the same handle.
+        // Another default class requires a new root with the same handle.
         let mut third = tree();
         if let QdiscKind::Htb(outer) = &mut third.kind {
             outer.default_minor = 2;
         }
         apply(&kernel, &only(Some(third)), Some(&first)).await;
-        // And one with another handle replaces it in one operation.
+        // A root with another handle replaces it in one operation.
         let fourth = only(Some(htb(9, 1, vec![class(9, 1, 0, Some(pfifo(0x10, 3)))])));
         let steps = apply(&kernel, &fourth, Some(&first)).await;
         assert!(matches!(steps[0].action, Action::ReplaceQdisc { .. }));
@@ -156,7 +156,7 @@ fn what_cannot_be_put_back_is_reported() {
     in_namespace(|kernel| async move {
         run("tc qdisc add dev wan root handle 5: htb default 1");
         run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
-        // weirgate does not keep actions of filters.
+        // weirgate does not store actions of filters.
         let action = "action mirred egress redirect dev far";
         run(&format!(
             "tc filter add dev wan parent 5: u32 match u32 0 0 {action}"
@@ -175,7 +175,7 @@ fn what_cannot_be_put_back_is_reported() {
         let error = kernel.apply(&forced).await.unwrap_err();
         assert!(matches!(error, ApplyError::Lost { .. }), "{error}");
         assert!(error.to_string().contains("`htb`"), "{error}");
-        // What was there cannot come back, but weirgate can be removed.
+        // The old state cannot be restored, but weirgate can be removed.
         let wanted = with_former(&State::default(), &before);
         apply(&kernel, &wanted, Some(&desired)).await;
         assert!(run("tc qdisc show dev wan").contains("noqueue"));
@@ -191,7 +191,7 @@ fn foreign_filters_make_a_tree_foreign() {
         let scheduler = htb(2, 0x20, vec![inner, below]);
         let desired = only(Some(htb(1, 1, vec![class(1, 1, 0, Some(scheduler))])));
         apply(&kernel, &desired, None).await;
-        // At the root, at a qdisc below it, at a class with children.
+        // At the root, at a qdisc below it, and at a class with children.
         for place in ["1:", "2:", "2:10"] {
             let filter = format!("dev wan parent {place} protocol ip pref 7 u32");
             run(&format!("tc filter add {filter} match u32 0 0 flowid 2:20"));
@@ -225,7 +225,7 @@ fn a_table_that_was_meddled_with_is_seen_and_mended() {
             .into_iter()
             .map(|difference| difference.object)
             .collect();
-        // The inserted rule moves the one that was there.
+        // The inserted rule changes the position of the existing one.
         assert_eq!(
             places,
             [
@@ -281,8 +281,8 @@ fn capabilities_are_found_and_nothing_is_left() {
     });
 }
 
-/// Applies two states in turn until it is killed; a test of its own only in
-/// the process that [`a_killed_apply_leaves_old_or_new`] starts.
+/// Applies two states in turn until it is killed. It is a test only in the process that
+/// [`a_killed_apply_leaves_old_or_new`] starts.
 #[test]
 fn victim() {
     if std::env::var_os(VICTIM).is_none() {
@@ -305,7 +305,7 @@ fn victim() {
 
 const VICTIM: &str = "WEIRGATE_TEST_VICTIM";
 
-/// Two states that differ in everything and share their handles.
+/// Returns two states that differ in everything and have the same handles.
 fn two() -> [State; 2] {
     let a = whole(&[rule(
         vec![Match::range(Field::SourcePort, 1, 1)],
@@ -367,7 +367,7 @@ fn a_killed_apply_leaves_old_or_new() {
 #[test]
 fn what_a_device_holds_fixed_is_an_error() {
     in_namespace(|kernel| async move {
-        // A tap device cannot segment before its reader says that it can.
+        // A tap device cannot segment until its reader enables it.
         run("ip tuntap add dev tap0 mode tap");
         let on = Offloads {
             tso: true,

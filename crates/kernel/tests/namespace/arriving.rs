@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arriving packets get, on a kernel that has it or not: whole, or as it
-//! was. What packets see of it is tested in the lab.
+//! Programs for arriving packets, on a kernel that supports them or not: they are applied
+//! completely, or nothing changes. The lab tests their effect on packets.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_plan::{plan, verify};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of a table while it is there: what differs is written anew, and all
-//! else keeps its counts, its memory and its connections' decisions.
+//! Changes of an existing table: what differs is rewritten, and everything else keeps its counters,
+//! its sets and its connections' decisions.
 
 use crate::classify::Packet;
 use crate::harness::{apply, in_namespace};
@@ -66,7 +66,7 @@ fn what_a_change_does_not_concern_keeps_counts_and_memory() {
         );
         let after = counters(&kernel).await;
         assert_eq!((after["up_metered"], after[&unnamed]), (2, 3));
-        // Its two are used up still.
+        // Its two connections are still used up.
         let found = counted(&kernel, &[syn(81), to(22)]).await;
         assert_eq!(found[0], Vec::<String>::new());
         assert!(found[1][0].starts_with("up_good_"), "{found:?}");
@@ -118,7 +118,7 @@ fn a_decision_goes_with_its_rule_and_stays_with_the_others() {
             "{steps:?}"
         );
         assert_eq!(marks().await, [(700, 0), (800, 0x2_0000)]);
-        // Their next packets are decided by the rules as they are.
+        // The current rules decide their next packets.
         let found = counted(&kernel, &[udp(5, 700), udp(6, 800)]).await;
         assert_eq!(found, [vec![], vec![String::from("up_other")]]);
 

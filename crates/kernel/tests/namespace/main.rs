@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applies states to the running kernel, each test in a network namespace of
-//! its own. Needs root, and ip(8) to make the devices. Only HTB, pfifo and
-//! bfifo are used, which every kernel has; the rest is tested in the lab.
+//! Applies states to the running kernel, each test in a separate network namespace. Needs root, and
+//! ip(8) to make the devices. Only HTB, pfifo and bfifo are used, which every kernel has; the lab
+//! tests the others.
 
 #![expect(
     clippy::unwrap_used,

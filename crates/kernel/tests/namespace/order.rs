@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What keeps connections in order that change their class: both programs, or
-//! the state as it was.
+//! The programs that keep connections in order when they change class: both are applied, or nothing
+//! changes.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
@@ -18,7 +18,7 @@ fn ordering() -> State {
     }
 }
 
-/// The names and numbers of the programs at both places.
+/// Returns the names and numbers of the programs at both hooks.
 fn programs() -> Vec<String> {
     let shown = ["ingress", "egress"].map(|way| run(&format!("tc filter show dev wan {way}")));
     let words = shown.iter().flat_map(|text| text.split_whitespace());
@@ -47,10 +47,10 @@ fn they_come_are_mended_and_go() {
         assert_eq!(made.len(), 4, "{made:?}");
         assert!(made[0].starts_with("weirgate-order-in-"), "{made:?}");
         assert!(made[2].starts_with("weirgate-order-out-"), "{made:?}");
-        // What is there already is not written.
+        // Existing programs are not written again.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // One that somebody took away is put back, with its other half.
+        // A removed program is restored, with its counterpart.
         run("tc filter del dev wan egress");
         let now = observe(&kernel, &[&desired]).await;
         let mended = kernel.apply(&plan(&now, &desired).unwrap()).await.unwrap();

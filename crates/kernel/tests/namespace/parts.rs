@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Divided classes: maps to classes, and a thousand hosts with limits.
+//! Tests divided classes: maps to classes, and a thousand hosts with limits.
 
 use crate::harness::{apply, in_namespace, name, observe, origin, whole};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use weirgate_units::Handle;
 
 const BASE: Handle = Handle::new(2, 0x10);
 
-/// Rules that read the class, look it up in a map and lower a segment's size.
+/// Returns rules that read the class, look it up in a map, and lower the MSS.
 fn divided(elements: &[(u128, u128, Handle)], version: IpVersion) -> State {
     let map = String::from("parts_up_normal");
     let rules = [
@@ -86,7 +86,7 @@ fn maps_to_classes_are_read_back() {
             assert_eq!(verify(&after, &desired), vec![], "{elements:?}");
             assert_eq!(plan(&after, &desired).unwrap().steps, vec![]);
         }
-        // Another class for one of the addresses is seen.
+        // A changed class of one of the addresses is detected.
         let wrong = divided(&[(0, u128::MAX, two)], IpVersion::V6);
         let after = observe(&kernel, &[&wrong]).await;
         assert!(!verify(&after, &wrong).is_empty());
@@ -98,8 +98,8 @@ fn maps_to_classes_are_read_back() {
     });
 }
 
-/// A set of one range that has no end, because it reaches to the greatest key,
-/// is distinguished from a set of one key.
+/// A set with one range up to the largest key, which has no end element, is distinguished from a
+/// set with one key.
 #[test]
 fn ranges_of_all_keys_are_read_back() {
     in_namespace(|kernel| async move {
@@ -127,8 +127,8 @@ fn ranges_of_all_keys_are_read_back() {
     });
 }
 
-/// 1000 hosts with limits on both devices, with their map: applied within a
-/// second, read back, and one limit changed alone.
+/// 1000 hosts with limits on both devices, with their map: applied within a second, read back, and
+/// one limit changed.
 #[test]
 fn a_thousand_hosts_have_limits() {
     const POLICY: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"far\"\nup = \"100mbit\"\n\
@@ -178,7 +178,7 @@ fn a_thousand_hosts_have_limits() {
     });
 }
 
-/// The same tree for a kernel without fq_codel.
+/// Replaces the leaves for a kernel without fq_codel.
 fn fifos(state: &mut State) {
     use weirgate_state::{Pfifo, Qdisc, QdiscKind};
     fn walk(qdisc: &mut Qdisc) {

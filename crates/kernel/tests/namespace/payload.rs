@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classifier of payloads where packets arrive: whole, or as it was.
+//! Tests the classifier of payloads of arriving packets: it is applied completely, or nothing
+//! changes.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -32,10 +33,10 @@ fn the_classifier_comes_is_exchanged_and_goes() {
         let shown = run("tc filter show dev wan ingress");
         assert!(shown.contains("weirgate-payload-24-"), "{shown}");
         assert!(shown.contains("direct-action"), "{shown}");
-        // An unchanged state plans nothing.
+        // No plan has steps if the state is unchanged.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Other bits: the program is exchanged, the place stays.
+        // With other mark bits, the program is replaced, and the hook stays.
         let other = looking(20);
         let exchange = plan(&now, &other).unwrap();
         kernel.inject(None);
@@ -45,7 +46,7 @@ fn the_classifier_comes_is_exchanged_and_goes() {
         let shown = run("tc filter show dev wan ingress");
         assert!(shown.contains("weirgate-payload-20-"), "{shown}");
         assert!(!shown.contains("weirgate-payload-24-"), "{shown}");
-        // A filter of another's keeps the place.
+        // A filter of another program keeps the hook.
         run("tc filter add dev wan ingress pref 90 protocol all u32 match u32 0 0 flowid 1:1");
         let shared = observe(&kernel, &[&other]).await;
         let back = plan(&shared, &before).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds senders to a rate from here: whole, or as it was; changed
-//! without being exchanged; refused datagrams.
+//! Tests the policing of senders: it is applied completely, or nothing changes; changes without
+//! replacing the programs; refused datagrams.
 
 use crate::harness::{in_namespace, name, numbers, observe, only, run};
 use weirgate_kernel::Fault;
@@ -97,7 +97,7 @@ fn they_come_are_told_and_go() {
         assert_eq!(known.streams, Some(Vec::new()));
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Told, not exchanged.
+        // The programs' configuration changes, not the programs.
         let programs = (numbers("ingress"), numbers("egress"));
         let other = receiving(Some(windows(3_000)), Some(datagrams(1_000)));
         let change = plan(&now, &other).unwrap();
@@ -105,14 +105,14 @@ fn they_come_are_told_and_go() {
         let applied = kernel.apply(&change).await.unwrap();
         assert_eq!(verify(&applied.after, &other), []);
         assert_eq!((numbers("ingress"), numbers("egress")), programs);
-        // One of both goes; the other stays as it is.
+        // One of the two is removed; the other stays.
         let fewer = receiving(Some(windows(3_000)), None);
         let now = observe(&kernel, &[&other]).await;
         let applied = kernel.apply(&plan(&now, &fewer).unwrap()).await.unwrap();
         assert_eq!(verify(&applied.after, &fewer), []);
         assert_eq!(numbers("egress"), programs.1);
         assert_eq!(numbers("ingress").len(), 1);
-        // A program that somebody took away is put back, with its other half.
+        // A removed program is restored, with its counterpart.
         run("tc filter del dev wan egress");
         let now = observe(&kernel, &[&fewer]).await;
         let mended = kernel.apply(&plan(&now, &fewer).unwrap()).await.unwrap();
@@ -142,7 +142,8 @@ fn every_refusal_leaves_what_was_there() {
     });
 }
 
-/// The programs that are at hooks of this namespace by tcx, by the names of their pins.
+/// Returns the programs at this namespace's hooks that are attached by tcx, by the names of their
+/// pins.
 fn by_tcx() -> Vec<String> {
     let own = format!("{}-", weirgate_kernel::namespace_cookie().unwrap());
     let pins = std::fs::read_dir("/sys/fs/bpf/weirgate/tcx");
@@ -153,7 +154,8 @@ fn by_tcx() -> Vec<String> {
     names
 }
 
-/// An `ingress` qdisc of others runs for what arrives whatever is attached for what leaves.
+/// An `ingress` qdisc of another program handles arriving packets, whatever is attached for
+/// outgoing ones.
 #[test]
 fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
     in_namespace(|kernel| async move {
@@ -166,7 +168,7 @@ fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
         let forward = plan(&before, &desired).unwrap();
         let applied = kernel.apply(&forward).await.unwrap();
         assert_eq!(verify(&applied.after, &desired), []);
-        // Those for what arrives are filters, each once.
+        // The programs for arriving packets are filters, each once.
         assert_eq!(numbers("ingress").len(), 2);
         let there = by_tcx();
         assert_eq!(there.len(), 1, "{there:?}");
@@ -176,13 +178,13 @@ fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
         );
         let known = kernel.received(&name("wan")).await.unwrap();
         assert!(known.windows.is_some_and(|(_, all)| all.is_empty()));
-        // Told something else, both as they were.
+        // Their configuration changes, and both stay attached.
         let other = receiving(Some(windows(9_000)), Some(datagrams(2_000)));
         let change = plan(&applied.after, &other).unwrap();
         let applied = kernel.apply(&change).await.unwrap();
         assert_eq!(verify(&applied.after, &other), []);
         assert_eq!(by_tcx(), there);
-        // A program that somebody took away is put back.
+        // A removed program is restored.
         std::fs::remove_file(format!("/sys/fs/bpf/weirgate/tcx/{}", there[0])).unwrap();
         let now = observe(&kernel, &[&other]).await;
         assert!(!verify(&now, &other).is_empty());
@@ -194,7 +196,7 @@ fn beside_an_ingress_qdisc_what_leaves_is_by_tcx() {
     });
 }
 
-/// An `ingress` qdisc lists all filters with the parent that was named last, whoever did.
+/// An `ingress` qdisc lists all filters with the parent that was named last, by any program.
 #[test]
 fn filters_of_others_keep_the_parent_that_they_were_made_with() {
     in_namespace(|kernel| async move {
@@ -213,7 +215,7 @@ fn filters_of_others_keep_the_parent_that_they_were_made_with() {
         let applied = kernel.apply(&forward).await.unwrap();
         assert_eq!(verify(&applied.after, &desired), []);
         assert!(shown().contains("filter parent ffff: protocol ip pref 7"));
-        // Whatever they name next, weirgate's are known.
+        // Whatever parent other programs use next, weirgate's filters are recognised.
         for place in ["ingress", "egress", "parent ffff:"] {
             other(place, 9);
             let now = observe(&kernel, &[&desired]).await;
@@ -226,7 +228,7 @@ fn filters_of_others_keep_the_parent_that_they_were_made_with() {
     });
 }
 
-/// Where others exchange their qdisc, programs are attached as filters again.
+/// If other programs replace their qdisc, the programs are attached as filters again.
 #[test]
 fn what_is_by_tcx_follows_the_place_of_others() {
     in_namespace(|kernel| async move {
@@ -270,7 +272,7 @@ fn every_refusal_beside_an_ingress_qdisc_leaves_what_was_there() {
     });
 }
 
-/// Programs of one device cannot join filters that others have in common.
+/// Programs of one device cannot be among filters of a shared block.
 #[test]
 fn beside_shared_filters_all_are_by_tcx() {
     in_namespace(|kernel| async move {
@@ -290,7 +292,7 @@ fn beside_shared_filters_all_are_by_tcx() {
             .await
             .unwrap();
         assert_eq!((shown(), by_tcx()), (before_shown.clone(), Vec::new()));
-        // A filter that restores marks is no program.
+        // A filter that restores marks is not a program.
         let mut marked = desired;
         for place in marked.hooks.values_mut() {
             place.restore = Some(0xff_0000);

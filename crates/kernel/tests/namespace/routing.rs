@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routing over several links: made, read back, changed, gone back from, removed.
+//! Tests routing over several links: applied, read back, changed, rolled back, removed.
 
 use crate::harness::{in_namespace, name, run};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn wanted(gateway: &str) -> Routing {
     }
 }
 
-/// What others have in the same places.
+/// Returns rules and routes of other programs in the same places.
 fn foreign() -> Vec<String> {
     let lines = ["ip rule show pref 7750", "ip route show table 7702"];
     lines.map(run).into()
@@ -71,11 +71,11 @@ fn routing_is_made_changed_and_removed() {
         assert_eq!(kernel.set_routing(&first).await.unwrap(), 7);
         assert_eq!(kernel.routing().await.unwrap(), first);
         assert_eq!(kernel.set_routing(&first).await.unwrap(), 0);
-        // Another next hop, also one that is on no network of the device.
+        // Another next hop, also one outside the device's networks.
         let second = wanted("192.0.2.1");
         assert_eq!(kernel.set_routing(&second).await.unwrap(), 1);
         assert_eq!(run("ip route show table 7701").lines().count(), 1);
-        // What somebody takes away is seen, and made again.
+        // Removed objects are detected, and restored.
         run("nft flush table inet weirgate-links");
         run("ip rule del pref 7730");
         assert_ne!(kernel.routing().await.unwrap(), second);

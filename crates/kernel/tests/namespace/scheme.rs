@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole schemes: compiled policies held by the kernel, and what they do with
-//! packets, seen by the rules' counters. Qdiscs are left out, because not every
-//! kernel that runs these tests has them all.
+//! Tests whole policies in the kernel: what they do with packets, observed by the rules' counters.
+//! Qdiscs are left out, because some kernels that run these tests lack some of them.
 //!
-//! Over 500 lines: one test for each scheme that the documentation shows.
+//! Over 500 lines: one test for each policy that the documentation shows.
 
 use crate::classify::{Packet, SEGMENT};
 use crate::harness::{apply, device, in_namespace, observe, pfifo, run};
@@ -13,7 +12,7 @@ use weirgate_kernel::Kernel;
 use weirgate_plan::verify;
 use weirgate_state::{Capabilities, Device, Hook, IpVersion, State};
 
-/// The tables of a compiled policy, on devices that hold no qdisc of note.
+/// Returns the tables of a compiled policy, on devices without qdiscs.
 pub fn tables(source: &str) -> State {
     let (policy, problems) = weirgate_policy::parse(source);
     let policy = policy.unwrap_or_else(|| panic!("{problems:?}\n{source}"));
@@ -60,7 +59,7 @@ pub async fn counters(kernel: &Kernel) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What each packet, sent one after the other, was counted by.
+/// Sends packets one after the other, and returns the counters that counted each.
 pub async fn counted(kernel: &Kernel, packets: &[Packet]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut before = counters(kernel).await;
@@ -74,7 +73,7 @@ pub async fn counted(kernel: &Kernel, packets: &[Packet]) -> Vec<Vec<String>> {
     found
 }
 
-/// Applies a policy's tables and says what counts each packet.
+/// Applies a policy's tables, and checks which counters count each packet.
 fn check(rules: &'static str, cases: Vec<(Packet, &'static [&'static str])>) {
     in_namespace(move |kernel| async move {
         apply(&kernel, &tables(&format!("{SITE}{rules}")), None).await;
@@ -133,7 +132,7 @@ fn every_shipped_policy_is_held_as_it_was_compiled() {
     });
 }
 
-/// Conditions and effects, any of which may stand together.
+/// Conditions and effects, which can be combined.
 const PARTS: [&str; 26] = [
     "protocol = [\"tcp\", \"udp\"]",
     "local-port = [22, \"5000-5010\"]",
@@ -163,8 +162,7 @@ const PARTS: [&str; 26] = [
     "connection = { bytes-over = \"1MB\", packets-over = 9, mean-size = \"0-300\" }",
 ];
 
-/// A scheme of rules with a few of the parts each; `None` where the parts of a
-/// rule contradict each other.
+/// Returns a policy whose rules have a few of the parts each, without contradictory rules.
 fn scheme(rules: &[(Vec<usize>, bool)], inbound: &str) -> String {
     let mut text = SITE.replace("inbound = \"lan\"", inbound)
         + "[group.g]\naddresses = [\"192.0.2.0/25\", \"192.0.2.200\", \"2001:db8:1::/48\"]\n\
@@ -189,7 +187,7 @@ fn scheme(rules: &[(Vec<usize>, bool)], inbound: &str) -> String {
             "[[rule]]\n".to_owned()
         };
         let rule = format!("{head}class = \"good\"\n{body}");
-        // Alone with its site, so that a contradiction costs one rule only.
+        // Check each rule alone with the site, so that a contradiction affects only that rule.
         let alone = weirgate_policy::parse(&(text.clone() + &rule));
         let errors = alone
             .1
@@ -443,7 +441,7 @@ length = "0-60"
         let long = vec![String::from("up_long")];
         let kept = vec![String::from("up_long"), String::from("up_small")];
         assert_eq!(found, [vec![], vec![], long.clone(), kept, long]);
-        // What nft itself sees: our bits and the other's.
+        // nft sees our mark bits and those of the other program.
         run("nft add rule inet other o ct mark 0x105 counter");
         udp(1).send();
         let seen = run("nft list chain inet other o");
@@ -530,7 +528,7 @@ dscp = "CS3"
                 ));
             }
         }
-        // ECT(1) and CE, whatever the code point.
+        // ECT(1) and CE, with any code point.
         for ecn in ["ect1", "ce"] {
             for ip in ["ip", "ip6"] {
                 run(&format!(
@@ -546,7 +544,7 @@ dscp = "CS3"
             ..SEGMENT
         };
         let before: Vec<u64> = seen();
-        // Mapped, mapped and washed, excepted, washed, set.
+        // Mapped; mapped and cleared; excepted; cleared; set.
         let packets = [
             marked(8, 3),
             marked(1, 1),
@@ -564,15 +562,15 @@ dscp = "CS3"
         }
         let after = seen();
         let more: Vec<u64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
-        // Order: be, ef, le, nqb, CS3, CS1, each for IPv4 and IPv6. CS3 and
-        // AF41 are washed. Then ECT(1) and CE, each as often as sent.
+        // Order: be, ef, le, nqb, CS3, CS1, each for IPv4 and IPv6. CS3 and AF41 are cleared. Then
+        // ECT(1) and CE, each as often as sent.
         assert_eq!(more, [2, 2, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 3]);
     });
 }
 
-/// The counters of the chain that looks at what arrives.
+/// Returns the counters of the chain for arriving packets.
 fn seen() -> Vec<u64> {
-    // Arrival is the softirq's work.
+    // Arriving packets are processed in a softirq.
     std::thread::sleep(std::time::Duration::from_millis(50));
     let text = run("nft list chain netdev sees c");
     let count = |line: &str| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who sends what a host itself makes: rules by the user and the group of the
-//! socket, held, read back and met by real sockets.
+//! Tests rules by the user and the group of a local socket: applied, read back, and matched by real
+//! sockets.
 
 use crate::harness::{apply, in_namespace, observe};
 use crate::scheme::{SITE, counters, tables};
@@ -29,7 +29,7 @@ uid = "2000"
 gid = "2000"
 "#;
 
-/// Sends a datagram by a socket of a user and a group, of this thread only.
+/// Sends a datagram from a socket of a user and a group, which are set only for this thread.
 fn send(user: u32, group: u32, to: &str) {
     // SAFETY: these change a number of the calling thread's credentials; memory
     // safety does not rest on it.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One device alone: the same as when all are looked at, and all or nothing.
+//! Reading one device gives the same result as reading all, and applying to it is atomic.
 
 use crate::harness::{in_namespace, name, observe, only, pfifo, run, tree};
 use weirgate_kernel::{ApplyError, Fault};
 use weirgate_plan::plan;
 use weirgate_state::State;
 
-/// A tree without a size table, which the kernel never shows.
+/// Returns a tree without a size table, which the kernel does not list.
 fn wanted() -> State {
     let mut root = tree();
     root.stab = None;
@@ -27,7 +27,7 @@ fn one_device_is_as_among_all() {
         assert_eq!(one.root, all.devices[&wan].root);
         let gone = kernel.observe_one(&name("nowhere")).await.unwrap();
         assert_eq!(gone, None);
-        // By another name it is another's.
+        // An alternative name does not identify it.
         run("ip link property add dev wan altname outside");
         assert_eq!(kernel.observe_one(&name("outside")).await.unwrap(), None);
     });

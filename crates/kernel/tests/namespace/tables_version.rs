@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables that are not read again: nobody else's change may be overlooked.
+//! Tables that are not read again: another program's change must be detected.
 
 use crate::harness::{apply, in_namespace, name, observe, rule, run, whole};
 use weirgate_kernel::{ApplyError, Handles, Kernel, KnownTables, Scope, Since};
@@ -7,7 +7,7 @@ use weirgate_plan::{plan, verify};
 use weirgate_state::{Field, Match, State};
 use weirgate_units::Handle;
 
-/// A state whose outgoing and arriving tables look at these ports.
+/// Returns a state whose outgoing and arriving tables match these ports.
 fn state(up: u128, down: u128) -> State {
     let rules = |port| {
         let test = |port| vec![Match::one(Field::SourcePort, port)];
@@ -45,7 +45,7 @@ fn after_a_change_in_place_only_what_it_wrote_is_read() {
         let whole = observe(&kernel, &[&two]).await;
         assert_eq!(verify(&whole, &two), vec![]);
         assert_eq!(made.after.tables, whole.tables);
-        // What is known of this generation is taken as it is.
+        // Tables of a known generation are not read again.
         let known = Some(KnownTables {
             generation: generation + 1,
             tables: &two.tables,
@@ -54,7 +54,7 @@ fn after_a_change_in_place_only_what_it_wrote_is_read() {
         let again = kernel.observe_knowing(&scope, known).await.unwrap();
         assert_eq!(verify(&again.state, &two), vec![]);
         assert_eq!(again.generation, Some(generation + 1));
-        // The numbers of rules are those that reading everything finds.
+        // The handles of rules are those of a complete read.
         let anew = kernel.observe_knowing(&scope, None).await.unwrap();
         assert!(!anew.handles.is_empty());
         assert_eq!(made.handles, anew.handles);
@@ -62,7 +62,7 @@ fn after_a_change_in_place_only_what_it_wrote_is_read() {
     });
 }
 
-/// A state whose two tables look at these ports, in this order.
+/// Returns a state whose two tables match these ports, in this order.
 fn ports(list: impl IntoIterator<Item = u128>) -> State {
     let test = |port| vec![Match::one(Field::SourcePort, port)];
     let rules: Vec<_> = list
@@ -72,9 +72,8 @@ fn ports(list: impl IntoIterator<Item = u128>) -> State {
     whole(&rules)
 }
 
-/// Rules that come first, last or between, go, or are too many to be read one by
-/// one: what is read back and the numbers are those that reading everything
-/// finds, each time.
+/// Rules are inserted first, last or in between, are removed, or are too many to be read one by
+/// one. The result and the handles always equal those of a complete read.
 #[test]
 fn every_change_is_read_back_as_it_is() {
     in_namespace(|kernel| async move {
@@ -110,7 +109,7 @@ fn every_change_is_read_back_as_it_is() {
     });
 }
 
-/// Numbers that are no longer right lead to a refusal, never to another rule.
+/// Stale handles lead to a refusal, never to a change of another rule.
 #[test]
 fn numbers_of_rules_that_went_are_refused() {
     in_namespace(|kernel| async move {
@@ -119,7 +118,7 @@ fn numbers_of_rules_that_went_are_refused() {
         let scope = Scope::of([&one]);
         let observed = kernel.observe_knowing(&scope, None).await.unwrap();
         let change = plan(&observed.state, &two).unwrap();
-        // The same tables, made anew under the same names.
+        // The same tables, made again under the same names.
         let other = Kernel::open().unwrap();
         apply(&other, &ports([]), None).await;
         apply(&other, &one, None).await;
@@ -147,7 +146,7 @@ fn a_change_by_another_is_never_overlooked() {
         assert_eq!(kernel.tables_version(&scope).await.unwrap(), version);
         let before = observe(&kernel, &[&one]).await;
         let change = plan(&before, &both).unwrap();
-        // Another program changes the table that this plan leaves alone.
+        // Another program changes the table that this plan does not touch.
         let other = Kernel::open().unwrap();
         apply(&other, &two, None).await;
         assert_ne!(kernel.tables_version(&scope).await.unwrap(), version);
@@ -177,7 +176,7 @@ fn a_device_that_went_changes_the_stamp() {
         apply(&kernel, &one, None).await;
         let scope = Scope::of([&one]);
         let version = kernel.tables_version(&scope).await.unwrap();
-        // Another device is of no account.
+        // Another device does not matter.
         run("ip link add spare type veth peer name other");
         assert_eq!(kernel.tables_version(&scope).await.unwrap(), version);
         run(&format!("ip link del {}", name("wan")));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that has just come gets its tree at once, and nothing of others' is touched.
+//! A device that has just appeared gets its tree at once, and objects of other programs are not
+//! touched.
 
 use crate::harness::{class, htb, in_namespace, name, observe, only, qdisc, run, tree};
 use weirgate_kernel::KernelError;
@@ -15,7 +16,7 @@ fn a_bare_device_gets_its_tree() {
         assert!(kernel.put_tree(&wan, index, &tree()).await.unwrap());
         let observed = observe(&kernel, &[&desired]).await;
         assert_eq!(verify(&observed, &desired), []);
-        // It is there, and stays as it is.
+        // The tree exists, and is not changed.
         assert!(!kernel.put_tree(&wan, index, &tree()).await.unwrap());
     });
 }
@@ -24,8 +25,8 @@ fn a_bare_device_gets_its_tree() {
 fn what_somebody_else_put_there_stays() {
     in_namespace(|kernel| async move {
         run("tc qdisc add dev wan root handle 1: htb default 7");
-        // HTB tells among its options how many packets it let pass, and the device's own
-        // announcements of IPv6 pass at any time.
+        // HTB's options include its counter of passed packets, and the device's own IPv6
+        // announcements may pass at any time.
         let shown = || {
             let text = run("tc qdisc show dev wan");
             text.split(" direct_packets_stat ")
@@ -48,8 +49,8 @@ fn a_tree_that_is_refused_leaves_nothing() {
         let before = run("tc qdisc show dev wan");
         let wan = name("wan");
         let index = kernel.device(&wan).await.unwrap();
-        // RED takes no larger threshold that is below the smaller one; a kernel without RED
-        // refuses it too. The gate is made by then.
+        // RED refuses a larger threshold that is below the smaller one; a kernel without RED
+        // refuses too. The gate exists by then.
         let red = Red {
             limit: Size::bytes(60_000),
             min: Size::bytes(30_000),

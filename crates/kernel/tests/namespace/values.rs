@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every setting as it was written, and counters.
+//! Tests that every setting is read back as written, and tests counters.
 
 use crate::harness::{
     apply, bfifo, class, htb, in_namespace, name, observe, only, pfifo, run, stab, tree,
@@ -47,7 +47,7 @@ fn a_size_table_that_nobody_remembers_has_no_slots() {
     });
 }
 
-/// Every leaf that a policy can ask for, each in two settings.
+/// Returns every kind of leaf that a policy can request, each with two settings.
 fn leaves() -> [[QdiscKind; 2]; 7] {
     let fq_codel = |target, threshold: Option<u64>| {
         QdiscKind::FqCodel(FqCodel {
@@ -148,7 +148,7 @@ fn leaves_are_read_back_and_changed_in_place() {
 #[test]
 fn counters_count_what_the_size_table_charges() {
     in_namespace(|kernel| async move {
-        // Reports and solicitations of its own would be counted too.
+        // The device's own reports and solicitations would be counted too.
         run("sysctl -qw net.ipv6.conf.wan.disable_ipv6=1");
         let mut slow = tree();
         if let QdiscKind::Htb(outer) = &mut slow.kind {
@@ -167,7 +167,7 @@ fn counters_count_what_the_size_table_charges() {
             let mut own = all.filter(|c| c.handle == handle.parse().unwrap());
             own.next().unwrap().clone()
         };
-        // 2:20 is the default; its leaf holds 30000 bytes.
+        // 2:20 is the default class; its leaf holds 30000 bytes.
         let charge = stab().charge(1_000 + 8 + 20 + 14);
         let held = 30_000 / charge;
         let leaf = of("20:");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions become experiments and policies that their readers accept;
-//! figures become a ranking.
+//! Questions become valid experiments and policies; figures become a ranking.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
@@ -112,7 +111,7 @@ fn questions_without_sense_are_refused() {
     }
 }
 
-/// Waits and losses of settings of the question about calls.
+/// Returns waits and losses for the settings of the question about calls.
 fn figures(all: &[(&str, f64, f64)]) -> BTreeMap<String, ArmFigures> {
     let one = |(arm, wait, lost): &(&str, f64, f64)| {
         let metrics = BTreeMap::from([

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every experiment file in the repository loads, and none promises less than
-//! it may.
+//! Every experiment file in the repository loads, and none promises less than it must.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,8 +38,8 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
                 let text = std::fs::read_to_string(&path)
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let (_, problems) = weirgate_policy::parse(&text);
-                // The thesis's windows are tried where they hold nothing as well, and
-                // its lines of modems are slow.
+                // The thesis's windows are also tested where they limit nothing, and its modem
+                // lines are slow.
                 let known = ["P187", "P189"];
                 let problems = problems
                     .iter()
@@ -52,7 +51,7 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
     }
 }
 
-/// A guest gets one text, so the production policy is there twice.
+/// A guest gets one text, so the production policy exists twice.
 #[test]
 fn the_labs_production_policy_is_the_shipped_one_but_for_addresses() {
     let read = |path: &str| {
@@ -61,7 +60,7 @@ fn the_labs_production_policy_is_the_shipped_one_but_for_addresses() {
     };
     let shipped = read("../policies/kollegiegaarden.toml");
     let lab = read("policies/kollegiegaarden.toml");
-    // The licence's line, and in the lab three that say what it is.
+    // The licence line, and in the lab's copy three more lines of explanation.
     let (shipped, lab) = (shipped.lines().skip(1), lab.lines().skip(4));
     assert_eq!(shipped.clone().count(), lab.clone().count());
     for (one, other) in shipped.zip(lab) {
@@ -72,14 +71,14 @@ fn the_labs_production_policy_is_the_shipped_one_but_for_addresses() {
     }
 }
 
-/// What fuzzing starts from must be right, or it starts from nothing.
+/// The seeds of fuzzing must be valid, or fuzzing starts from nothing.
 #[test]
 fn seeds_of_the_fuzz_target_are_right() {
     let seeds = weirgate_testing::root().join("fuzz/seeds/experiment");
     let entries = std::fs::read_dir(seeds).expect("there are seeds");
     for entry in entries {
         let path = entry.expect("a readable folder").path();
-        // What a run found has no ending, and may be wrong.
+        // Inputs that a run found have no extension, and may be invalid.
         if path.extension().is_some() {
             let text = std::fs::read_to_string(&path).expect("a readable seed");
             load(&path, &text);

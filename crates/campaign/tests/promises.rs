@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! No experiment file promises less than it may.
+//! No experiment file promises less than it must.
 //!
-//! `promises.txt` lists what the theses and the project's plan promise, with
-//! their own tolerances. An experiment file that widens a tolerance, moves a
-//! value, drops an expectation or adds one that the list does not know fails
-//! here; a stricter file passes. Whoever changes the list says why.
+//! `promises.txt` lists the promises of the theses and of the project's plan, with their
+//! tolerances. A file that widens a tolerance, changes a value, drops an expectation or adds an
+//! unlisted one fails here; a stricter file passes. A change of the list needs a reason.
 
 use std::collections::BTreeMap;
 use weirgate_experiment::{Expectation, Promise, parse};
 
-/// Experiment, arm, metric, and the formula or kind: several promises may
-/// speak of one metric.
+/// Experiment, arm, metric, and the formula or kind, because one metric may have several promises.
 type Key = (String, String, String, String);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,8 +19,8 @@ enum Allowed {
     Most(f64),
 }
 
-/// `EXPERIMENT ARM METRIC = VALUE TOLERANCE`, `... >= VALUE`, `... <= VALUE`;
-/// a formula stands in braces.
+/// Parses `EXPERIMENT ARM METRIC = VALUE TOLERANCE`, `... >= VALUE`, `... <= VALUE`; a formula is
+/// in braces.
 fn list() -> BTreeMap<Key, Allowed> {
     let mut list = BTreeMap::new();
     for line in include_str!("promises.txt").lines() {
@@ -73,7 +71,7 @@ fn relation(expectation: &Expectation) -> String {
     )
 }
 
-/// Whether a promise is at least as strict as the list's.
+/// Returns whether a promise is at least as strict as the list's.
 fn strict(promise: Promise, allowed: Allowed) -> bool {
     const FRACTION: f64 = 1e-9;
     match (promise, allowed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists as they are kept, and circuits one by one.
+//! Tests of stored lists, and of single circuits.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -19,12 +19,12 @@ fn pair(down: u64, up: u64) -> Pair {
     }
 }
 
-/// Names with what has a meaning in the files.
+/// Generates names with special characters of the files.
 fn name() -> impl Strategy<Value = String> {
     "[a-c#,\"\\\\ü-]([a-c#,\"\\\\ü -]{0,4}[a-c#,\"\\\\ü-])?"
 }
 
-/// A plan that may have bursts, hours and a quota.
+/// Returns a plan that may have bursts, hours and a quota.
 fn plan(name: String, most: u64, more: u8) -> Plan {
     let is = |bit: u8| more >> bit & 1 == 1;
     let size = |bit: u8, unit: u64| Pair {
@@ -53,7 +53,7 @@ fn plan(name: String, most: u64, more: u8) -> Plan {
     }
 }
 
-/// Lists of a few circuits below a few sites, with plans.
+/// Generates lists of a few circuits below a few sites, with plans.
 fn lists() -> impl Strategy<Value = List> {
     let sites = prop::collection::btree_map(name(), (any::<bool>(), any::<bool>()), 0..5);
     let plans = prop::collection::btree_map(name(), (1_u64..100_000, any::<u8>()), 0..3);
@@ -117,7 +117,7 @@ fn lists() -> impl Strategy<Value = List> {
                     ]
                     .into_iter()
                     .map(|key| key.expect("a key"))
-                    // Some have addresses alone, and some all kinds.
+                    // Some circuits have only addresses, and some all kinds of keys.
                     .take(2 + usize::from(host % 2) * 3)
                     .collect(),
                     suspended,
@@ -132,7 +132,7 @@ fn lists() -> impl Strategy<Value = List> {
     })
 }
 
-/// What each circuit is, with its site by name, in the order of identifiers.
+/// Returns each circuit with its site by name, in order of identifiers.
 fn by_id(list: &List) -> BTreeMap<String, (Option<String>, Circuit)> {
     let site = |circuit: &Circuit| Some(list.sites[circuit.parent?].name.clone());
     let own = list.circuits.iter().map(|circuit| {
@@ -160,12 +160,12 @@ proptest! {
         prop_assert_eq!(&again.list.plans, &kept.list.plans);
         prop_assert_eq!((again.direction, again.link), (kept.direction, kept.link));
         prop_assert_eq!(again.queues, kept.queues);
-        // Texts from before there were queues say nothing of them.
+        // Texts of versions without queues lack that field.
         if let Some(older) = text.strip_prefix("circuits 1 down 0 0\n") {
             let older = Kept::read(&format!("circuits 1 down 0\n{older}"), "").expect("a list");
             prop_assert_eq!((older.link, older.queues), (None, None));
         }
-        // Each is found without the others.
+        // Each circuit is found without reading the others.
         for (id, (site, circuit)) in by_id(&kept.list) {
             let (one, plans) = Kept::circuit(&text, "", &id).expect("what was written");
             let one = one.expect("a circuit");
@@ -191,7 +191,7 @@ proptest! {
             }
             let (old, plans) = Kept::circuit(&text, &lines, &id).expect("a text");
             prop_assert_eq!(old.is_some(), expected.contains_key(&id));
-            // What is not named stays.
+            // Fields that are not named stay unchanged.
             let mut keys = [const { None }; 4];
             let kind = number % 4;
             let text = [
@@ -233,7 +233,7 @@ proptest! {
     }
 }
 
-/// What is asked for is judged as a file's line would be.
+/// A request is checked as a file's line would be.
 #[test]
 fn what_is_asked_for_is_judged() {
     let plans = [Plan {
@@ -257,7 +257,7 @@ fn what_is_asked_for_is_judged() {
     };
     let one = home.of("1042", None, &plans).expect("a circuit");
     assert_eq!(one.circuit.most, pair(100_000, 20_000));
-    // One rate is another; the rest stays.
+    // One rate changes; the rest stays.
     let faster = Asked {
         rates: [None, None, Some(Rate::kbit(200_000)), None],
         suspended: Some(true),
@@ -265,7 +265,7 @@ fn what_is_asked_for_is_judged() {
     };
     let other = faster.of("1042", Some(&one), &plans).expect("a circuit");
     assert_eq!(other.circuit.most, pair(200_000, 20_000));
-    // What is its own stays when the plan's changes; the rest follows.
+    // Values of the circuit's own stay when the plan changes; the rest follows the plan.
     assert_eq!(one.circuit.of_plan, [true; 4]);
     assert_eq!(other.circuit.of_plan, [true, true, false, true]);
     assert_eq!(other.circuit.keys, one.circuit.keys);
@@ -306,13 +306,13 @@ fn what_is_asked_for_is_judged() {
     let wrong = |kind: KeyKind, text| kind.read_all(text).expect_err("a mistake");
     let text = wrong(KeyKind::Address, "10.0.0.1/24,10.0.0.2 10.0.0.300");
     assert!(text.contains("write `10.0.0.0/24`"), "{text}");
-    // All of them are told.
+    // All mistakes are reported.
     assert!(text.contains("`10.0.0.300` is no address"), "{text}");
     assert_eq!(KeyKind::Mac.read_all(" , "), Ok(Vec::new()));
 }
 
-/// A text that an earlier version kept has no columns of sessions, VLANs and MACs; what is
-/// changed since may have them.
+/// A text of an earlier version has no columns of sessions, VLANs and MACs; later changes may have
+/// them.
 #[test]
 fn what_an_earlier_version_kept_is_read() {
     let text = "circuits 1 down 0\n----\n{\"S\":{\"virtual\":true}}\n----\n\
@@ -344,11 +344,11 @@ fn what_an_earlier_version_kept_is_read() {
     let kept = Kept::read(text, &lines).expect("a list");
     assert_eq!(kept.list.circuits[0], *first);
     assert_eq!(kept.list.circuits[1], changed.circuit);
-    // What is written has the new columns.
+    // The written text has the new columns.
     assert_eq!(Kept::read(&kept.write(), ""), Ok(kept));
 }
 
-/// A change that was cut off or altered is no change.
+/// A change that was cut off or altered is ignored.
 #[test]
 fn a_damaged_change_is_found() {
     let text = "Circuit ID,IPv4,Download Max Mbps,Upload Max Mbps\n1,10.0.0.1,2,2\n";

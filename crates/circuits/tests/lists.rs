@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists, from their files to the rows of the engine.
+//! Tests of lists, from their files to the engine's rows.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const FILES: [&str; 4] = [
     "lqos_overrides.json",
 ];
 
-/// Reads them.
+/// Reads the files of a folder.
 fn folder(name: &str) -> Reading {
     in_order(name, FILES)
 }
@@ -67,7 +67,7 @@ fn a_list_of_four_files_is_what_they_say() {
         let _ = writeln!(text, "{prefix} {row}");
     }
     weirgate_testing::golden("tests/circuits/good.txt", &text);
-    // It is the same list in any order.
+    // The order of files does not matter.
     let [devices, network, plans, overrides] = FILES;
     for files in [
         [overrides, plans, network, devices],
@@ -85,12 +85,12 @@ fn a_list_of_four_files_is_what_they_say() {
 fn an_override_needs_what_it_changes() {
     let reading = in_order("good", [FILES[3]]);
     let text = report(&reading);
-    // The devices that it has are a list, without sites.
+    // The valid devices are a list, without sites.
     let list = reading.list.unwrap_or_else(|| panic!("{text}"));
     let ids: Vec<&str> = list.circuits.iter().map(|one| &*one.id).collect();
     assert_eq!(ids, ["8", "3"]);
     assert_eq!(text.matches("warning[L204]").count(), 11, "{text}");
-    // A site may be called as a list of overrides.
+    // A site may have the name of a key in overrides.
     let sites = "{ \"circuit_adjustments\": { \"virtual\": true } }";
     let reading = read(&[File {
         name: "network.json",
@@ -127,7 +127,7 @@ fn every_mistake_is_told_with_its_place() {
         assert!(reading.list.is_none(), "{other}");
         text.push_str(&report(&reading));
     }
-    // Without the sites' file a parent is nothing.
+    // Without the file of sites, a parent has no effect.
     let flat = format!("{HEADER}1,,,,AP_A,,10.0.0.1,,1,1,2,2,\n");
     let reading = read(&[File {
         name: "flat",
@@ -136,7 +136,7 @@ fn every_mistake_is_told_with_its_place() {
     assert!(reading.list.is_some());
     text.push_str(&report(&reading));
     weirgate_testing::golden("tests/circuits/bad.txt", &text);
-    // Those of several lists (`crates/rollout/tests/lists.rs`).
+    // The codes of several lists (`crates/rollout/tests/lists.rs`).
     text.push_str(&weirgate_testing::read("tests/circuits/divided.txt"));
     let many = format!("[{CODES:?}");
     for (code, _) in CODES {
@@ -169,7 +169,7 @@ fn a_thousand_mistakes_are_all_told() {
     assert_eq!(twice.count(), 1_000 - 256);
 }
 
-/// How long a list of 10^5 circuits takes: `cargo test --release -p weirgate-circuits --
+/// Measures the time for a list of 10^5 circuits: `cargo test --release -p weirgate-circuits --
 /// --ignored --nocapture`.
 #[test]
 #[ignore = "a figure"]
@@ -210,7 +210,7 @@ fn windows_texts_are_read_as_others() {
         reading.problems.iter().map(place).collect()
     };
     let (own, other) = (places(&text), places(&other));
-    // The mark at the beginning is a character of the first line.
+    // The byte order mark is a character of the first line.
     let shifted = own
         .into_iter()
         .map(|(line, column, code)| (line, column + usize::from(line == 1), code));
@@ -257,7 +257,7 @@ fn nodes_keep_their_rows() {
             one.live = false;
         }
         for row in nodes {
-            // The third circuit's packets never go.
+            // The third circuit always has a backlog.
             let at_rest = row.label != LabelText::circuit("3");
             held.retain(|one| one.id != row.id);
             held.push(Held {
@@ -271,9 +271,9 @@ fn nodes_keep_their_rows() {
         Ok::<_, String>(circuits)
     };
     assert_eq!(apply(&[1, 2, 3]), Ok(vec![4, 5, 6]));
-    // One goes and another comes; the order is of no matter.
+    // One circuit is removed and one added; the order does not matter.
     assert_eq!(apply(&[3, 4, 2]), Ok(vec![6, 7, 5]));
-    // What has gone leaves its row to the next; one that has packets does not.
+    // A removed circuit's row is reused by the next one, unless it has a backlog.
     assert_eq!(apply(&[2, 4, 5]), Ok(vec![5, 7, 4]));
     assert_eq!(
         apply(&[2, 4, 5, 6]),
@@ -282,12 +282,12 @@ fn nodes_keep_their_rows() {
     assert_eq!(apply(&[2, 4, 5, 3]), Ok(vec![5, 7, 4, 6]));
 }
 
-/// Keys that a packet is looked up by, one after another: its address, its session with and
-/// without the MAC, its tags, the outer one, its MAC.
+/// The keys with which a packet is looked up, in order: its address, its session with and without
+/// the MAC, its tags, the outer tag, its MAC.
 type Packet = Vec<Key>;
 
-/// The row of a packet in a table: that of the first key that is there, of an address that
-/// of the longest prefix.
+/// Returns the row of a packet in a table: that of its first key in the table; for an address, of
+/// the longest prefix.
 fn due(table: &Table, packet: &Packet) -> u32 {
     let rows = packet.iter().filter_map(|key| {
         let around = table
@@ -302,8 +302,8 @@ fn due(table: &Table, packet: &Packet) -> u32 {
     rows.into_iter().next().unwrap_or(0)
 }
 
-/// What the program in the kernel finds: each key alone, and of an address then the longest
-/// prefix of both tables.
+/// Returns what the kernel's program finds: each key alone; for an address, the longest prefix of
+/// both tables.
 fn found(both: &BTreeMap<Key, [u32; 2]>, packet: &Packet, generation: usize) -> u32 {
     for key in packet {
         let own = both.get(key).map_or(0, |rows| rows[generation]);
@@ -323,7 +323,7 @@ fn found(both: &BTreeMap<Key, [u32; 2]>, packet: &Packet, generation: usize) -> 
     0
 }
 
-/// A prefix of few addresses, so that many are within others.
+/// Returns a prefix of few addresses, so that many are nested.
 fn prefix(bits: u32, length: u8, six: bool) -> Key {
     let bits = bits & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
     let prefix = if six {
@@ -340,7 +340,7 @@ fn mac(number: u8) -> Mac {
     Mac::new([2, 0, 0, 0, 0, number]).expect("a MAC")
 }
 
-/// Keys of few kinds and numbers, so that many packets have several.
+/// Generates keys of few kinds and numbers, so that many packets have several.
 fn keys() -> impl Strategy<Value = Key> {
     prop_oneof![
         4 => (0_u32..64, 26_u8..=32, any::<bool>())
@@ -359,7 +359,7 @@ fn tables() -> impl Strategy<Value = Table> {
     prop::collection::btree_map(keys(), 1_u32..9, 0..16).prop_map(|all| all.into_iter().collect())
 }
 
-/// What a packet is looked up by.
+/// Generates the keys of a packet.
 fn packets() -> impl Strategy<Value = Packet> {
     let address = (0_u32..64, any::<bool>());
     let session = prop::option::of(1_u16..4);
@@ -382,8 +382,7 @@ fn packets() -> impl Strategy<Value = Packet> {
     })
 }
 
-/// Texts that are keys are printed as they are kept, and others are told with what would be
-/// right.
+/// A valid key is printed in its stored form, and an invalid one is reported with a remedy.
 #[test]
 fn keys_are_read_as_people_write_them() {
     for (kind, text, printed) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Overrides, compared with changing lines one after another as LibreQoS does.
+//! Compares overrides with changing lines one after another, as LibreQoS does.
 
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ struct Line {
     circuit: u8,
     device: u8,
     parent: u8,
-    /// Least down and up, most down and up.
+    /// Minimum down and up, maximum down and up.
     rates: [u8; 4],
 }
 
-/// An adjustment; which of the first four rates it has is a bit of `has`.
+/// An adjustment; the bits of `has` say which of the first four rates it has.
 #[derive(Debug, Clone)]
 enum Change {
     Circuit(u8, u8, [u8; 4]),
@@ -33,7 +33,7 @@ const FIELDS: [&str; 4] = [
 ];
 
 impl Change {
-    /// What it has in common with another that changes the same.
+    /// Returns the subject that it has in common with other changes of the same.
     fn subject(&self) -> (u8, u8) {
         match *self {
             Self::Circuit(id, ..) => (0, id),
@@ -133,7 +133,7 @@ fn list(texts: &[&str]) -> Option<List> {
     read(&files).list
 }
 
-/// Devices of circuits that often have one alone.
+/// Generates devices of circuits that often have only one.
 fn line(device: u8) -> impl Strategy<Value = Line> {
     let rates = [0..2_u8, 0..2, 2..5, 2..5];
     (0..8_u8, 0..2_u8, rates).prop_map(move |(other, parent, rates)| Line {

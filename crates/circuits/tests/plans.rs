@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What plans give: bursts, hours, quotas.
+//! Tests of plans: bursts, hours, quotas.
 
 use weirgate_circuits::Direction;
 use weirgate_circuits::{File, List, Moment, Month, holds, read};
@@ -34,7 +34,7 @@ fn list() -> List {
     reading.list.expect("a list")
 }
 
-/// What circuits have at most, and their bursts in bytes, towards subscribers.
+/// Returns the maximum rates of circuits, and their bursts in bytes, towards subscribers.
 fn given(at: u64, used_up: &[&str]) -> Vec<(u64, u64)> {
     let mut list = list();
     list.follow(&Moment {
@@ -54,8 +54,8 @@ fn given(at: u64, used_up: &[&str]) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_plan_gives_what_it_says_at_its_hours() {
-    // By day; at night in Denmark, which is an hour ahead; and on Saturday, where the
-    // hours of the night come first.
+    // By day; at night in Denmark, which is an hour ahead; and on Saturday, when the night's hours
+    // come first.
     let day = [(100_000, 25_000_000), (30_000, 25_000_000)];
     let night = [(200_000, 50_000_000), (30_000, 50_000_000)];
     let weekend = [(300_000, 0), (30_000, 0)];
@@ -74,13 +74,13 @@ fn a_plan_gives_what_it_says_at_its_hours() {
     let plans = list().plans;
     let noon = MONDAY + 12 * HOUR;
     assert_eq!(holds(&plans, noon), noon..MONDAY + 24 * HOUR);
-    // Nothing is another before December, and some plans never.
+    // Nothing changes before December; some plans never change.
     let metered = holds(&plans[2..], noon);
     assert_eq!(metered, noon..MONDAY + 29 * 24 * HOUR);
     assert_eq!(holds(&plans[1..2], noon), 0..u64::MAX);
 }
 
-/// By a library that has a calendar.
+/// Compares with a library that has a calendar.
 #[test]
 fn months_begin_when_the_calendar_says() {
     let mut month = Month(0);
@@ -105,12 +105,12 @@ fn months_begin_when_the_calendar_says() {
 #[test]
 fn what_is_beyond_a_quota_has_another_plan() {
     let noon = MONDAY + 12 * HOUR;
-    // The second has a rate of its own, which stays; the fourth's plan names none.
+    // The second circuit has its own rate, which stays; the fourth one's plan has none.
     assert_eq!(
         given(noon, &["1", "2", "3", "4"]),
         [(2_000, 0), (30_000, 0), (2_000, 0), (64, 0)]
     );
-    // The other direction has a quota of its own, and here none.
+    // The other direction has its own quota, and here none.
     let mut of_up = list();
     of_up.follow(&Moment {
         at: noon,

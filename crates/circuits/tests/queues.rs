@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which queue of a device has which part of a list.
+//! Tests of the distribution of a list to a device's queues.
 
 use weirgate_circuits::Direction;
 use weirgate_circuits::rows::{self, Held, LabelText, Room};
@@ -9,8 +9,8 @@ use weirgate_circuits::{File, read};
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
                       Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
 
-/// Sites are spread over the queues by what they can have, stay in theirs, and have all
-/// that is below them there; circuits below no site are spread by their identifiers.
+/// Sites are distributed over the queues by their rates, and stay there with everything below them.
+/// Circuits below no site are distributed by their identifiers.
 #[test]
 fn sites_have_a_queue_each() {
     let network = |names: &[(&str, u32)]| {
@@ -78,7 +78,7 @@ fn sites_have_a_queue_each() {
     };
     let first = [("a", 400), ("b", 300), ("c", 200), ("d", 100)];
     assert_eq!(queues(&first), [Some(0), Some(1), Some(2), Some(2)]);
-    // What was there stays, and what comes goes where there is least.
+    // Existing sites stay, and new ones go to the queue with the smallest rate.
     let then = [("d", 100), ("e", 50), ("a", 400)];
     assert_eq!(queues(&then), [Some(2), Some(1), Some(0)]);
 }

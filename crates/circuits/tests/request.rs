@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests for one circuit.
+//! Tests of requests for one circuit.
 
 use weirgate_circuits::{Named, Request, Wanted};
 use weirgate_units::Rate;

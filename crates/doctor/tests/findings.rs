@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every finding with its words, and what holds for whatever is observed.
+//! Tests the text of every finding, and properties for any observation.
 
 #![expect(
     clippy::unwrap_used,
@@ -64,7 +64,7 @@ fn quiet_device() -> Interface {
     }
 }
 
-/// A machine that disturbs nothing.
+/// Returns a machine without any disturbance.
 fn quiet() -> Machine {
     let all = Ability::ALL.map(|ability| (ability, Presence::Here));
     Machine {
@@ -91,7 +91,7 @@ fn quiet() -> Machine {
     }
 }
 
-/// A machine on which everything is wrong that can be.
+/// Returns a machine on which everything possible is wrong.
 fn worst() -> Machine {
     let mut machine = quiet();
     machine.privileges.net_admin = false;
@@ -188,13 +188,13 @@ fn nothing_is_found_where_nothing_disturbs() {
     assert_eq!(judged(&quiet(), &[]), []);
 }
 
-/// The words of every finding. After an intended change: `WEIRGATE_ACCEPT=1`.
+/// Compares the text of every finding. After an intended change, run with `WEIRGATE_ACCEPT=1`.
 #[test]
 fn everything_that_can_be_wrong() {
     let mut text = String::new();
     let mut machine = worst();
     let mut other = quiet();
-    // What excludes what stands in the first.
+    // The problems that cannot occur together with those of the first machine.
     let wan = other.devices.get_mut(&name("wan")).unwrap();
     wan.up = false;
     wan.mtu = 1_400;
@@ -221,7 +221,7 @@ fn everything_that_can_be_wrong() {
         text.push('\n');
     }
     weirgate_testing::golden("crates/doctor/tests/findings.txt", &text);
-    // The page that explains them names each.
+    // The page that explains them names each code.
     let page = include_str!("../../../docs/doctor.md");
     for one in judged(&machine, &[]).iter().chain(&judged(&other, &[])) {
         assert!(
@@ -304,8 +304,8 @@ fn device() -> impl Strategy<Value = Interface> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is observed: no panic, each finding complete, those that
-    /// are no notes with a figure, the gravest first, none twice.
+    /// For any observation: there is no panic, each finding is complete, all but notes have a
+    /// figure, the most severe comes first, and none occurs twice.
     #[test]
     fn whatever_is_observed_is_told_in_full(
         wan in device(),
@@ -330,7 +330,7 @@ proptest! {
         prop_assert!(found.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
-    /// One thing wrong is one finding, of which no other thing knows.
+    /// One problem is one finding, and does not change any other.
     #[test]
     fn a_disturbance_adds_its_finding_alone(which in 0..7_usize) {
         let mut machine = quiet();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a reader accepts, refuses and shows, at the crate's boundary.
+//! Tests what a reader accepts, refuses and shows, through the crate's interface.
 
 use proptest::prelude::*;
 use weirgate_document::{Kind, Problem, Problems, Reader, Severity, parse};
@@ -247,7 +247,7 @@ fn a_field_is_found_by_a_former_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No text, and no span however wrong, makes reading or showing panic.
+    /// No text and no wrong span makes reading or rendering panic.
     #[test]
     fn anything_can_be_read_and_shown(
         source in "[a-z0-9\\[\\]=\"'.,#{}\\\\ \t\r\nä€\u{0}\u{2028}]{0,60}",

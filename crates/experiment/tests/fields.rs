@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields that readers know are those that the registry declares.
+//! The fields that the readers accept are those in the registry.
 
 use std::collections::BTreeSet;
 use weirgate_document::registry::Table;
 use weirgate_experiment::{TABLES, parse};
 
-/// Every table once, each with a field that there is not.
+/// Every table once, each with an unknown field.
 const EVERY_TABLE: &str = include_str!("fields.toml");
 
-/// The tables of [`TABLES`] that each of its tables is, by their names, and what it does
-/// not have of them.
+/// For each table of the file, its tables in [`TABLES`] by name, and the fields that it lacks.
 const TABLES_OF: &[(&[&str], &str)] = &[
     (&["the file"], ""),
     (&["[machine]"], ""),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's memory is enough for what a run may record: records are made
-//! and encoded here as the guest does it, and what that takes is looked up.
+//! The guest's memory is sufficient for the largest recording: records are made and encoded as the
+//! guest does, and the memory is measured.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -9,7 +9,7 @@ use weirgate_experiment::{
     Delivered, Direction, Experiment, Fate, LinePacket, Recording, Sojourn, TcpSegment, parse, seal,
 };
 
-/// The most memory that this process has held, in bytes (proc(5)).
+/// Returns the peak memory of this process, in bytes (proc(5)).
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -42,7 +42,7 @@ fn packet(number: u64) -> LinePacket {
     }
 }
 
-/// A file with one flow of datagrams, so many in all.
+/// Returns a file with one flow of `packets` datagrams.
 fn experiment(packets: u64) -> Experiment {
     let interval = 100_000_000_000 / packets;
     let text = fs::read_to_string("tests/good.toml").unwrap();
@@ -63,7 +63,7 @@ fn experiment(packets: u64) -> Experiment {
     experiment
 }
 
-/// One test, because tests of a program share their memory.
+/// A single test, because tests of a program share its memory.
 #[test]
 fn memory_is_enough_for_what_is_recorded() {
     const PACKETS: u64 = 1_000_000;
@@ -97,7 +97,7 @@ fn memory_is_enough_for_what_is_recorded() {
     let granted = u64::from(more.memory_mib() - some.memory_mib()) << 20;
     assert!(taken < granted, "{taken} of {granted}");
     assert!(taken * 2 > granted, "far more is granted than needed");
-    // The most that a file may ask for, with a capture.
+    // The maximum that a file may request, with a capture.
     let mut most = experiment(4_500_000);
     most.sampling.capture = true;
     assert!(most.memory_mib() <= 1536, "{}", most.memory_mib());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is reported about wrong experiment files: every problem in one run, with
-//! its place and what would be right.
+//! Tests reports about invalid experiment files: every problem in one run, with its place and a
+//! remedy.
 
 use std::fmt::Write as _;
 use weirgate_experiment::{CODES, Emulator, Variation, parse};
 use weirgate_units::Span;
 
-/// A correct file that the tests spoil.
+/// A valid file, which the tests change.
 const GOOD: &str = include_str!("good.toml");
 
 fn render(source: &str) -> String {
@@ -18,7 +18,7 @@ fn render(source: &str) -> String {
     text
 }
 
-/// The codes found in the good file with `from` replaced by `to`.
+/// Returns the codes found in the valid file with `from` replaced by `to`.
 fn codes(from: &str, to: &str) -> Vec<&'static str> {
     assert!(GOOD.contains(from), "`{from}` is not in the good file");
     let source = GOOD.replacen(from, to, 1);
@@ -96,7 +96,7 @@ fn each_mistake_has_its_code() {
         ("packet = 40", "packet = 39", "E108"),
         ("packet = 40", "packet = 1501", "E108"),
         ("port = 5003", "port = 5002", "E109"),
-        // QUIC's ports are UDP's.
+        // QUIC uses ports of UDP.
         ("port = 443", "port = 5003", "E109"),
         (
             "congestion = \"new-reno\"",
@@ -268,7 +268,7 @@ fn each_mistake_in_a_change_has_its_code() {
     }
 }
 
-/// The good file with one of its arms on the kernel's netem, and a line that netem can be.
+/// Returns the valid file with one arm on the kernel's netem, and a line that netem can emulate.
 fn with_netem() -> String {
     let text = GOOD.replacen(
         "name = \"tree\"",
@@ -331,7 +331,7 @@ fn netem_is_no_line_that_impairs_packets() {
 
 #[test]
 fn netem_logs_no_packets() {
-    // The second expectation is of both arms.
+    // The second expectation is on both arms.
     let source = with_netem();
     let (experiment, problems) = parse(&source);
     assert!(experiment.is_none());
@@ -372,7 +372,7 @@ fn netem_logs_no_packets() {
         });
         assert!(refused, "{problems:?}");
     }
-    // A queue of the gateway is sampled whatever the line is.
+    // A queue of the gateway is sampled with any line.
     let sampled = quiet.replacen("\"rtt.interactive.max_ms", "\"drops.wan.packets", 1);
     assert_eq!(parse(&sampled).1, []);
 }

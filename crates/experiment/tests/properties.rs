@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever a file says, the parser returns: without a panic, with places
-//! inside the text, and with an experiment exactly if nothing is an error.
+//! For any file, the parser returns without a panic, with places within the text, and with an
+//! experiment exactly if there is no error.
 
 use proptest::prelude::*;
 use weirgate_document::Severity;

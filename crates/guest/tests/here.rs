@@ -12,8 +12,7 @@ use std::fs;
 use weirgate_experiment::{Direction, Fate, Job, Recording};
 use weirgate_guest::agent::{Machine, run};
 
-/// What is done on the line, alone and with an upload; what a test adds comes
-/// last.
+/// The phases on the line, alone and with an upload; a test appends its own tables.
 const LINE: &str = r#"
 [[phase]]
 name = "alone"
@@ -61,7 +60,7 @@ fn job(arm: &str, more: &str) -> Job {
     }
 }
 
-/// Runs a job, and checks that the thread and its namespace are as before.
+/// Runs a job, and checks that the thread's namespace is unchanged.
 fn run_here(job: &Job) -> anyhow::Result<Recording> {
     let look = || {
         let space = fs::read_link("/proc/thread-self/ns/net").unwrap();
@@ -100,8 +99,8 @@ fn a_line_keeps_its_promises_in_real_time() {
         );
     }
 
-    // The upload has 50 packets of 32 cells in 1 s, of which 512 kbit/s carry
-    // 37.7: what is ahead of a packet grows, and some are left.
+    // The upload sends 50 packets of 32 cells in 1 s, of which 512 kbit/s carry 37.7. The backlog
+    // grows, and some packets remain.
     let up: Vec<_> = recording
         .line
         .iter()
@@ -119,7 +118,7 @@ fn a_line_keeps_its_promises_in_real_time() {
         }
     }
 
-    // Stamped packets have their waits in the gateway noted.
+    // The waits of stamped packets in the gateway are recorded.
     assert_eq!(recording.classes, ["interactive"]);
     for direction in [Direction::Up, Direction::Down] {
         let mut waits = recording.sojourns.iter();
@@ -127,7 +126,7 @@ fn a_line_keeps_its_promises_in_real_time() {
     }
 }
 
-/// An arm whose loop changes a rate by a program that takes any.
+/// Returns an arm whose loop changes a rate with a program that accepts any rate.
 fn with_loop(program: &str) -> Job {
     let side = format!(
         "least = \"100kbit\", base = \"500kbit\", most = \"1mbit\", \
@@ -144,7 +143,7 @@ fn a_loop_changes_the_rate_by_load_and_by_late_echoes() {
     let recording = run_here(&with_loop("true")).unwrap();
     let named = |what: &str| recording.transcript.iter().find(|one| one.what == what);
     let record = &named("gateway: the record of autorate").unwrap().output;
-    // The upload is more than the rate, and then more than the line: the queue grows.
+    // The upload exceeds the shaper's rate, and then the line's: the queue grows.
     let whys: Vec<&str> = record
         .lines()
         .skip(1)
@@ -252,7 +251,7 @@ fn the_machine_itself_is_not_changed() {
     );
 }
 
-/// One class up and down.
+/// A policy with one class up and down.
 const HOUSE: &str = r#"
 version = 1
 [link]
@@ -277,7 +276,7 @@ then = [
 ]
 "#;
     let mut job = job("then", more);
-    // Changes take as long as the machine is busy; the run must outlast them.
+    // Changes take longer on a busy machine; the run must outlast them.
     job.experiment = job.experiment.replace("end = \"2s\"", "end = \"12s\"");
     job.files = BTreeMap::from([("house.toml".to_owned(), HOUSE.to_owned())]);
     let recording = run_here(&job).unwrap();
@@ -298,8 +297,8 @@ then = [
     assert!(root.is_some(), "{:?}", first.requests);
     assert!(first.shaped_ns > first.planned_ns && first.steps > 4);
     assert_eq!((again.steps, &again.requests[..]), (0, &[][..]));
-    // The root of the policy is sampled from the change on, and is gone in the
-    // end: a run that left something would have failed.
+    // The policy's root is sampled after the change, and removed at the end: a run that leaves
+    // anything would fail.
     let place = recording.places.iter().position(|place| place == "wan 2:1");
     let place = u16::try_from(place.unwrap()).unwrap();
     let mut samples = recording

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Power cuts and full disks: what was committed is there again, whatever
-//! write was cut short wherever.
+//! Power failures and full disks: committed rows are readable again, wherever a write was
+//! interrupted.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod disk;
@@ -9,12 +9,12 @@ use disk::{Disk, Op};
 use proptest::prelude::*;
 use weirgate_history::{Event, History, Kind, LEAST};
 
-/// What the work does.
+/// An operation of the test.
 #[derive(Debug, Clone)]
 enum Act {
-    /// Rows, each with this much later a time, milliseconds.
+    /// Rows with this distance in time, in milliseconds.
     Rows(u8),
-    /// The clock goes back so many rows, which begins a chunk.
+    /// The clock is set back by this many rows, which begins a chunk.
     Back(u8),
     Happens,
     Commit,
@@ -29,15 +29,14 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the history knows afterwards: the values of `count`, which numbers the
-/// rows, in the order of times.
+/// Returns what the history knows: the values of `count`, which numbers the rows, in order of time.
 fn known(history: &History<Disk>) -> Vec<i64> {
     let read = history.read(&["number"], i64::MIN, i64::MAX, 0).unwrap();
     read[0].points.iter().map(|point| point.most).collect()
 }
 
-/// The rows that may be seen of the first `rows`: those of a later chunk hide
-/// what began while it lasted.
+/// Returns the visible rows of the first `rows`: those of a later chunk hide rows that began during
+/// it.
 fn visible(times: &[i64], rows: usize) -> Vec<i64> {
     let mut chunks: Vec<Vec<(i64, i64)>> = Vec::new();
     for (number, time) in times[..rows].iter().enumerate() {
@@ -59,7 +58,7 @@ fn visible(times: &[i64], rows: usize) -> Vec<i64> {
 fn work(acts: &[Act]) -> (Disk, Vec<i64>, Vec<(usize, usize)>) {
     let mut history = History::open(Disk::default(), LEAST).unwrap();
     let (mut time, mut times) = (1_000_000, Vec::new());
-    // After so many operations, at least so many rows are safe.
+    // After this many operations, at least this many rows are safe.
     let mut safe = Vec::new();
     for act in acts {
         match act {
@@ -137,7 +136,7 @@ fn chunks_and_steps_survive_cuts_too() {
     let mut image = Disk::default();
     for (index, op) in disk.ops.iter().enumerate() {
         let Op::Write(at, bytes) = op else { continue };
-        // All that is large, and some of the rest.
+        // All large writes, and some of the others.
         if bytes.len() > 500 || index % 97 == 0 {
             let least = safe
                 .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Wrong bits in the journal: one in a record costs nothing, and what more of them cost is
+//! Wrong bits in the journal: one in a record loses nothing, and the loss due to several is
 //! counted.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn append(history: &mut History<Disk>, numbers: std::ops::Range<i64>) {
     history.commit().unwrap();
 }
 
-/// A journal of records of [`ROWS`] rows each, and where each record is.
+/// Returns a journal of records of [`ROWS`] rows each, and the place of each record.
 fn journal() -> (Disk, Vec<std::ops::Range<usize>>) {
     let mut history = History::open(Disk::default(), LEAST).unwrap();
     let before = history.storage().ops.len();
@@ -74,7 +74,7 @@ fn what_stands_behind_a_damaged_record_is_counted() {
         if index > 0 {
             assert_eq!(known(&history), rows(index));
         }
-        // It goes on, and what was lost is not taken for something new.
+        // Writing continues, and lost rows are not mistaken for new ones.
         append(&mut history, 1000..1001);
         append(&mut history, 1001..1002);
         let history = History::open(history.into_storage(), LEAST).unwrap();
@@ -84,7 +84,7 @@ fn what_stands_behind_a_damaged_record_is_counted() {
     }
 }
 
-/// As after any loss of power in the middle of a write.
+/// This is the state after a power failure during a write.
 #[test]
 fn a_last_record_that_was_cut_short_is_no_loss() {
     let (disk, ranges) = journal();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is read is what was written, however old it is: compared with a plain
-//! list of rows.
+//! What is read equals what was written, however old: compared with a plain list of rows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod disk;
@@ -12,7 +11,7 @@ use weirgate_history::{Event, History, Kind};
 
 const SIZE: u64 = 8 << 20;
 
-/// A row: how long it lasted, and what is known of a counter and a gauge.
+/// A row: its duration, and the values of a counter and a gauge, if known.
 type Row = (i64, Option<i64>, Option<i64>);
 
 fn row() -> impl Strategy<Value = Row> {
@@ -22,7 +21,7 @@ fn row() -> impl Strategy<Value = Row> {
     (interval, counter, gauge)
 }
 
-/// Rows, repeated with what changes from round to round.
+/// Writes rows repeatedly, with values that change from round to round.
 fn filled(rows: &[Row], rounds: usize) -> (History<Disk>, Vec<(i64, Row)>) {
     let mut history = History::open(Disk::default(), SIZE).unwrap();
     let mut time = 1_700_000_000_123;
@@ -67,7 +66,7 @@ proptest! {
 
     #[test]
     fn steps_lose_nothing(rows in proptest::collection::vec(row(), 300..900), step in 1_i64..40) {
-        // 17 chunks or more, of 900 to 1,799 rows: rows, steps and memory all have a part.
+        // At least 17 chunks of 900 to 1,799 rows, so that rows, steps and memory are all used.
         let (history, all) = filled(&rows, 33 * 900 / rows.len() + 1);
         prop_assert!(history.status().spans[1].is_some());
         let step = step * 60_000;
@@ -96,16 +95,16 @@ proptest! {
     }
 }
 
-/// The clock is set forward by an hour, back by two, back by five seconds, and to
-/// where it had been: only the five seconds are of two rows each, of which the
-/// later are shown. What a leap went over stays as it was, in rows and in steps.
+/// The clock is set forward by an hour, back by two, back by five seconds, and to where it had
+/// been. Only the five seconds have two rows each, of which the later ones are shown. Rows and
+/// steps within a skipped time are unchanged.
 #[test]
 fn a_leap_hides_nothing_of_what_it_went_over() {
     const NAME: &str = "sent{class=\"a\"}";
     let mut history = History::open(Disk::default(), SIZE).unwrap();
     let begin = 1_700_000_040_000;
-    // So many chunks of a series that is rewritten each time are on the disk, and
-    // then in steps of a minute as well.
+    // The numbers of chunks on the disk of a series that is rewritten each time: none, and so many
+    // that there are steps of a minute too.
     for (round, chunks) in [(0_i64, 0), (1, 40)] {
         let begin = begin + round * 86_400_000 * 30;
         let mut expected = BTreeMap::new();
@@ -122,7 +121,7 @@ fn a_leap_hides_nothing_of_what_it_went_over() {
             history.commit().unwrap();
             time += leap * 1000;
         }
-        // Rows of another time push them out of memory.
+        // Later rows push them out of memory.
         let mut later = begin + 86_400_000;
         for row in 1..=chunks * 900 {
             later += 1000;
@@ -177,7 +176,7 @@ fn a_part_of_the_time_is_a_part_of_the_rows() {
 
 #[test]
 fn the_oldest_go_and_longer_steps_stay() {
-    // A small file: four days of seconds do not fit into it as they came.
+    // A small file, which cannot hold four days of seconds.
     let mut history = History::open(Disk::default(), 1 << 20).unwrap();
     let mut state = 1_u64;
     for second in 0..4 * 86_400_i64 {
@@ -202,7 +201,7 @@ fn the_oldest_go_and_longer_steps_stay() {
     assert!(spans[0].unwrap().0 > 40_000_000, "{spans:?}");
     assert_eq!(spans[1].unwrap().0, 0);
     assert!(history.storage().bytes.len() <= 1 << 20);
-    // All of the time is still there, and only there once.
+    // The whole time is still there, exactly once.
     let read = history.read(&["sent"], 0, 4 * 86_400_000, 0).unwrap();
     let mut end = 0;
     for point in &read[0].points {
@@ -241,8 +240,7 @@ fn a_flood_of_names_is_bounded_and_counted() {
     assert_eq!(status.refused, 3 * (9000 - 8192) + 1);
 }
 
-/// Rows a minute apart fill a ring with few chunks: all of it is there still, in
-/// any step.
+/// Rows a minute apart fill a ring with few chunks: all of it is still there, at any step.
 #[test]
 fn rows_far_apart_are_kept_for_as_long() {
     const MINUTE: i64 = 60_000;
@@ -268,7 +266,7 @@ fn rows_far_apart_are_kept_for_as_long() {
                 "{step}: a gap from {end} to {}",
                 point.start
             );
-            // Steps of two hours do not fill one of eleven evenly.
+            // Steps of two hours do not divide one of eleven evenly.
             assert!(point.known > 0.8, "{step}: {point:?}");
             end = point.end;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policies made of the files in `tests/import`, word by word.
+//! Compares the policies made from the files in `tests/import` with golden texts.
 
 use weirgate_import::sqm;
 use weirgate_policy::Direction;
@@ -24,7 +24,7 @@ fn an_imported_margin_draws_no_warning() {
     let (_, problems) = weirgate_compile::compile(&policy, &Capabilities::all());
     let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
     assert!(!codes.contains(&"C209"), "{codes:?}");
-    // What is let through is sqm's rate, to a few kbit/s.
+    // The gate's rate is sqm's, to a few kbit/s.
     for (direction, shaped) in [(Direction::Up, 9_400_000), (Direction::Down, 47_000_000)] {
         let gate = policy.gate(direction).expect("a rate");
         let over = gate.as_bits_per_second().checked_sub(shaped);

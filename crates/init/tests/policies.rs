@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The policies that are made, word by word in `tests/init`, and whatever is
-//! found and answered: one that is accepted.
+//! Compares generated policies with golden texts in `tests/init`, and checks that any observations
+//! and answers give a valid policy.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -21,7 +21,7 @@ fn name(text: &str) -> DeviceName {
     DeviceName::new(text).unwrap()
 }
 
-/// A machine and its network, made piece by piece.
+/// A machine and its network, which a test configures step by step.
 #[derive(Debug, Clone, Default)]
 struct SampleMachine {
     machine: Machine,
@@ -29,7 +29,7 @@ struct SampleMachine {
 }
 
 impl SampleMachine {
-    /// A router that forwards, with a default route by this device.
+    /// Returns a router that forwards, with a default route through this device.
     fn behind(device: &str) -> Self {
         let mut sample = Self::default();
         sample.machine.forwarding_v4 = Some(true);
@@ -119,7 +119,7 @@ fn pppoe() -> SampleMachine {
     sample
 }
 
-/// A transparent bridge; the next hop is behind one of its ports.
+/// Returns a transparent bridge; the next hop is behind one of its ports.
 fn bridge() -> SampleMachine {
     let mut sample = SampleMachine::behind("br0")
         .device("br0", ETHERNET, Some("bridge"))
@@ -145,7 +145,7 @@ fn virtual_machine() -> SampleMachine {
     sample
 }
 
-/// A machine that forwards nothing, at a modem that passes bare IP on.
+/// Returns a machine that does not forward, at a modem that passes bare IP.
 fn host() -> SampleMachine {
     let mut sample = SampleMachine::behind("wwan0").device("wwan0", NONE, None);
     sample.machine.forwarding_v4 = Some(false);
@@ -179,13 +179,13 @@ fn answers(line: usize, purpose: usize, up: u64, down: u64) -> Answers {
     }
 }
 
-/// Asserts that a kernel with everything accepts a policy, and what it warns of.
+/// Asserts that a kernel with all features accepts a policy, and returns the warnings.
 #[track_caller]
 fn warnings(text: &str) -> Vec<&'static str> {
     accepted(text, &Capabilities::all())
 }
 
-/// The same of a kernel that has these.
+/// Asserts that a kernel with these features accepts a policy, and returns the warnings.
 #[track_caller]
 fn accepted(text: &str, kernel: &Capabilities) -> Vec<&'static str> {
     assert!(text.lines().count() <= MOST_LINES, "{text}");
@@ -215,7 +215,7 @@ fn every_kind_of_line_has_its_policy() {
     }
 }
 
-/// What `weirgate try` applies to a line is what is written for it.
+/// The policies of `weirgate try` are those that this crate generates for the lines.
 #[test]
 fn the_policies_of_lines_to_try_are_made_here() {
     let found = plain().found().unwrap();
@@ -316,7 +316,7 @@ fn a_bridge_of_one_port_is_a_device_like_others() {
     assert_eq!(found.lan, [name("lan")]);
 }
 
-/// What a policy can do without.
+/// The abilities that a policy can do without.
 const LACKED: [Ability; 7] = [
     Ability::Cake,
     Ability::FqCodel,
@@ -327,7 +327,7 @@ const LACKED: [Ability; 7] = [
     Ability::Btf,
 ];
 
-/// A kernel without these parts.
+/// Returns a kernel without these abilities.
 fn without(lacks: &[Ability]) -> Capabilities {
     let mut kernel = Capabilities::all();
     for (ability, kind) in [
@@ -359,7 +359,7 @@ proptest! {
         sample in 0..6_usize,
         line in 0..LINES.len(),
         purpose in 0..PURPOSES.len(),
-        // Two from 128 kbit/s to 10 Gbit/s, evenly by their logarithm.
+        // Two rates from 128 kbit/s to 10 Gbit/s, uniformly distributed by their logarithm.
         up in 7.0..23.2_f64,
         down in 7.0..23.2_f64,
         measured in any::<bool>(),
@@ -388,8 +388,8 @@ proptest! {
     }
 }
 
-/// Small packets ask for more acknowledgements than a tenth of them could be: what is
-/// reserved still fits the upstream.
+/// Small packets require more acknowledgements than a tenth of the upstream can carry; the reserve
+/// must still fit the upstream.
 #[test]
 fn acknowledgements_of_small_packets_fit_the_upstream() {
     let mut sample = plain();
@@ -415,8 +415,8 @@ fn slow_lines_that_vary_have_a_floor_that_every_class_can_use() {
     }
 }
 
-/// Where it is left to weirgate, downloads are queued where what the purpose needs is
-/// seen; what a tunnel brings or a server here receives is shaped as it arrives.
+/// By default, downloads are queued where the purpose's conditions can be matched. Packets from
+/// tunnels, or for a local server, are shaped as they arrive.
 #[test]
 fn downloads_are_shaped_where_the_purpose_needs_it() {
     let tunnel = || plain().device("wg0", NONE, Some("wireguard"));

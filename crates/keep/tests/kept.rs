@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an earlier version left on disk is read by this one: the files in
-//! `tests/kept`, which version 0.1.0 of 23 November 2026 wrote and which are
-//! never written again. They hold policies of `tests/cli`: one that holds what
-//! arrives by a filter, one with rule sets and kept decisions, one with names of
-//! hosts, one of the upstream alone, and one that nobody confirmed.
+//! Files of an earlier version can be read: version 0.1.0 of 23 November 2026 wrote `tests/kept`,
+//! which never changes. They contain policies of `tests/cli`: one that polices arriving packets,
+//! one with rule sets and stored decisions, one with host names, one only for the upstream, and one
+//! that was not confirmed.
 
 use weirgate_keep::{Folders, History, Memory, Outcome};
 use weirgate_state::{Content, DeviceName, QdiscKind, State};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ledger's commands, on an experiment that is calculated: nothing boots.
+//! Tests the ledger's commands on a calculated experiment, without a virtual machine.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Ledger {
         fs::read_to_string(self.0.path().join(path)).expect("a file")
     }
 
-    /// Exit status and all that `weirgate-lab results` prints.
+    /// Checks the exit status and parts of the output of `weirgate-lab results`.
     #[track_caller]
     fn says(&self, arguments: &str, status: i32, parts: &[&str]) {
         let mut command = self.command(arguments);
@@ -90,7 +90,7 @@ fn a_figure_that_gets_worse_ends_with_1_until_it_is_accepted() {
         &["1 experiments have no stored result", "0 were run"],
     );
     ledger.says("accept half", 0, &["1 kept, 0 explained, 1 missed"]);
-    // An old miss is no difference.
+    // An old miss is not a difference.
     ledger.says("run", 0, &["1 experiments are unchanged, 0 were run"]);
     ledger.says("run --all", 0, &["1 were run: 0 figures are worse"]);
     ledger.says(
@@ -193,7 +193,7 @@ fn shards_of_what_is_calculated_have_no_run() {
     }
 }
 
-/// The shipped file of that name.
+/// Returns the text of a shipped file.
 fn shipped(name: &str) -> String {
     let file = Path::new("../../packaging/sweeps").join(name);
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
@@ -214,7 +214,7 @@ fn the_job_array_gives_each_task_its_shard() {
         Ledger::runs(&mut bash, last, status, parts);
     };
     task("7", 0, &["shard 3/7: 0 runs"]);
-    // Tasks 1, 3 and 9 alone would be taken for thirds.
+    // Tasks 1, 3 and 9 alone would be mistaken for thirds.
     task("9", 2, &["the array has to be 1-N, without gaps"]);
 }
 
@@ -248,7 +248,7 @@ fn the_indexed_job_gives_each_index_its_shard() {
     Ledger::runs(&mut shell, &line, 0, &["shard 20/20: 0 runs"]);
 }
 
-/// What only `make test-all` waits for: runs in the laboratory.
+/// Tests in the laboratory, which only `make test-all` runs.
 mod long {
     use super::*;
     use std::thread::sleep;
@@ -269,7 +269,7 @@ mod long {
             Ledger::runs(&mut ledger.command(arguments), arguments, status, parts);
         };
 
-        // Killed when its first run is there, a shard goes on from there.
+        // A shard that is killed after its first run continues there.
         let first = "run short --shard 1/2 --to runs --jobs 1";
         let mut killed = ledger.command(first).spawn().expect("the program runs");
         let (place, started) = (

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What crate linklayer says a packet costs is what the installed kernel
-//! charges for it: every named link layer, every kind of device that the
-//! kernel can make, every size.
+//! The installed kernel charges what crate linklayer computes for a packet: for every named link
+//! layer, every kind of device that the kernel can make, and every size.
 //!
-//! It needs qemu, a fetched kernel and the guest's binary. Where one is
-//! missing it fails and says how to get it.
+//! This test needs qemu, a fetched kernel and the guest's binary. If one is missing, it fails and
+//! says how to get it.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +16,7 @@ use std::fmt::Write;
 use weirgate_lab::{Lab, Limits, Options};
 use weirgate_linklayer::{DeviceKind, KernelCase, LinkLayer, kernel_cases};
 
-/// IP packets that are compared, in bytes.
+/// The compared IP lengths, in bytes.
 const SIZES: std::ops::RangeInclusive<u32> = 1..=2_047;
 
 /// Kinds that only a PPP session makes. Debian's cloud kernel has no PPP;
@@ -45,10 +44,10 @@ impl<'a> Charged<'a> {
         }
     }
 
-    /// What the model says, except for one packet that no IP stack can send:
-    /// below a VLAN device with `reorder_hdr off` the kernel moves the tag
-    /// beside the packet, but not if fewer than 2 bytes follow it (seen in
-    /// kernel 7.3, `vlan_dev_hard_start_xmit`). Those are counted with the tag.
+    /// Returns the model's charge, except for one packet that no IP stack can send. Below a VLAN
+    /// device with `reorder_hdr off`, the kernel moves the tag beside the packet, but not if fewer
+    /// than 2 bytes follow it (seen in kernel 7.3, `vlan_dev_hard_start_xmit`). These packets are
+    /// counted with the tag.
     fn expected(&self, ip_len: u32) -> u32 {
         let tag = DeviceKind::VlanInline.counted() - DeviceKind::Ethernet.counted();
         if self.device == "inline-lower" && ip_len < 2 {
@@ -63,7 +62,7 @@ impl<'a> Charged<'a> {
     }
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     #[test]
     fn the_kernel_charges_what_the_model_says() {

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab's own line does what the kernel's netem does, where netem can: the
-//! same experiment with each, packet by packet. And one seed gives one
-//! recording.
+//! Compares the lab's line with the kernel's netem where netem can emulate it: the same experiment
+//! with each, packet by packet. Also checks that a seed determines the recording.
 //!
-//! These need qemu, a fetched kernel and the guest's binary. Where one is
-//! missing they fail and say how to get it.
+//! These tests need qemu, a fetched kernel and the guest's binary. If one is missing, they fail and
+//! say how to get it.
 
 use std::collections::BTreeMap;
 use weirgate_experiment::{Delivered, Direction, Fate, Job, Line, Recording};
 use weirgate_guest::agent::line::model::{Departure, Medium};
 use weirgate_lab::{Lab, Limits, Options, Request};
 
-/// Idle, then full of full packets, then of small ones with the other direction
-/// nearly full. Nothing reacts to what the line does, so each packet is sent at
-/// the same time in both arms.
+/// An idle line, then one full of full packets, then one of small packets with the other direction
+/// nearly full. Nothing reacts to the line, so each packet is sent at the same time in both arms.
 ///
-/// Packets of one size at a time fill the line: then it sends at a steady beat
-/// whichever of them found no room. With probes between, which packet is dropped
-/// at the microsecond a place becomes free decides when all later ones leave,
-/// and two lines that differ by nothing else soon drop quite others.
+/// Packets of one size at a time fill the line: it then sends at a steady rate, whichever packets
+/// are dropped. With probes in between, a difference of a microsecond could decide which packet is
+/// dropped, and so when all later ones leave. Two equal lines would soon drop different packets.
 const EXPERIMENT: &str = r#"
 version = 1
 name = "line"
@@ -141,13 +138,13 @@ fn recording(arm: &str) -> Recording {
     Recording::decode(&run(EXPERIMENT, arm, 1)).expect("a recording")
 }
 
-/// Round trips and one-way times in ns, by probe or flow and number; nothing
-/// for a packet that was dropped.
+/// Returns round trips and one-way times in ns, by probe or flow and number; dropped packets are
+/// left out.
 fn times(recording: &Recording) -> BTreeMap<(String, u64), u64> {
     let probes = recording.probes.iter().filter_map(|reply| {
         let name = format!("probe {}", reply.probe);
-        // Both arms send at the same time, to some microseconds: on either
-        // side of a whole millisecond.
+        // Both arms send at the same time, to some microseconds: on either side of a whole
+        // millisecond.
         let millisecond = (reply.sent_ns + 500_000) / 1_000_000;
         Some(((name, millisecond), reply.rtt_ns?))
     });
@@ -167,12 +164,12 @@ fn times(recording: &Recording) -> BTreeMap<(String, u64), u64> {
     probes.chain(datagrams).collect()
 }
 
-/// Both have nearly all packets, at nearly the same times.
+/// Checks that both have nearly all packets, at nearly the same times.
 fn agree(own: &BTreeMap<(String, u64), u64>, netem: &BTreeMap<(String, u64), u64>, name: &str) {
     assert!(own.len() > 2_500, "{} packets", own.len());
-    // A packet that comes at the very time at which one leaves finds room or
-    // not, by microseconds; so a few packets are dropped in one arm only. The
-    // small ones come at 159 places of the line's beat of 2.484 ms, in turn.
+    // A packet that arrives just when another leaves is queued or dropped, depending on
+    // microseconds. So a few packets are dropped in only one arm. The small ones arrive at 159
+    // different phases of the line's interval of 2.484 ms.
     let (few, many) = (own.len().min(netem.len()), own.len().max(netem.len()));
     assert!(
         many - few <= many / 100,
@@ -191,7 +188,7 @@ fn agree(own: &BTreeMap<(String, u64), u64>, netem: &BTreeMap<(String, u64), u64
     differences.sort_unstable();
     let mean_ns = differences.iter().sum::<u64>() / differences.len() as u64;
     let p99_ns = differences[differences.len() * 99 / 100];
-    // Handing a packet to user space and back costs about 10 us.
+    // Passing a packet to user space and back costs about 10 us.
     assert!(mean_ns < 50_000, "{mean_ns} ns apart in the mean: {name}");
     assert!(
         p99_ns < 500_000,
@@ -199,8 +196,8 @@ fn agree(own: &BTreeMap<(String, u64), u64>, netem: &BTreeMap<(String, u64), u64
     );
 }
 
-/// Lines that differ in all that a line can be: framing, overhead, smallest
-/// packet, buffer, where it drops, and rates that change.
+/// Lines that differ in every property: framing, overhead, smallest packet, buffer, drop position,
+/// and rate changes.
 const LINES: [&str; 6] = [
     r#"
 framing = "atm"
@@ -249,7 +246,7 @@ then = [
 "#,
 ];
 
-/// Probes, a flood of small datagrams and transfers both ways, for four seconds.
+/// Returns probes, a flood of small datagrams and transfers in both directions, for four seconds.
 fn busy(line: &str) -> String {
     format!(
         r#"
@@ -313,7 +310,7 @@ fn the_kernel_does_what_the_model_says() {
     agrees(&LINES[..2]);
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 
@@ -330,7 +327,7 @@ mod long {
         agrees(&LINES[2..]);
     }
 
-    /// Fails once in a while: docs/lab.md says why.
+    /// Fails occasionally: docs/lab.md says why.
     #[test]
     fn a_seed_names_a_recording() {
         let first = run(EXPERIMENT, "tcp", 1);
@@ -347,8 +344,8 @@ mod long {
     }
 }
 
-/// The program in the kernel and the state machine in user space agree about every
-/// packet on these lines, to the nanosecond.
+/// Checks that the kernel's program and the state machine in user space agree about every packet on
+/// these lines, to the nanosecond.
 fn agrees(lines: &[&str]) {
     for line in lines {
         let text = busy(line);
@@ -371,10 +368,10 @@ fn agrees(lines: &[&str]) {
 
 const SEED: u64 = 1;
 
-/// What became of a packet, and when it reached the other end, if it did.
+/// The fate of a packet, and its arrival time at the other end, if it arrived.
 type Modelled = (Fate, Option<u64>);
 
-/// Those of the flood that arrive are those that the model has arrive, and not before.
+/// Checks that the flood's packets arrive that should, and not earlier.
 fn arrives(recording: &Recording, modelled: &[Modelled], line: &str) {
     let is_flood = |flow: u16| recording.flows[usize::from(flow)].name == "flood";
     let came: BTreeMap<u32, u64> = recording
@@ -388,7 +385,7 @@ fn arrives(recording: &Recording, modelled: &[Modelled], line: &str) {
     let mut late_ns = Vec::new();
     for (number, (packet, (fate, due_ns))) in (0..).zip(flood) {
         let lost = *fate == Fate::Dropped || (*fate != Fate::Left && due_ns.is_none());
-        // What travels at the end of the run is not waited for.
+        // Packets in flight at the end of the run are not expected.
         let due_ns = due_ns.filter(|due_ns| due_ns + 5_000_000 < recording.duration_ns);
         let came_ns = came.get(&number);
         assert!(
@@ -408,13 +405,13 @@ fn arrives(recording: &Recording, modelled: &[Modelled], line: &str) {
         }
     }
     late_ns.sort_unstable();
-    // The way through the gateway, behind what came before.
+    // The time to pass the gateway, behind earlier packets.
     let median_ns = late_ns[late_ns.len() / 2];
     assert!(median_ns < 300_000, "{median_ns} ns late on\n{line}");
 }
 
-/// What became of each packet of a recording, if the model is right; and it had
-/// so many ahead as was recorded.
+/// Returns the modelled fate of each packet, and checks that the recorded backlog ahead of it is
+/// right.
 fn modelled(line: &Line, recording: &Recording) -> Vec<Modelled> {
     let mut modelled = vec![(Fate::Left, None); recording.line.len()];
     let mut medium = Medium::new(line, SEED).expect("rates above 0");
@@ -446,7 +443,7 @@ fn modelled(line: &Line, recording: &Recording) -> Vec<Modelled> {
     modelled
 }
 
-/// Where two recordings begin to differ: what stands before, then what each has.
+/// Returns where two recordings first differ: the common context, then each one's bytes.
 fn first_difference(one: &[u8], other: &[u8]) -> String {
     const BEFORE: usize = 30;
     let [one, other] = [one, other].map(|bytes| match Recording::decode(bytes) {

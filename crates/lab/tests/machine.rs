@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Boots the real guest: what it promises, and every way in which it can fail.
+//! Boots the real guest: tests its promises, and every way in which it can fail.
 //!
-//! These need qemu, a fetched kernel and the guest's binary. Where one is
-//! missing they fail and say how to get it.
+//! These tests need qemu, a fetched kernel and the guest's binary. If one is missing, they fail and
+//! say how to get it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -22,7 +22,7 @@ fn lab(programs: &[&str]) -> Lab {
     Lab::open(&options, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A request whose first process is `program` in place of the guest's own.
+/// Returns a request whose first process is `program` instead of the guest's own.
 fn instead(program: &str, limits: Limits) -> Request {
     Request {
         job: Job {
@@ -49,7 +49,7 @@ fn failure(outcome: Result<weirgate_lab::ArmOutput, LabError>) -> (Failure, Vec<
     }
 }
 
-/// Processes whose parent is `parent`, by number and command line.
+/// Returns the child processes of `parent`, by process identifier and command line.
 fn children(parent: u32) -> BTreeMap<u32, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -72,7 +72,7 @@ fn children(parent: u32) -> BTreeMap<u32, String> {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let lab = &lab(&[]);
-    // More at once than there are processors: a busy host must not show.
+    // Run more than there are processors: load on the host must have no effect.
     let texts: Vec<String> = thread::scope(|scope| {
         let runs = [42, 42, 42, 43].map(|seed| {
             scope.spawn(move || {
@@ -109,7 +109,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_guest_that_does_nothing_is_stopped_at_its_limit() {
-    // Its kernel has printed something by then.
+    // The kernel has printed something by then.
     let wall = Duration::from_secs(8);
     let limits = Limits {
         wall,
@@ -158,7 +158,7 @@ fn an_endless_console_is_cut() {
 
 #[test]
 fn a_guest_without_result_is_told_from_one_with() {
-    // Ends at once, and the kernel panics because its first process is gone.
+    // This process ends at once, and the kernel panics because its first process is gone.
     let outcome = lab(&["true"]).run(&instead("/usr/bin/true", Limits::default()), &mut |_| ());
     let (failure, _, text) = failure(outcome);
     assert!(
@@ -204,7 +204,7 @@ fn several_at_once_keep_their_order() {
     assert_eq!(killed, [false, true, false]);
 }
 
-/// Not a test by itself: the process that the next one kills.
+/// Not a separate test: the process that the next test kills.
 #[test]
 fn victim() {
     if std::env::var_os("WEIRGATE_TEST_VICTIM").is_some() {
@@ -215,7 +215,7 @@ fn victim() {
 
 #[test]
 fn a_killed_lab_leaves_no_machine_behind() {
-    // Makes the image first, so that it is not being written when killed.
+    // Make the image first, so that the kill does not interrupt that.
     lab(&["cat"]);
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim", "--nocapture"])
@@ -239,7 +239,7 @@ fn a_killed_lab_leaves_no_machine_behind() {
     victim.wait().unwrap();
     let process = format!("/proc/{machine}/stat");
     let deadline = Instant::now() + Duration::from_secs(10);
-    // Gone, or ended and waiting for whoever adopted it.
+    // Wait until the process is gone, or a zombie.
     while fs::read_to_string(&process).is_ok_and(|stat| !stat.contains(") Z ")) {
         assert!(Instant::now() < deadline, "the machine lives on");
         thread::sleep(Duration::from_millis(20));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernels, guests and programs that are absent or broken: each is an error
-//! that names the file and the remedy, before anything is booted.
+//! Kernels, guests and programs that are missing or broken: each is an error that names the file
+//! and the remedy, before any boot.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 use weirgate_experiment::KernelName;
 use weirgate_lab::{Cache, Kernel, KernelChoice, Lab, LabError, Options};
 
-/// The fetched kernel's file.
+/// Returns the path of the fetched kernel.
 fn real_kernel() -> PathBuf {
     let kernel = Kernel::find(None, &Cache::of_user(), &mut |_| ())
         .unwrap_or_else(|error| panic!("{error}"));
     kernel.modules.join("vmlinuz")
 }
 
-/// The report about a kernel file with this content.
+/// Returns the report about a kernel file with this content.
 fn verdict(content: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("vmlinuz");
@@ -31,7 +31,7 @@ fn verdict(content: &[u8]) -> String {
     let text = error.to_string();
     assert!(text.contains("vmlinuz: not a usable kernel"), "{text}");
     assert!(text.contains("weirgate lab prepare --refresh"), "{text}");
-    // The second look must not find a broken kernel kept by the first.
+    // A second attempt must not find a broken kernel in the cache.
     assert!(Kernel::find(Some(&kernel), &cache, &mut |_| ()).is_err());
     text
 }
@@ -114,7 +114,7 @@ fn a_kernel_that_was_not_fetched() {
     }
 }
 
-/// The report when a lab is opened with these parts.
+/// Returns the error of opening a lab with these parts.
 fn refusal(change: impl FnOnce(&mut Options, &TempDir)) -> LabError {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options::default();
@@ -174,7 +174,7 @@ fn a_broken_module_is_named() {
 #[test]
 fn what_was_damaged_in_the_cache_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
-    // The machine may have no emulator but the one that was fetched.
+    // The machine may only have the fetched emulator.
     let fetched = Cache::of_user().root().join("emulators");
     symlink(fetched, folder.path().join("emulators")).unwrap();
     let options = Options {

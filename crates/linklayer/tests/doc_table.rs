@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page says what the code computes.
+//! The page agrees with the code.
 
 use std::fmt::Write;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 
 const PAGE: &str = include_str!("../../../docs/link-layer.md");
 
-/// The table of `docs/link-layer.md`, as it should be.
+/// Returns the current table of `docs/link-layer.md`.
 fn table() -> String {
     let mut text = String::from(
         "| name | link | overhead | mpu | framing | on Ethernet | HTB | 40 B | 1500 B | ceiling |\n\
@@ -45,7 +45,7 @@ fn the_page_shows_the_table_of_the_code() {
 
 #[test]
 fn the_page_names_what_the_code_has() {
-    // "that rules out": what HTB's unsigned overhead cannot say on Ethernet.
+    // "that rules out": overheads that HTB's unsigned field cannot express on Ethernet.
     let negative: Vec<&str> = LinkLayer::all()
         .filter(|layer| layer.framing() == Framing::Atm)
         .filter(|layer| layer.overhead_on(DeviceKind::Ethernet) < 0)

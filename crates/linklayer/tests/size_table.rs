@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The size table says what the model says, for every layer, kind of device
-//! and length; and the model has the properties that the rest relies on.
+//! The size table equals the model for every layer, kind of device and length; and the model has
+//! the properties that others rely on.
 
 use proptest::prelude::*;
 use weirgate_linklayer::{DeviceKind, EXACT_UP_TO, Framing, KernelCase, LinkLayer, kernel_cases};
@@ -64,7 +64,8 @@ fn state_and_kernel_do_the_same_sum() {
     }
 }
 
-/// Beyond the table: never under, and over by no more than `table.rs` states.
+/// Checks lengths beyond the table: never undercharged, and overcharged by at most what `table.rs`
+/// states.
 fn check_beyond(case: &KernelCase, lengths: impl Iterator<Item = u32>) -> Result<(), String> {
     let stab = case.stab();
     let slots = stab.data.len() as u32;
@@ -144,8 +145,8 @@ fn tables_of_tc_itself() {
     }
 }
 
-/// What `Stab::charge` does outside the tables of this crate, by the kernel's
-/// source: no slots, slots past the end, logarithms, nothing below 1.
+/// `Stab::charge` follows the kernel's source for tables of others: no slots, slots past the end,
+/// logarithms, nothing below 1.
 #[test]
 fn charges_of_other_tables() {
     let stab = |overhead, cell_align, cell_log, size_log, data: &[u16]| Stab {
@@ -181,8 +182,8 @@ fn charges_of_other_tables() {
     assert_eq!(stab(0, 0, 255, 255, &[u16::MAX]).charge(1), u32::MAX);
 }
 
-/// A device that counts 14 bytes and one that counts none, same packet, same
-/// charge: the two sides of the header that the theses' patches could not see.
+/// A device that counts 14 bytes and one that counts none charge the same for a packet. The theses'
+/// patches could not distinguish the two.
 #[test]
 fn the_device_does_not_change_the_cost() {
     for layer in LinkLayer::all() {
@@ -239,7 +240,7 @@ proptest! {
                 let room = u64::from(wire / 53) * 48;
                 prop_assert!(frame <= room && room < frame + 48);
             }
-            // Never under 65/64, and over by less than a byte.
+            // Never below 65/64, and above it by less than a byte.
             Framing::Ptm => {
                 let exact_64ths = frame * 65;
                 let charged_64ths = u64::from(wire) * 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of links: what they mean, and what is wrong with them.
+//! Tests files of links: their meaning, and their mistakes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -40,7 +40,7 @@ fn links(text: &str) -> Links {
     links.unwrap()
 }
 
-/// Each device leads where the file says.
+/// Returns paths where each device's next hops are those of the file.
 fn paths(links: &Links) -> Vec<LinkPath> {
     let hops = |gateways: &[std::net::IpAddr]| {
         let version = |one: &std::net::IpAddr| {
@@ -122,7 +122,7 @@ fn both_links_up() {
 fn the_first_link_is_given_up() {
     let links = links(TWO);
     let wanted = routing(&links, &[false, true], &paths(&links));
-    // Its probes still leave by it; nothing else does. IPv6 has no other way.
+    // Its probes still leave through it, and nothing else. IPv6 has no other path.
     let rules: Vec<String> = wanted.rules.iter().map(ToString::to_string).collect();
     assert_eq!(
         rules,
@@ -136,7 +136,7 @@ fn the_first_link_is_given_up() {
             "ip -4 rule pref 7730 lookup 7702",
         ]
     );
-    // One link has nothing to divide.
+    // With one link there is nothing to distribute.
     assert!(
         !wanted
             .marks
@@ -159,8 +159,8 @@ fn a_device_that_is_gone_has_no_rule() {
     assert!(nothing.rules.is_empty() && nothing.routes.is_empty());
 }
 
-/// A rule of protocols and ports is one for each of both. Ports alone are those of TCP and
-/// UDP.
+/// A rule with protocols and ports becomes one for each combination. Ports without a protocol are
+/// those of TCP and UDP.
 #[test]
 fn a_rule_by_port() {
     let rule = |fields: &str| {
@@ -187,7 +187,7 @@ fn a_rule_by_port() {
     );
 }
 
-/// What is wrong with a text, as codes.
+/// Returns the codes of the mistakes in a text.
 fn codes(text: &str) -> Vec<&'static str> {
     let (links, problems) = parse(text);
     assert!(links.is_none(), "{text}");
@@ -257,7 +257,7 @@ use = ["lte"]
 }
 
 proptest! {
-    /// Any text is read to an end.
+    /// Any text is parsed without a panic.
     #[test]
     fn any_text_is_harmless(text in "[\\[\\]a-z0-9.=\" \n/x-]{0,200}") {
         let _ = parse(&text);
@@ -265,7 +265,7 @@ proptest! {
     }
 }
 
-/// What the guide shows in pieces is one file without a mistake.
+/// The parts that the guide shows form a valid file.
 #[test]
 fn the_guide_shows_a_file_of_links() {
     let page = concat!(

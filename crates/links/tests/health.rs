@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link that is cut at random, and what its health makes of that.
+//! Tests the health of a link that is cut at random.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,17 +8,17 @@ use weirgate_links::{Health, Timing};
 use weirgate_units::Span;
 
 const MS: u64 = 1_000_000;
-/// The promise: a silent link is given up by then.
+/// The promised time to detect a silent link.
 const DETECTED: u64 = 3_000 * MS;
 
-/// A change of what the health says, and when.
+/// The time and the new value of a change of health.
 type Change = (u64, bool);
 
-/// A line that is cut at times, loses some of the rounds, and answers late.
+/// A path that is cut at times, loses some rounds, and answers late.
 struct ProbedPath {
-    /// Beginning and end of each cut.
+    /// The beginning and the end of each cut.
     cuts: Vec<(u64, u64)>,
-    /// Of 1,000 rounds so many are lost.
+    /// The loss of rounds, in thousandths.
     lost: u64,
     /// The round trip.
     delay: u64,
@@ -34,7 +34,7 @@ impl ProbedPath {
     }
 
     fn loses(&mut self) -> bool {
-        // Any generator does; this is of Knuth, MMIX.
+        // The generator of Knuth's MMIX.
         self.seed = self
             .seed
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -42,7 +42,7 @@ impl ProbedPath {
         (self.seed >> 33) % 1_000 < self.lost
     }
 
-    /// Asks as a service would until a time, and says what changed.
+    /// Sends probes as a service would until a time, and returns the changes.
     fn run(mut self, timing: Timing, until: u64) -> Vec<Change> {
         let mut health = Health::new(timing, true, true, 0);
         let (mut changes, mut answers) = (Vec::new(), Vec::<u64>::new());
@@ -81,8 +81,8 @@ impl ProbedPath {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// A cut of any length, at any time, with up to a tenth of the rounds lost
-    /// besides: given up in 3 s, used again once, and not before it is steady.
+    /// With a cut of any length at any time, and up to a tenth of the rounds lost: the link is
+    /// given up within 3 s, and used again once, after it is steady.
     #[test]
     fn a_cut_makes_one_change_each_way(
         start in 5_000..30_000_u64,
@@ -101,8 +101,8 @@ proptest! {
         prop_assert!(up.1 && up.0 >= end + timing.steady.as_nanos(), "{:?}", up);
     }
 
-    /// A link that comes and goes is used less and less: within an hour it changes
-    /// 20 times at most, whatever the rhythm.
+    /// A link that flaps is used less and less: within an hour it changes at most 20 times, in any
+    /// rhythm.
     #[test]
     fn flapping_is_damped(cut in 2_500..20_000_u64, pause in 1_000..20_000_u64) {
         let hour = 3_600_000 * MS;
@@ -113,7 +113,7 @@ proptest! {
         prop_assert!(changes.len() <= 20, "{} changes", changes.len());
     }
 
-    /// What is shorter than half the silence is nothing, however often.
+    /// Gaps shorter than half the silence do not count, however frequent.
     #[test]
     fn short_gaps_are_no_failure(gap in 1..1_000_u64, pause in 1_500..9_000_u64) {
         let every = (gap + pause) * MS;
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(line.run(Timing::default(), 200 * every), []);
     }
 
-    /// Whatever happens in whatever order, time that stands still changes nothing.
+    /// Any order of inputs is harmless, and repeated times change nothing.
     #[test]
     fn any_order_of_inputs_is_harmless(inputs in prop::collection::vec((0..5_u8, 0..5_000_u64), 0..200)) {
         let mut health = Health::new(Timing::default(), true, true, 0);
@@ -175,7 +175,7 @@ fn who_slept_has_not_asked() {
     let mut health = Health::new(Timing::default(), true, true, 0);
     health.ask(1);
     health.answer(2);
-    // A night later.
+    // After a night.
     let night = 8 * 3_600_000 * MS;
     health.at(night);
     health.ask(night);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link that dies without a word, idle and under load, and gaps that are none.
+//! Tests a link that fails silently, idle and under load, and short pauses.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 /// The round trip.
 const DELAY: u64 = 20 * MS;
 
-/// A link that sends so many packets a second, and receives as many while it carries.
+/// A link that sends packets at a rate, and receives as many while it works.
 struct Used {
     rate: u64,
     cut: (u64, u64),
@@ -21,7 +21,7 @@ impl Used {
         !(self.cut.0..self.cut.1).contains(&at)
     }
 
-    /// Packets by then, of those that leave or of those that arrive.
+    /// Returns how many packets have left, or arrived, until a time.
     fn packets(&self, now: u64, arriving: bool) -> u64 {
         let (start, end) = self.cut;
         let lost = if arriving {
@@ -32,7 +32,8 @@ impl Used {
         (now - lost) * self.rate / (1_000 * MS)
     }
 
-    /// As a service does it: when the link was given up, and whether a sign spoke against it.
+    /// Runs as a service does; returns when the link was given up, and whether traffic was the
+    /// sign.
     fn run(&self, until: u64) -> (Option<u64>, bool) {
         let timing = Timing::default();
         let mut health = Health::new(timing, true, true, 0);
@@ -88,7 +89,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Under load a silent link is given up in 1.5 s, idle never sooner than that.
+    /// Under load, a silent link is given up within 1.5 s; idle, never sooner.
     #[test]
     fn load_is_a_sign(start in 3_000..30_000_u64, rate in 100..10_000_u64) {
         let cut = (start * MS, u64::MAX);
@@ -103,7 +104,7 @@ proptest! {
         prop_assert!((1_450..=2_000).contains(&took), "{took} ms idle");
     }
 
-    /// A link that carries, or pauses for less than 0.85 s, is not given up.
+    /// A link that works, or pauses for less than 0.85 s, is not given up.
     #[test]
     fn a_pause_is_no_death(start in 3_000..30_000_u64, gap in 0..850_u64, rate in 0..10_000_u64) {
         let cut = (start * MS, (start + gap) * MS);
@@ -143,7 +144,7 @@ fn what_came_before_a_suspicion_does_not_end_it() {
         received: 500,
     };
     traffic.count(0, counted, patience);
-    // Received before the kernel spoke against the link, and not counted by then.
+    // Packets received before the kernel reported the failure, but not counted until then.
     counted.received += 40;
     traffic.forget();
     assert_eq!(traffic.count(300 * MS, counted, patience), Sign::Idle);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The calculation against the model: what is predicted from line and traffic
-//! alone is what the model's recordings measure, within 5 %.
+//! Compares predictions with the model of a line: they agree with the figures of its recordings
+//! within 5 %.
 
 use std::collections::BTreeMap;
 use weirgate_experiment::Experiment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans as a reader sees them: `tests/plan/<case>/` holds what is observed,
-//! what is desired, and the plan and its inverse. A case without `desired.json`
-//! removes everything: it desires what `former.json` was.
+//! Compares plans with golden texts: `tests/plan/<case>/` has the observed state, the desired
+//! state, the plan and its inverse. A case without `desired.json` removes everything: it desires
+//! the state of `former.json`.
 #![expect(
     clippy::unwrap_used,
     reason = "a test ends at the first thing that is not as expected"

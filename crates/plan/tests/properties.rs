@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans between random states, executed on the model of a kernel.
+//! Tests plans between random states, executed on a model of a kernel.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,11 +16,11 @@ use weirgate_state::{
 };
 use weirgate_units::{Handle, Rate, Size, Span};
 
-/// Strategies are boxed, so that the nest of them lies on the heap: on the stack it
-/// is too large for a test thread of a build without optimisation.
+/// Strategies are boxed, so that the nested structure is on the heap. It is too large for the stack
+/// of a test thread in a build without optimisation.
 ///
-/// A leaf, or a nested HTB with two classes; its handle follows from the class
-/// or is shared with other classes' leaves of another state.
+/// Generates a leaf, or a nested HTB with two classes. Its handle follows from the class, or is
+/// shared with other classes' leaves of another state.
 fn leaf(slot: u16) -> BoxedStrategy<Option<Qdisc>> {
     let handle = prop_oneof![
         Just(0x10 + slot),
@@ -45,7 +45,7 @@ fn leaf(slot: u16) -> BoxedStrategy<Option<Qdisc>> {
             quantum: 300,
             ecn: true,
             memory_limit: 1 << 20,
-            // A setting that comes and goes in place.
+            // An optional setting that is changed in place.
             ce_threshold: (ms % 2 == 0).then(|| Span::from_millis(1)),
         })),
     ];
@@ -58,8 +58,8 @@ fn leaf(slot: u16) -> BoxedStrategy<Option<Qdisc>> {
     .boxed()
 }
 
-/// Classes 1 to 4 of `major`, each present or not, its parent the qdisc or a
-/// class with a lower number; leaves only at the bottom.
+/// Generates classes 1 to 4 of `major`, each present or not. Its parent is the qdisc or a class
+/// with a lower number; only the lowest classes have leaves.
 fn classes(major: u16) -> BoxedStrategy<Vec<HtbClass>> {
     let one = |slot: u16| {
         (0..slot + 1, any::<bool>(), 1_u64..4, 0_u64..200, leaf(slot)).prop_map(
@@ -253,7 +253,7 @@ fn state() -> impl Strategy<Value = State> {
         })
 }
 
-/// A state as a kernel would report it: one that the model has held.
+/// Returns a state as a kernel would report it: one that the model has held.
 fn held(state: &State) -> State {
     let mut bare = state.clone();
     bare.tables.clear();
@@ -275,7 +275,7 @@ fn has_class(tree: Option<&Qdisc>, id: Handle) -> bool {
     outer(tree).iter().any(|class| class.id == id)
 }
 
-/// The class below which a tree has another.
+/// Returns the class below which a tree has another scheduler.
 fn scheduler(tree: Option<&Qdisc>) -> Option<Handle> {
     let below = |class: &&HtbClass| {
         let leaf = class.leaf.as_ref();
@@ -327,7 +327,7 @@ proptest! {
                 continue;
             }
             prop_assert!(trees.iter().all(Option::is_some), "{device} has no root meanwhile");
-            // A scheduler below a class that stays is followed by the next one.
+            // A scheduler below a class that stays is replaced by the next one.
             let schedulers: Vec<Option<Handle>> = trees
                 .iter()
                 .map(|tree| scheduler(*tree))

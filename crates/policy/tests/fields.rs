@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registry of fields: its tables hang together, and what follows from a
-//! row holds.
+//! The registry of fields: its tables are consistent, and each row's properties hold.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -61,7 +60,7 @@ fn the_manual_has_every_condition() {
     weirgate_testing::golden_part("docs/policy.md", "conditions", &text);
 }
 
-/// What is wrong with a conditioner with these fields, beside the rest.
+/// Returns the problems of a conditioner with these fields.
 fn conditioner(fields: &str) -> Vec<Problem> {
     let text = format!(
         "version = 1\n[link]\ndevice = \"wan\"\nup = \"10mbit\"\nlayer = \"ethernet\"\n\
@@ -85,8 +84,7 @@ fn a_former_name_is_read_with_a_note() {
     assert!(both.iter().any(|one| one.code == "D008"), "{both:?}");
 }
 
-/// A former name that is a field of the same table, or of two of them, would be
-/// read as another.
+/// A former name that is also a field of the same table, or of two fields, would be ambiguous.
 #[test]
 fn former_names_are_no_fields() {
     for table in TABLES {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One mistake is reported once: what follows from it is not.
+//! One mistake is reported once, without its consequences.
 
 use weirgate_policy::parse;
 
-/// A right policy.
+/// A valid policy.
 const GOOD: &str = "version = 1\n\
     [link]\ndevice = 'wan'\nup = '512kbit'\ndown = '2mbit'\nlayer = 'adsl:pppoe-llc'\n\
     [ack]\nreserve = true\n\
@@ -11,7 +11,7 @@ const GOOD: &str = "version = 1\n\
     [[class]]\nname = 'rest'\nshare = '80%'\ndefault = true\n\
     [[rule]]\nclass = 'first'\ndscp = 'CS7'\n";
 
-/// The codes found in the good policy with `from` replaced by `to`.
+/// Returns the codes found in the valid policy with `from` replaced by `to`.
 #[track_caller]
 fn codes(from: &str, to: &str) -> Vec<&'static str> {
     assert!(GOOD.contains(from), "`{from}` is not in the policy");
@@ -37,7 +37,7 @@ fn a_rate_that_cannot_be_read_has_no_consequences() {
 fn an_unknown_condition_is_not_also_a_missing_one() {
     assert_eq!(codes("dscp = 'CS7'", "dcsp = 'CS7'"), ["D003"]);
     assert_eq!(codes("dscp = 'CS7'", ""), ["P149"]);
-    // The name of an unknown rule key says nothing of the class.
+    // An unknown key of a rule does not affect its class.
     assert_eq!(
         codes(
             "class = 'first'\ndscp",

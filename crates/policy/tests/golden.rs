@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is reported about the policies in `tests/policy/bad`, word by word, and
-//! that those in `policies` are right.
+//! Compares reports about the policies in `tests/policy/bad` with golden texts, and checks that
+//! those in `policies` are valid.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,7 +9,7 @@ use weirgate_document::{Problem, Severity};
 use weirgate_policy::Parsed;
 use weirgate_testing::{files, golden};
 
-/// The policy of a file, with what it includes from its folder.
+/// Parses a file's policy, with includes from its folder.
 fn read(path: &Path) -> Parsed {
     let source = fs::read_to_string(path).expect("a policy");
     let name = path.file_name().and_then(|name| name.to_str());
@@ -41,7 +41,7 @@ fn compare(folder: &str, usable: bool) {
     }
 }
 
-/// A policy with nothing wrong but what a test adds.
+/// A valid policy, to which a test adds lines.
 const SOUND: &str = r#"version = 1
 link = { device = "wan", lan = "lan", up = "10mbit", down = "50mbit", inbound = "lan", layer = "raw" }
 [[class]]
@@ -53,9 +53,9 @@ share = "50%"
 default = true
 "#;
 
-/// One mistake each: `tests/policy/mistakes.txt` has them one after the other,
-/// as `## name`, the lines that are added to a sound policy (or, after
-/// `## name (whole)`, the whole of it), and, after `--`, the report.
+/// One mistake each: `tests/policy/mistakes.txt` has them one after the other. Each has `## name`
+/// and the lines that are added to a valid policy (or, after `## name (whole)`, the whole policy);
+/// the report follows after `--`.
 #[test]
 fn a_hundred_mistakes_one_by_one() {
     let path = "tests/policy/mistakes.txt";
@@ -73,7 +73,7 @@ fn a_hundred_mistakes_one_by_one() {
         assert!(!names.contains(&name), "{name} twice");
         names.push(name);
         let sound = if whole { "" } else { SOUND };
-        // Fields of the file itself stand before its tables.
+        // Fields of the file itself come before its tables.
         let source = match added.strip_prefix("^") {
             Some(top) => format!("{}\n{sound}", top.trim_start()),
             None => format!("{sound}{added}\n"),
@@ -103,7 +103,7 @@ fn a_hundred_mistakes_one_by_one() {
     );
 }
 
-/// The shipped services are read without a word.
+/// The shipped services cause no report.
 #[test]
 fn the_library_is_right() {
     assert!(weirgate_policy::LIBRARY.len() >= 14);
@@ -126,8 +126,8 @@ fn every_doubt_is_reported() {
     compare("doubtful", true);
 }
 
-/// The issue's own test: twenty mistakes, all of them in one run, each with a
-/// place and, except for TOML's own, a code of this project.
+/// Twenty mistakes are all reported in one run, each with a place and, except for TOML's own, a
+/// code of this project.
 #[test]
 fn twenty_mistakes_at_once() {
     let source = weirgate_testing::read("tests/policy/bad/twenty.toml");
@@ -156,8 +156,8 @@ fn shipped_policies_are_right() {
     }
 }
 
-/// Each code is provoked by one of these policies, so that the table has no
-/// dead entry and no mistake is without a golden text.
+/// One of these policies provokes each code, so that the table has no unused entry and no mistake
+/// lacks a golden text.
 #[test]
 fn every_code_is_provoked() {
     let mut seen = String::new();
@@ -179,8 +179,8 @@ fn every_code_is_provoked() {
     assert!(missing.is_empty(), "no policy here provokes {missing:?}");
 }
 
-/// So many classes, and a rule with so many ports of either side; too long for
-/// a file.
+/// Generates a policy with many classes, and a rule with many ports of both sides; too long for a
+/// file.
 fn crowded(classes: usize, ports: usize) -> String {
     let mut text =
         "version = 1\nlink = { device = \"wan\", up = \"1gbit\", layer = \"raw\" }\n".to_owned();
@@ -202,7 +202,7 @@ fn crowded(classes: usize, ports: usize) -> String {
     text
 }
 
-/// The messages of a policy's errors.
+/// Returns the messages of a policy's errors.
 fn errors(source: &str) -> Vec<String> {
     let (_, problems) = weirgate_policy::parse(source);
     let errors = problems
@@ -239,7 +239,7 @@ fn a_crowd_is_refused() {
     );
 }
 
-/// A text of a megabyte is judged in the time of its length, not of its square.
+/// A text of a megabyte is parsed in linear time.
 #[test]
 fn a_long_policy_takes_no_longer_than_its_length() {
     let text = crowded(20_000, 1) + &"[[rule]]\nclass = \"c1\"\ndscp = 1\n".repeat(10_000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds for every policy: nothing makes the parser panic, a policy that
-//! is taken adds up, and the default policy is right for every link.
+//! Properties of every policy: nothing makes the parser panic, an accepted policy is consistent,
+//! and the default policy is valid for every link.
 
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use weirgate_policy::{Direction, Policy, parse};
 use weirgate_state::DeviceName;
 use weirgate_units::{Rate, Size};
 
-/// Whatever a checked policy promises, it has.
+/// Checks that an accepted policy can keep its guarantees.
 fn adds_up(policy: &Policy) -> Result<(), TestCaseError> {
     for direction in Direction::BOTH {
         let Some(shares) = policy.share_out(direction) else {
@@ -97,7 +97,7 @@ fn words() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Lines that belong into policies, in any order.
+    /// Generates lines of policies in any order.
     #[test]
     fn any_policy_is_judged(source in words()) {
         let (policy, problems) = parse(&source);
@@ -111,8 +111,7 @@ proptest! {
         }
     }
 
-    /// Shares that sum to at most the whole are taken, whatever they are; one
-    /// that passes it is refused.
+    /// Shares that sum to at most the whole are accepted; one that exceeds it is refused.
     #[test]
     fn shares_up_to_the_whole(parts in proptest::collection::vec(1_u32..40, 1..8)) {
         let mut source = "version = 1\nlink = { device = \"wan\", up = \"1mbit\", layer = \"raw\" }\n".to_owned();
@@ -191,7 +190,7 @@ fn the_default_policy_is_the_template() {
     assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text);
 }
 
-/// The figures of Brouer B.6.1 and 8.1 as they come out of whole policies.
+/// The figures of Brouer B.6.1 and 8.1, from whole policies.
 #[test]
 fn the_thesis_reserves_this_for_acks() {
     for (up, down, ack) in [

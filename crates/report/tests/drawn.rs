@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports of recordings that a model of the line writes: complete, bounded in
-//! size, escaped, the same every time.
+//! Tests reports of recordings from a model of the line: they are complete, bounded in size,
+//! escaped, and reproducible.
 
 use std::collections::BTreeMap;
 use weirgate_experiment::{Experiment, Recording};
@@ -161,8 +161,7 @@ impl Ran {
     }
 }
 
-/// Where `LOOK` names a folder, what was drawn is written there to be looked
-/// at; tests do not need it.
+/// If `WEIRGATE_LOOK` names a folder, writes the drawing there for inspection.
 fn look(name: &str, text: &str) {
     if let Some(folder) = option_env!("WEIRGATE_LOOK") {
         std::fs::write(std::path::Path::new(folder).join(name), text).expect("the folder exists");
@@ -193,11 +192,11 @@ fn a_report_has_everything_and_stays_small() {
     ] {
         assert!(html.contains(part), "{part}");
     }
-    // Graphs stand before figures' names, which stand below what they say in words.
+    // Graphs come before the figures' names, which are below their descriptions.
     let position = |part: &str| html.find(part).expect(part);
     assert!(position("<svg") < position("<code class=\"soft\">"));
     assert!(position(": round trip ") < position("<code class=\"soft\">"));
-    // Self-contained: the only addresses are names of XML.
+    // The file is self-contained: the only URLs are XML namespaces.
     for (at, _) in html.match_indices("http") {
         assert!(html[at..].starts_with("http://www.w3.org/2000/svg"));
     }
@@ -272,7 +271,7 @@ fn what_experiments_and_commands_say_is_only_text() {
     well_formed(&html);
 }
 
-/// Every element is closed in order; those of HTML without an end are known.
+/// Checks that every element is closed in order; HTML's void elements are known.
 fn well_formed(markup: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = markup;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Texts from figures made by hand, word by word.
+//! Compares texts from constructed figures with golden texts.
 
 use std::collections::BTreeMap;
 use weirgate_experiment::Experiment;
@@ -168,7 +168,7 @@ download alone           modem-only      weirgate
   download              1762 kbit/s   1740 kbit/s
 ";
     assert_eq!(try_summary(&experiment(UPLOADS), &before, &after), expected);
-    // Nothing to tell is no reason to fail.
+    // Missing figures are not an error.
     let nothing = figures("x", &[]);
     assert_eq!(try_summary(&experiment(UPLOADS), &nothing, &nothing), "");
 }
@@ -241,7 +241,7 @@ uploads
     assert_eq!(text, expected);
 }
 
-/// `try` prints this, and a mechanism that was measured keeps it from exit status 1.
+/// `try` prints this; a measured mechanism prevents exit status 1.
 #[test]
 fn what_was_missed_is_told_with_its_mechanism() {
     const BOUND: &str = r#"

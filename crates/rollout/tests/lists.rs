@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists of circuits that a domain file names: every mistake of all files in one run, and
-//! each router's part.
+//! Lists of circuits in a domain file: all mistakes of all files are reported in one run, and each
+//! router gets its part.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn every_mistake_of_all_lists_is_told_in_one_run() {
     weirgate_testing::golden("tests/circuits/divided.txt", &format!("{told}\n"));
 }
 
-/// What the routers of this domain have, with the files beside it.
+/// Returns the circuits of this domain's routers, with the files beside it.
 fn made(domain: &str, files: &[(&str, &str)]) -> Texts {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
@@ -108,7 +108,7 @@ fn each_router_has_what_is_below_its_sites() {
         (down.queues, ids(down), &down.list),
         (Some(4), "1 3".to_owned(), &up.list)
     );
-    // What is above its sites is not the router's.
+    // A router's part does not have what is above its sites.
     let sites = down.list.sites.iter();
     let sites: Vec<_> = sites.map(|site| (&*site.name, site.parent)).collect();
     assert_eq!(sites, [("North", None), ("AP", Some(0))]);
@@ -121,11 +121,11 @@ fn each_router_has_what_is_below_its_sites() {
         ("p1".to_owned(), None)
     );
 
-    // One that names no circuits is to have none, unless what it has is its own.
+    // A router without circuits in the domain must have none, unless its list is its own.
     assert_eq!(read("west"), []);
     assert!(!texts.contains_key("east"));
 
-    // What would change is told by kind and by name, whatever the order is.
+    // Changes are reported by kind and by name, in any order.
     let mut other = down.clone();
     other.list.circuits.reverse();
     assert_eq!(compared(Some(down), &other), [] as [&str; 0]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy that goes to UCI and back is the same policy, and so is a UCI file that goes to a
-//! policy and back: those that are shipped, fifty that are generated, and one of every field.
+//! A policy that is converted to UCI and back does not change, nor does a UCI file that is
+//! converted to a policy and back. The tests use the shipped policies, fifty generated ones, and
+//! one with every field.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,7 @@ fn table(text: &str) -> Table {
     toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The same with numbers in place of texts that are one, as policies read ports.
+/// Converts texts that are numbers to numbers, as policies read ports.
 fn numbers(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -27,7 +28,7 @@ fn numbers(value: &mut Value) {
     }
 }
 
-/// Both ways, and twice.
+/// Converts in both directions, twice.
 fn round(policy: &str) -> String {
     for enabled in [true, false] {
         let file = of_policy(policy, enabled).unwrap_or_else(|error| panic!("{error}\n{policy}"));
@@ -39,7 +40,7 @@ fn round(policy: &str) -> String {
     of_policy(policy, true).expect("as above")
 }
 
-/// Repeats itself by its seed (Numerical Recipes' 64-bit generator).
+/// A reproducible generator (Numerical Recipes' 64-bit generator).
 struct Random(u64);
 
 impl Random {
@@ -60,7 +61,7 @@ impl Random {
     }
 }
 
-/// A policy that is right, of many kinds of table.
+/// Generates a valid policy with many kinds of tables.
 fn generated(random: &mut Random) -> String {
     let mut text = String::from("version = 1\n");
     let _ = match random.below(3) {
@@ -167,7 +168,7 @@ fn shipped_policies_come_back_as_they_were() {
                     let mut found = Value::Table(table(&back));
                     numbers(&mut found);
                     assert_eq!(found, policy, "{}", path.display());
-                    // What is right stays right.
+                    // A valid policy stays valid.
                     let judged = [parse(&text).0, parse(&back).0].map(|one| one.is_some());
                     assert_eq!(judged[0], judged[1], "{}", path.display());
                     assert_eq!(of_policy(&back, true).unwrap(), file);
@@ -179,7 +180,7 @@ fn shipped_policies_come_back_as_they_were() {
     assert!(seen > 10, "{seen}");
 }
 
-/// What may be written in a field of each kind.
+/// Returns examples of each kind of field.
 fn example(field: &Field) -> Vec<String> {
     let text = |one: &str| format!("\"{one}\"");
     match field.kind {
@@ -193,7 +194,7 @@ fn example(field: &Field) -> Vec<String> {
         FieldKind::Share => vec![text("2.5%")],
         FieldKind::Size => vec!["28125".to_owned(), text("64KiB")],
         FieldKind::Time => vec![text("5ms")],
-        // A number in quotes becomes one without.
+        // A quoted number loses its quotes.
         FieldKind::List(one) if one.parse::<i64>().is_ok() => {
             vec![one.to_owned(), format!("[{one}]")]
         }
@@ -211,7 +212,7 @@ fn example(field: &Field) -> Vec<String> {
     }
 }
 
-/// The fields of a table below a path, each with each example; tables within, too.
+/// Collects the fields of a table below a path, each with each example, including inner tables.
 fn all(path: &str, table: &str, found: &mut Vec<String>) {
     let mut tables = TABLES.iter();
     let table = tables
@@ -316,13 +317,13 @@ fn what_openwrt_is_shipped_is_a_policy() {
     let file = weirgate_testing::root().join("packaging/openwrt/files/weirgate.config");
     let text = fs::read_to_string(Path::new(&file)).unwrap();
     let read = to_policy(&text).unwrap();
-    // Nobody's line is known before it is written.
+    // The user's line is unknown before it is configured.
     assert!(!read.enabled);
     let (policy, problems) = parse(&read.policy);
     assert!(policy.is_some(), "{problems:?}");
 }
 
-/// A text that something was done to: a line twice, away or elsewhere, or a character.
+/// Mutates a text: a line is doubled, removed or moved, or a character is changed.
 fn changed(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..=random.below(3) {
@@ -346,7 +347,7 @@ fn changed(text: &str, random: &mut Random) -> String {
     lines.join("\n")
 }
 
-/// What the fuzz target `uci` holds of any text.
+/// The property that the fuzz target `uci` checks for any text.
 #[test]
 fn a_changed_file_is_refused_at_a_line_or_comes_back() {
     let seed = weirgate_testing::root().join("fuzz/seeds/uci/home.txt");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sorting and collecting by little code does what the standard library does.
+//! Sorting and collecting with little machine code have the same results as the standard library's.
 
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_units::{Arrange as _, Inserted as _};
 
 proptest! {
-    /// Few keys, so that many elements are equal: the order among those stays.
+    /// Use few keys, so that many elements are equal: their order is kept.
     #[test]
     fn elements_are_arranged_as_the_standard_library_sorts_them(
         all in prop::collection::vec((0u8..8, any::<u16>()), 0..200)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the quantities accept, refuse, print and compute.
+//! Tests what quantities accept, refuse, print and compute.
 
 use proptest::prelude::*;
 use std::fmt::{Debug, Display};
@@ -14,7 +14,7 @@ where
         .unwrap_or_else(|error| panic!("`{text}`: {error}"))
 }
 
-/// The message, so that a test sees what a user sees.
+/// Returns the message that a user sees.
 fn refusal<T>(text: &str) -> String
 where
     T: FromStr<Err = ParseError> + Debug,
@@ -202,8 +202,7 @@ fn handles_are_hexadecimal() {
     }
 }
 
-/// Figures of the theses that need nothing but size over rate: experiments
-/// ADSL-6.1, ADSL-6.2, ADSL-7.5.
+/// Figures of the theses that only need size over rate: experiments ADSL-6.1, ADSL-6.2, ADSL-7.5.
 #[test]
 fn serialisation_times_of_the_theses() {
     let ms = |bytes, kbit| {
@@ -295,8 +294,7 @@ proptest! {
         prop_assert!(done < need + u128::from(bits));
     }
 
-    /// What passes in the time that a size takes is that size, as long as a
-    /// nanosecond is shorter than a byte.
+    /// The bytes in the time of a size are that size, if a nanosecond is shorter than a byte.
     #[test]
     fn bytes_in_undoes_time_for(bytes in 0u64..1 << 32, bits in 1u64..8_000_000_000) {
         let rate = Rate::bits_per_second(bits);

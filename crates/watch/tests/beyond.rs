@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The service as other machines meet it: with TLS and names, by a real client.
+//! Tests the service from other machines' view: with TLS and names, by a real client.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod running;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weirgate_watch::{Config, Listen, Tls, password, token};
 
-/// A certificate for `localhost` in two files, put there as those who renew do:
-/// written beside, and renamed.
+/// Writes a certificate for `localhost` in two files, as renewal tools do: to temporary files,
+/// which are renamed.
 fn certificate(folder: &Path) -> String {
     let made = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
     replace(&folder.join("key.pem"), &made.signing_key.serialize_pem());
@@ -74,7 +74,7 @@ impl Service {
         }
     }
 
-    /// Asks by TLS, trusting one certificate alone.
+    /// Sends a request over TLS, trusting only one certificate.
     fn get(&self, certificate: &str, path: &str, authorization: &str) -> Result<String, String> {
         let mut roots = RootCertStore::empty();
         let trusted = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
@@ -97,7 +97,7 @@ impl Service {
             "" => String::new(),
             text => format!("Authorization: {text}\r\n"),
         };
-        // A name that is none of the machine's own.
+        // A name that is not the machine's own.
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: box.example\r\n{shown}Connection: close\r\n\r\n");
         stream
@@ -113,7 +113,7 @@ impl Service {
         answer.unwrap()[9..12].to_owned()
     }
 
-    /// Asserts that whoever shows the token is answered within a second.
+    /// Asserts that a client with the token is answered within a second.
     #[track_caller]
     fn answers_at_once(&self) {
         let begin = Instant::now();
@@ -122,7 +122,7 @@ impl Service {
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
 
-    /// A connection from an address of this machine.
+    /// Connects from an address of this machine.
     fn stranger(&self, from: Ipv4Addr) -> TcpStream {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
@@ -137,7 +137,7 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
     let service = Service::start("0.0.0.0:0");
     let bearer = format!("Bearer {}", service.token);
     assert_eq!(service.status(&bearer), "200");
-    // ann:correct horse, twice: the second time it is remembered.
+    // ann:correct horse, twice: the second time it is cached.
     for _ in 0..2 {
         assert_eq!(service.status("Basic YW5uOmNvcnJlY3QgaG9yc2U="), "200");
     }
@@ -151,7 +151,7 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
     let secure = "strict-transport-security: max-age=2592000";
     assert!(asked.contains(secure), "{asked}");
     assert!(!asked.contains("<html"), "{asked}");
-    // Without TLS there is no answer that a browser would show.
+    // Without TLS there is no valid HTTP answer.
     let mut plain =
         TcpStream::connect((Ipv4Addr::LOCALHOST, service.running.address().port())).unwrap();
     plain
@@ -164,19 +164,18 @@ fn who_is_named_is_let_in_by_tls_and_nobody_else() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     assert_eq!(service.status("Basic YW5uOndyb25n"), "401");
-    // Who guesses passwords on must wait. A guess comes back every ten seconds, which
-    // may be just then.
+    // A client that guesses further must wait. One guess is permitted every ten seconds, which may
+    // be just then.
     let wrong = "Basic YW5uOndyb25n";
     let mut guesses = (0..50).map(|_| service.get(&service.certificate, "/", wrong).unwrap());
     let late = guesses.find(|answer| answer.starts_with("HTTP/1.1 429"));
     assert!(late.unwrap().contains("retry-after: "));
-    // A token is let in all the same, and a password that was right before.
+    // A token is still accepted, and so is a cached password.
     assert_eq!(service.status(&bearer), "200");
     assert_eq!(service.status("Basic YW5uOmNvcnJlY3QgaG9yc2U="), "200");
 }
 
-/// Wrong tokens keep the right one out neither from the same address nor from behind
-/// the same proxy.
+/// Wrong tokens do not lock out a valid one, from the same address or behind the same proxy.
 #[test]
 fn wrong_tokens_do_not_lock_a_right_one_out() {
     let service = Service::start("127.0.0.1:0");
@@ -186,7 +185,7 @@ fn wrong_tokens_do_not_lock_a_right_one_out() {
     service.answers_at_once();
 }
 
-/// Strangers that say nothing, from two networks and from a hundred.
+/// Silent clients from two networks and from a hundred.
 #[test]
 fn strangers_do_not_keep_a_token_out() {
     let service = Service::start("127.0.0.1:0");
@@ -200,7 +199,7 @@ fn strangers_do_not_keep_a_token_out() {
     service.answers_at_once();
     let hundred = idle(2..102, 10);
     service.answers_at_once();
-    // The token's own network, too.
+    // Also from the token's own network.
     let own: Vec<TcpStream> = (0..40)
         .map(|_| service.stranger(Ipv4Addr::LOCALHOST))
         .collect();
@@ -227,7 +226,7 @@ fn certificates_and_names_are_followed() {
     let service = Service::start("127.0.0.1:0");
     let bearer = format!("Bearer {}", service.token);
     assert_eq!(service.status(&bearer), "200");
-    // A key that belongs to no certificate changes nothing.
+    // A key that does not match any certificate changes nothing.
     let folder = service.folder.path();
     let good = std::fs::read_to_string(folder.join("key.pem")).unwrap();
     replace(&folder.join("key.pem"), "nothing\n");
@@ -235,14 +234,14 @@ fn certificates_and_names_are_followed() {
     assert_eq!(service.status(&bearer), "200");
     replace(&folder.join("key.pem"), &good);
     service.running.hears("the certificate was read again");
-    // Renewed: the key first, so for a moment both may not fit.
+    // Renewal: the key is replaced first, so the two files do not match for a moment.
     let renewed = certificate(folder);
     service.running.hears("the certificate was read again");
     let answer = service.get(&renewed, "/api/about", &bearer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let old = service.get(&service.certificate, "/api/about", &bearer);
     assert!(old.unwrap_err().contains("certificate"));
-    // Whoever is taken from the list is out at once, also where remembered.
+    // A user who is removed from the list is refused at once, even if cached.
     let (other, line) = token("other").unwrap();
     replace(&folder.join("access"), &format!("{line}\n"));
     service.running.hears("who may look was read again");
@@ -255,7 +254,7 @@ fn certificates_and_names_are_followed() {
         answer.contains("\nweirgate_access_refused_total 1\n"),
         "{answer}"
     );
-    // A list that is wrong leaves the one before.
+    // An invalid list leaves the previous one in force.
     replace(&folder.join("access"), "other token 00\n");
     service
         .running

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the OpenTelemetry collector's own receiver makes of what is sent by
-//! OTLP. `cargo xtask setup` builds it (`tests/otlp`) where Go is installed.
+//! Tests the OTLP output with the OpenTelemetry collector's own receiver. `cargo xtask setup`
+//! builds it (`tests/otlp`) if Go is installed.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,7 +30,7 @@ impl Drop for Collector {
     }
 }
 
-/// One that has begun to listen, and the lines that it prints.
+/// Starts a collector; returns when it listens, with the lines that it prints.
 fn collector(address: SocketAddr) -> (Collector, mpsc::Receiver<String>) {
     let mut command = Command::new(RECEIVER);
     let command = command.arg(address.to_string()).stdout(Stdio::piped());
@@ -57,7 +57,7 @@ fn attribute<'v>(pairs: &'v Value, key: &str) -> Option<&'v str> {
 #[test]
 fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
     if !Path::new(RECEIVER).exists() {
-        // Beside the harness, which keeps what a test prints unless it fails.
+        // Bypass the harness, which hides a test's output unless it fails.
         let mut stderr = std::io::stderr().lock();
         let why = "`cargo xtask setup` builds it with Go";
         writeln!(stderr, "SKIPPED: {RECEIVER} is not there; {why}").unwrap();
@@ -88,7 +88,7 @@ fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
             serde_json::from_str(&line).unwrap()
         })
         .collect();
-    // It refused nothing, so nothing is reported of it.
+    // It refused nothing, so nothing is reported.
     let complaints: Vec<String> = service
         .end()
         .into_iter()
@@ -122,7 +122,7 @@ fn the_collector_takes_what_is_sent_and_reads_it_as_it_was_meant() {
         before = time;
         let series = named("weirgate_history_series");
         assert!(series["gauge"]["dataPoints"].is_array(), "{series}");
-        // Every metric has a kind that the receiver knows, a text, and numbers.
+        // Every metric has a kind that the receiver knows, a description, and numbers.
         for one in metrics {
             let sum = one["sum"]["dataPoints"].as_array();
             let points = sum.or(one["gauge"]["dataPoints"].as_array());

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the page can be read by everybody, as far as its text tells: WCAG 2.1,
-//! success criteria 1.3.1, 1.4.3, 1.4.11, 3.1.1 and 4.1.2. How it looks and works
-//! is tried in a browser, in crate `cli`.
+//! Accessibility of the page as far as its text shows it: WCAG 2.1, success criteria 1.3.1, 1.4.3,
+//! 1.4.11, 3.1.1 and 4.1.2. Tests in a browser are in crate `cli`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 fn text(file: &str) -> String {
     weirgate_testing::read(&format!("web/{file}"))
 }
 
-/// Relative luminance of `#rrggbb` (WCAG 2.1, definitions).
+/// Returns the relative luminance of `#rrggbb` (WCAG 2.1, definitions).
 fn luminance(colour: &str) -> f64 {
     let part = |at: usize| {
         let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
@@ -27,7 +26,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// A colour of the style sheet, light and dark.
+/// Returns a colour of the style sheet, light and dark.
 fn colour<'a>(css: &'a str, name: &str) -> [&'a str; 2] {
     let begin = format!("--{name}: light-dark(");
     let (_, rest) = css.split_once(&begin).unwrap_or_else(|| panic!("{name}"));
@@ -52,7 +51,7 @@ fn colours_stand_out_light_and_dark() {
     }
 }
 
-/// The tags of a name, each up to its end.
+/// Returns the tags with a name.
 fn tags<'a>(html: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     let parts = html.split('<');
     parts.filter(move |part| part.split([' ', '>']).next() == Some(name))
@@ -68,7 +67,7 @@ fn what_stands_there_has_a_name() {
     for head in tags(&html, "th") {
         assert!(head.contains("scope="), "{head}");
     }
-    // A table that is wider than the screen can be moved by keys, and says what it is.
+    // A table that is wider than the screen can be scrolled with keys, and has a name.
     for place in tags(&html, "div").filter(|tag| tag.contains("class=\"wide\"")) {
         for part in ["tabindex=\"0\"", "role=\"region\"", "aria-label=\""] {
             assert!(place.contains(part), "{place}");
@@ -85,7 +84,7 @@ fn what_stands_there_has_a_name() {
         let (id, _) = rest.split_once('"').unwrap();
         assert!(html.contains(&format!("id=\"{id}\"")), "{id}");
     }
-    // What is another each second is not read aloud each second.
+    // What changes each second is not read aloud each second.
     let status = tags(&html, "span").find(|tag| tag.contains("role=\"status\""));
     assert!(status.is_some_and(|tag| tag.contains("id=\"state\"")));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What receivers get, read by another reader of protocol buffers, and what
-//! happens where they take nothing.
+//! Tests what receivers get, parsed by another protocol buffers library, and what happens if they
+//! refuse.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod running;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use weirgate_watch::{Config, Kind, Listen, Receiver, Sending};
 
-/// As prometheus/prompb/types.proto and remote.proto have them.
+/// The messages of prometheus/prompb/types.proto and remote.proto.
 mod prometheus {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct WriteRequest {
@@ -49,7 +49,7 @@ mod prometheus {
     }
 }
 
-/// As opentelemetry/proto/metrics/v1/metrics.proto has them.
+/// The messages of opentelemetry/proto/metrics/v1/metrics.proto.
 mod telemetry {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct Request {
@@ -116,11 +116,10 @@ mod telemetry {
     }
 }
 
-/// A request as it came: its head in lower case, and its body.
+/// A received request: its head in lower case, and its body.
 type Came = (String, Vec<u8>);
 
-/// A receiver that answers one request after the other as it is configured, and then
-/// always with 204.
+/// A receiver that gives the configured answers one after the other, then always 204.
 struct HttpReceiver {
     address: SocketAddr,
     came: mpsc::Receiver<Came>,
@@ -130,7 +129,7 @@ fn receive(answers: Vec<&'static str>, tls: Option<Arc<ServerConfig>>) -> HttpRe
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (send, came) = mpsc::channel();
-    // It ends when nobody listens any more, or with the process.
+    // The thread ends when the test drops its channel, or with the process.
     std::thread::spawn(move || {
         let mut answers = answers.into_iter();
         for stream in listener.incoming() {
@@ -252,7 +251,7 @@ fn prometheus_gets_what_it_would_have_scraped() {
     ] {
         assert!(head.contains(part), "{part} in {head}");
     }
-    // What was not taken comes again as it was, and nothing before it.
+    // A refused request is repeated unchanged, with nothing in between.
     assert_eq!(receiver.next().1, body);
     assert_eq!(receiver.next().1, body);
     service.running.hears("takes no metrics: it answers 503");
@@ -284,7 +283,7 @@ fn prometheus_gets_what_it_would_have_scraped() {
         panic!("{bytes:?}")
     };
     assert!(sample.timestamp > 1_600_000_000_000 && sample.value > 0.0);
-    // Each sample is later than the one before: out of order, it is refused.
+    // Each sample is later than the previous one; receivers refuse others.
     let later = written(&receiver.next().1);
     assert!(later.timeseries[0].samples[0].timestamp > sample.timestamp);
     let metrics = service.get("/metrics");
@@ -320,7 +319,7 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
     let (head, first) = receiver.next();
     assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
     assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
-    // What is refused for good does not come again.
+    // A request that is refused permanently is not repeated.
     service
         .running
         .hears("refuses metrics: it answers 400 Bad Request: not like this");
@@ -361,7 +360,7 @@ fn a_collector_gets_the_same_by_otlp_and_tls() {
 
 #[test]
 fn a_receiver_that_is_not_there_stops_nothing() {
-    // A port that nobody has: it was bound a moment ago.
+    // A closed port: it was bound a moment ago.
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

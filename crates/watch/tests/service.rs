@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The service as its clients meet it, friendly and hostile ones.
+//! Tests the service with friendly and hostile clients.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod running;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_history::Kind;
 use weirgate_watch::{FileStorage, Listen};
 
-/// A service of this machine's own devices, which ends with it.
+/// A service for this machine's own devices, which ends when this is dropped.
 struct Service {
     running: Running,
     folder: tempfile::TempDir,
@@ -22,7 +22,7 @@ impl Service {
         Self::of(tempfile::tempdir().unwrap())
     }
 
-    /// With what the folder has.
+    /// Starts a service with the folder's contents.
     fn of(folder: tempfile::TempDir) -> Self {
         let listen = Listen::Address("127.0.0.1:0".parse().unwrap());
         Self {
@@ -31,7 +31,7 @@ impl Service {
         }
     }
 
-    /// Sends bytes; what comes back until the end of the connection.
+    /// Sends bytes, and returns the answer until the connection ends.
     fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.running.address()).unwrap();
         stream
@@ -53,14 +53,14 @@ impl Service {
         )
     }
 
-    /// The body of an answer, once a look has been taken.
+    /// Returns the body of an answer, after the first sample.
     fn body(&self, path: &str) -> String {
         let answer = self.get(path);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// The first of the events that the page gets.
+    /// Returns the first event of the page.
     fn live(&self) -> String {
         let mut stream = TcpStream::connect(self.running.address()).unwrap();
         stream
@@ -114,7 +114,7 @@ fn the_page_its_data_and_the_history_are_served() {
             .iter()
             .any(|one| one["sort"] == "device" && one["labels"]["device"] == "lo")
     );
-    // The history has what was seen, under the names that metrics have.
+    // The history has the values, under the metrics' names.
     let series: serde_json::Value = serde_json::from_str(&service.body("/api/series")).unwrap();
     let name = "device_received_bytes{device=\"lo\"}";
     assert!(
@@ -131,7 +131,7 @@ fn the_page_its_data_and_the_history_are_served() {
         "{read}"
     );
     assert!(read["events"][0]["text"] == "watching begins", "{read}");
-    // Named twice it is read once.
+    // A series that is named twice is read once.
     let twice: serde_json::Value =
         serde_json::from_str(&service.body(&format!("{path}&{}", &path[10..]))).unwrap();
     assert_eq!(twice["series"].as_object().unwrap().len(), 1, "{twice}");
@@ -234,7 +234,7 @@ fn hostile_requests_are_refused_and_change_nothing() {
 #[test]
 fn clients_that_say_nothing_do_not_keep_others_out() {
     let service = Service::start();
-    // More than there is room for; they are thrown out when their time is up.
+    // More connections than permitted; they are closed at their time limit.
     let silent: Vec<TcpStream> = (0..40)
         .map(|_| TcpStream::connect(service.running.address()).unwrap())
         .collect();
@@ -242,7 +242,7 @@ fn clients_that_say_nothing_do_not_keep_others_out() {
     drop(silent);
 }
 
-/// Those who follow each look leave room for others, and one too many is refused.
+/// Clients of the event stream leave room for others, and one too many is refused.
 #[test]
 fn who_looks_on_does_not_keep_others_out() {
     let service = Service::start();
@@ -261,8 +261,7 @@ fn who_looks_on_does_not_keep_others_out() {
     drop(followers);
 }
 
-/// What a power cut leaves is what the file has: never without the last five seconds
-/// and the time of a look.
+/// A power failure loses at most the last five seconds and the time between samples.
 #[test]
 fn the_file_is_never_far_behind() {
     let service = Service::start();

@@ -267,7 +267,7 @@ fn holds_its_band(line: Bottleneck, seed: u64) {
     assert!(found.iter().all(used), "{found:.3?}: {line:?}, {seed}");
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

@@ -440,7 +440,7 @@ fn both_kinds_of_sender_share_a_line() {
     assert!((off - 1.0).abs() < 0.25, "{off}: {found:.3?}");
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

@@ -63,7 +63,7 @@ fn on_a_device(line: &str) -> bool {
     line.starts_with("weirgate aqm ") && words.contains(&command)
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

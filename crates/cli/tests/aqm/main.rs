@@ -136,7 +136,7 @@ fn a_discipline_of_ones_own() {
     println!("{}", with("of_ones_own", &two_versions(folder.path())));
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

@@ -47,7 +47,7 @@ fn takes(text: &str, newer: &[&str]) {
     }
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     /// Its verifier goes through loops that later ones see the end of.
     #[test]

@@ -80,7 +80,7 @@ mod together {
     }
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::own;
 

@@ -37,7 +37,7 @@ fn a_bridge_is_shaped_by_one_command() {
     in_the_guest("one_topology");
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     #[test]
     fn four_topologies_are_shaped_by_one_command_each() {

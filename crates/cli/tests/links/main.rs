@@ -63,7 +63,7 @@ mod together {
     }
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use crate::own;
 

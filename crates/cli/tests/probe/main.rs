@@ -60,7 +60,7 @@ fn forty_lines_are_measured_by_echoes() {
     forty("forty_lines_by_echoes");
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

@@ -35,7 +35,7 @@ fn edits_under_traffic_store_what_differs() {
     println!("{}", own().run(name));
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::own;
 

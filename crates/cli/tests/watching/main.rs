@@ -54,7 +54,7 @@ fn probes_are_timed_by_the_kernel() {
     in_the_guest("late::stopped");
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::{Limits, in_one_of};
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use weirgate_experiment::KernelName;
 use weirgate_lab::{Cache, Limits, OwnTests, package};
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     #[test]
     fn a_gate_holds_before_a_radio_that_is_faster() {

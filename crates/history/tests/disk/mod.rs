@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes in memory that remember what was done to them.
+//! A disk in memory that records its operations.
 
 use std::io;
 use weirgate_history::Storage;
 
-/// What was done.
+/// An operation.
 #[allow(dead_code, reason = "only one of the tests looks back")]
 #[derive(Debug, Clone)]
 pub enum Op {
@@ -16,7 +16,7 @@ pub enum Op {
 pub struct Disk {
     pub bytes: Vec<u8>,
     pub ops: Vec<Op>,
-    /// Takes nothing more.
+    /// Whether the disk is full.
     pub full: bool,
 }
 

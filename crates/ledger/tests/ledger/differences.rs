@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a comparison tells.
+//! Tests of comparisons.
 
 use crate::sample::{Other, entry};
 use weirgate_ledger::{Change, Repetition, compare, repeats};
@@ -27,7 +27,7 @@ fn a_kept_expectation_that_breaks_is_worse_and_names_its_figure() {
     let worse = "worse: sample, arm `gate`: rtt.p.max_ms: at most 38: 45.125, missed; the ledger has \
                  36.1, kept";
     assert_eq!(found[0], (Change::Worse, worse.to_owned()));
-    // And back again.
+    // The opposite change is an improvement.
     assert_eq!(differences(&slower, &Other::default())[0].0, Change::Better);
 }
 
@@ -84,7 +84,7 @@ fn a_loosened_expectation_is_reported() {
     };
     let found = differences(&Other::default(), &dropped);
     assert!(found[0].1.contains("is expected no more"), "{found:?}");
-    // The other way round, it is new and missed.
+    // In the other direction, the expectation is new and missed.
     assert_eq!(differences(&dropped, &Other::default())[0].0, Change::Worse);
 }
 
@@ -116,7 +116,7 @@ fn settling_and_policies_make_a_result_stale() {
 fn the_same_parts_have_to_give_the_same_bits() {
     let stored = entry(&Other::default());
     let same = repeats(&stored, &stored);
-    // Six recordings, six expectations and a figure of a formula.
+    // Six recordings, six expectations, and a figure of a formula.
     let all = Repetition::Bits {
         same: 13,
         other: Vec::new(),

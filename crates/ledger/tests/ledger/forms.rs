@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stored form and the pages.
+//! Tests of the stored form and the pages.
 
 use crate::sample::{Other, entry, experiment};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ledger from an experiment file and figures to stored results, differences and
+//! Tests of the ledger: from an experiment file and figures to stored results, differences and
 //! pages; and shards of runs.
 
 mod differences;

@@ -7,7 +7,7 @@ use weirgate_ledger::{Digest, Entry, Machine, MadeWith, Measurement, content};
 use weirgate_measure::repeat::combine;
 use weirgate_measure::{ArmFigures, judge};
 
-/// What the file expects, after its head.
+/// The file's expectations, after its head.
 pub const EXPECTED: &str = r#"
 [[expect]]
 arm = "gate"
@@ -52,7 +52,7 @@ source = "a hope"
 reason = "a full buffer drops"
 "#;
 
-/// The file up to what it expects.
+/// The file before its expectations.
 pub const HEAD: &str = r#"
 version = 1
 name = "sample"
@@ -91,11 +91,11 @@ policy = "policies/gate.toml"
 /// Changes of figures and of the file.
 #[derive(Default)]
 pub struct Other<'a> {
-    /// Figures of all runs that are so many times as large, by arm and metric.
+    /// Factors for the figures of all runs, by arm and metric.
     pub figures: &'a [(&'a str, &'a str, f64)],
     /// Texts of the file that are replaced.
     pub file: &'a [(&'a str, &'a str)],
-    /// What the guest's image holds.
+    /// The contents of the guest's image.
     pub guest: &'a str,
 }
 
@@ -110,7 +110,7 @@ pub fn experiment(other: &Other<'_>) -> (Experiment, String) {
     (experiment.unwrap_or_else(|| panic!("{problems:?}")), text)
 }
 
-/// Its entry.
+/// Returns the experiment's entry.
 pub fn entry(other: &Other<'_>) -> Entry {
     let (experiment, text) = experiment(other);
     let figures: [(&str, &str, [f64; 3]); 6] = [

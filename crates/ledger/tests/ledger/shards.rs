@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shards of a list, and measurements of single runs.
+//! Tests of shards of a list, and of measurements from single runs.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ proptest! {
             }
         }
         prop_assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
-        // No shard could give its shortest run away and be better for it.
+        // Moving a shard's shortest run to another shard would not improve the distribution.
         let (least, most) = (loads.iter().min(), loads.iter().max());
         let longest = lengths.iter().map(|one| (*one).max(1)).max().unwrap_or(0);
         prop_assert!(most.zip(least).is_none_or(|(most, least)| most - least <= longest));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The controller on a modelled line, and what holds whatever it is given.
+//! Tests the controller on a modelled line, and with any input.
 
 #![expect(
     clippy::unwrap_used,
@@ -28,8 +28,8 @@ fn round_trips_of_the_traffic_alone_are_enough_downstream() {
     a_step(settings(8_000_000, 0), 7_800_000);
 }
 
-/// Nobody is asked, and what passes tells nothing: the floor, once something
-/// crosses the line, and not before.
+/// Without probes and round trips of the traffic, the rate is the floor, as soon as something
+/// crosses the line.
 #[test]
 fn without_round_trips_of_the_traffic_the_floor_is_held() {
     let gone = |at: u64| !(10 * SECOND..20 * SECOND).contains(&at);
@@ -52,7 +52,7 @@ fn without_round_trips_of_the_traffic_the_floor_is_held() {
     assert_eq!(idle.rate(Direction::Down), Some(8_000_000));
 }
 
-/// After a page was loaded nothing crosses the line from which something could be known.
+/// After a page was loaded, no traffic crosses the line that would give information.
 #[test]
 fn a_short_download_blinds_nobody() {
     let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
@@ -72,7 +72,7 @@ fn a_short_download_blinds_nobody() {
     assert!(passive.idle());
 }
 
-/// Counters may say anything.
+/// Counters may have any values.
 #[test]
 fn counters_may_say_anything_before_an_outage() {
     let mut passive = Controller::new(settings(8_000_000, 0)).unwrap();
@@ -93,7 +93,7 @@ fn steps_of_the_upstream_are_followed_by_the_growth_of_the_delay() {
     a_step(upstream(8_000_000, 1), 7_800_000);
 }
 
-/// On a steady line at least `kept` is used on average.
+/// On a steady line, at least `kept` is used on average.
 fn a_step(settings: Settings, kept: u64) {
     let line = |at: u64| {
         if (20 * SECOND..40 * SECOND).contains(&at) {
@@ -112,7 +112,7 @@ fn a_step(settings: Settings, kept: u64) {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    // From 2 s after the step no queue of more than 30 ms.
+    // From 2 s after the step, no queue exceeds 30 ms.
     let down = &shown.steps[2_200..4_000];
     let longest = down.iter().map(|step| step.1).max().unwrap();
     assert!(longest < 40 * MS, "{} ms\n{}", longest / MS, trace());
@@ -125,7 +125,7 @@ fn a_step(settings: Settings, kept: u64) {
     assert!(mean(steady) > kept, "{}\n{}", mean(steady), trace());
 }
 
-/// A line that swings all the time, as one of LTE does, by up to four fifths in a second.
+/// A line that varies all the time like LTE, by up to four fifths in a second.
 #[test]
 fn a_line_that_swings_is_followed() {
     let line = |at: u64| {
@@ -144,7 +144,7 @@ fn a_line_that_swings_is_followed() {
     assert!(queue < 35 * MS, "{} us", queue / 1_000);
 }
 
-/// As when another satellite takes over.
+/// The path becomes longer, as when another satellite takes over.
 #[test]
 fn a_longer_path_is_no_queue() {
     let longer = |at: u64| if at >= 20 * SECOND { 14 * MS } else { 0 };
@@ -185,7 +185,7 @@ fn without_answers_the_floor_is_held() {
         "{words:?}"
     );
     assert!(mean(&shown.steps[2_500..]) > 7_000_000);
-    // And with none from the beginning.
+    // The same without answers from the beginning.
     let shown = run(settings(8_000_000, 2), 5, 3, |_| 8_000_000, |_| false);
     assert_eq!(shown.steps.last().unwrap().0, 500_000);
 }
@@ -206,18 +206,17 @@ fn a_hundred_runs_replay_to_the_same_decisions() {
         let replayed = replay(&shown.text).unwrap();
         assert_eq!(replayed.other, None, "run {seed}");
         assert!(replayed.decisions.len() > 1 && replayed.inputs > 170);
-        // One that says something else is found out.
+        // An altered decision is detected.
         let forged = shown.text.replacen(" start\n", " tried\n", 1);
         assert!(replay(&forged).unwrap().other.is_some());
-        // One that ends early, but not between an input and what followed from it.
+        // A truncated record, but not between an input and its consequence.
         let cut = &shown.text[..shown.text.len() * 2 / 3];
         let cut = &cut[..=cut.rfind("\nl ").unwrap()];
         assert_eq!(replay(cut).unwrap().other, None, "run {seed}");
     }
 }
 
-/// Beginnings of what runs of the laboratory recorded: a real line's jitter,
-/// losses and bursts.
+/// The beginnings of recordings from the laboratory, with a line's jitter, losses and bursts.
 #[test]
 fn runs_of_the_laboratory_replay_to_the_same_decisions() {
     for (text, least) in [
@@ -263,8 +262,8 @@ fn mistakes_in_records_are_named() {
     );
 }
 
-/// Times up to the end of what a number holds: those of a record are bounded, and
-/// those that a controller is given count as the latest that it takes.
+/// Times near the maximum of the integer type: those of a record are limited, and those given to a
+/// controller count as its latest time.
 #[test]
 fn times_that_cannot_be_are_named_and_do_no_harm() {
     let record = |at: u64| {
@@ -312,7 +311,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         })
 }
 
-/// Anything that a hostile net may answer, at any time.
+/// Generates anything that a hostile network may answer, at any time.
 fn inputs() -> impl Strategy<Value = Vec<(u8, u64, u16, u32, i64, i64)>> {
     let one = (
         0u8..6,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model of a line is a fluid: a sender that keeps the shaper full, two queues (the
-//! shaper's and the far end's), a rate that changes. It is no proof of what a real line
-//! does, which the laboratory is for, but runs in a moment.
+//! A fluid model of a line: a sender that keeps the shaper full, the shaper's and the far end's
+//! queue, and a variable rate. It does not prove how a real line behaves, for which the laboratory
+//! exists, but runs in a moment.
 
 use weirgate_track::{Decided, Decision, Direction, Input, Limits, Reason, Record, Settings};
 
@@ -24,7 +24,7 @@ pub fn settings(base: u64, reflectors: u16) -> Settings {
     }
 }
 
-/// The same, upstream.
+/// Returns the same settings, upstream.
 pub fn upstream(base: u64, reflectors: u16) -> Settings {
     let both = settings(base, reflectors);
     Settings {
@@ -34,10 +34,10 @@ pub fn upstream(base: u64, reflectors: u16) -> Settings {
     }
 }
 
-/// Ends outside that traffic goes to, and how long it takes there and back.
+/// Remote hosts of the traffic, with their round-trip times.
 const ENDS: [(u32, u64); 2] = [(0, 20 * MS), (1, 60 * MS)];
 
-/// A number below the end, another one each time.
+/// Returns a pseudo-random number below `end`.
 fn some(noise: &mut u64, end: u64) -> u64 {
     *noise = noise
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -45,7 +45,7 @@ fn some(noise: &mut u64, end: u64) -> u64 {
     (*noise >> 33) % end
 }
 
-/// Round trips of the traffic: when each is over, to which end, how long it takes.
+/// Round trips of the traffic: the time of each end, the remote host, and the duration.
 #[derive(Default)]
 struct Passing(Vec<(u64, u32, u64)>);
 
@@ -57,7 +57,7 @@ impl Passing {
         }
     }
 
-    /// The least of each end that are over.
+    /// Reports the shortest completed round trip of each remote host.
     fn look(&mut self, at: u64, record: &mut Record) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for (end, _) in ENDS {
@@ -74,7 +74,7 @@ impl Passing {
     }
 }
 
-/// What a run showed.
+/// The results of a run.
 pub struct Shown {
     /// Every 10 ms: the rate, and the queue at the far end in nanoseconds.
     pub steps: Vec<(u64, u64)>,
@@ -82,9 +82,8 @@ pub struct Shown {
     pub reasons: Vec<(u64, Reason)>,
 }
 
-/// Runs a download over a line whose rate is given by `line`, with probes of
-/// which `answered` says whether they are; where there are no reflectors, with
-/// round trips of the traffic itself to two ends, which are seen then.
+/// Runs a download over a line with the rate `line`. `answered` says which probes are answered.
+/// Without reflectors, round trips of the traffic itself to two hosts are observed.
 pub fn run(
     settings: Settings,
     seconds: u64,
@@ -95,7 +94,7 @@ pub fn run(
     run_along(settings, seconds, seed, line, answered, |_| 0)
 }
 
-/// The time in which a line sends what waits, and what it cannot send before.
+/// Returns the time in which a line sends a backlog, at its changing rate.
 fn wait(line: &impl Fn(u64) -> u64, at: u64, mut bits: f64) -> u64 {
     let mut then = at;
     while then < at + SECOND {
@@ -109,7 +108,7 @@ fn wait(line: &impl Fn(u64) -> u64, at: u64, mut bits: f64) -> u64 {
     then - at
 }
 
-/// The same, where the path is `longer` by so many nanoseconds.
+/// Runs with a path that is `longer` by this many nanoseconds.
 pub fn run_along(
     settings: Settings,
     seconds: u64,
@@ -127,7 +126,7 @@ pub fn run_along(
         text: String::new(),
         reasons: Vec::new(),
     };
-    // Bits: under way in all, at the far end, here.
+    // In bits: the backlog at the far end, and here.
     let (mut far, mut here) = (0.0f64, 0.0f64);
     let (mut counted, mut last_load) = (0.0f64, 0);
     let (mut next_probe, mut id) = (0, 0u32);
@@ -141,8 +140,7 @@ pub fn run_along(
             record.controller().rate(direction).unwrap() as f64 * 0.97,
         );
         let tick = 1e-3;
-        // The far end sends what it has, this end too; what left here comes
-        // again from the senders, who have a window and grow it.
+        // Both ends send their backlog. The senders, whose windows grow, replace what left here.
         let crosses = far.min(rate * tick);
         far -= crosses;
         here += crosses;
@@ -150,7 +148,7 @@ pub fn run_along(
         here -= leaves;
         far += leaves;
         counted += if up { leaves } else { crosses };
-        // A packet more for each round trip.
+        // One packet more for each round trip.
         let grows = 8.0 * 1500.0 * tick / (0.02 + (far + here) / rate.max(1e5));
         if here > 250_000.0 {
             here *= 0.7;

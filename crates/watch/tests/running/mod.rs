@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, WatchError, serve, web};
 
-/// A service of this machine's own devices, five looks a second.
+/// Returns the configuration of a service for this machine's own devices, with five samples a
+/// second.
 pub fn config(folder: &Path, listen: Listen) -> Config {
     Config {
         listen: vec![listen],
@@ -30,13 +31,13 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
     }
 }
 
-/// The web process as a thread, which gives its rights up for itself alone.
+/// Runs the web process as a thread, which drops only its own privileges.
 fn in_a_thread(channel: OwnedFd) -> io::Result<EndWeb> {
     let thread = std::thread::Builder::new().spawn(move || web(channel))?;
     Ok(Box::new(move || format!("{:?}", thread.join().unwrap())))
 }
 
-/// A service in a thread, which ends with this.
+/// A service in a thread, which ends when this is dropped.
 pub struct Running {
     address: Option<SocketAddr>,
     notes: mpsc::Receiver<String>,
@@ -45,7 +46,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns when it listens.
+    /// Starts a service, and returns when it listens.
     pub fn start(config: Config) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (ready, address) = mpsc::channel();
@@ -59,12 +60,12 @@ impl Running {
         }
     }
 
-    /// Where it listens, which is no socket of Unix.
+    /// Returns its TCP address.
     pub fn address(&self) -> SocketAddr {
         self.address.unwrap()
     }
 
-    /// Waits until the service tells the administrator something with this part.
+    /// Waits until the service reports a text with this part to the administrator.
     pub fn hears(&self, part: &str) {
         loop {
             let text = self.notes.recv_timeout(Duration::from_mins(1));
@@ -77,7 +78,7 @@ impl Running {
         }
     }
 
-    /// Ends it; all that it reported to the administrator.
+    /// Ends it, and returns all its reports to the administrator.
     pub fn end(mut self) -> Vec<String> {
         self.stop();
         self.notes.try_iter().collect()
@@ -97,7 +98,7 @@ impl Drop for Running {
     }
 }
 
-/// Why it does not begin to serve.
+/// Returns why a service does not start.
 pub fn refused(config: Config) -> String {
     let (_never, stopped) = oneshot::channel();
     let (ready, _address) = mpsc::channel();
@@ -121,7 +122,7 @@ fn serve_until(
             let _ = stop.await;
         };
         let ready = |addresses: &[SocketAddr]| ready.send(addresses.first().copied()).unwrap();
-        // Nobody listens any more where the test has ended.
+        // Ignore errors: the test may have ended.
         let report = |text: &str| drop(notes.send(text.to_owned()));
         serve(
             config,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use tempfile::TempDir;
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

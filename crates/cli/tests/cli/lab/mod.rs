@@ -157,7 +157,7 @@ fn kernels_that_are_none() {
     assert!(!temporary.path().join("weirgate-try.html").exists());
 }
 
-/// What only `make test-all` waits for.
+/// Tests that only `make test-all` runs.
 mod long {
     use super::*;
 

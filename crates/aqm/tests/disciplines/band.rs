@@ -16,19 +16,20 @@ use weirgate_aqm::{Action, Queue};
 
 const LEN: u32 = 1514;
 
-/// A line and its queue. With what is under way, 800 packets or more at ARED's
-/// target, the middle between a twelfth and a quarter of the limit: 8 for each
-/// of 100 flows.
+/// A bottleneck link and its queue. Queued packets and packets in flight are 800 or more when the
+/// average is at ARED's target, the middle between a twelfth and a quarter of the limit. That is 8
+/// packets for each of 100 flows.
 #[derive(Debug, Clone, Copy)]
 struct Bottleneck {
     bits_s: u64,
     rtt_ns: u64,
     limit_bytes: u64,
-    /// After flows have joined; ten times as many are twenty steps.
+    /// Seconds to settle after flows have joined; ten times as many flows need twenty steps of
+    /// adaptation.
     settles_s: u64,
 }
 
-/// That of `experiments/aqm/ared.toml`: 470 packets queued, 330 under way.
+/// The link of `experiments/aqm/ared.toml`: 470 packets queued, 330 in flight.
 const EXPERIMENT: Bottleneck = Bottleneck {
     bits_s: 20_000_000,
     rtt_ns: 200 * MS,
@@ -36,7 +37,7 @@ const EXPERIMENT: Bottleneck = Bottleneck {
     settles_s: 50,
 };
 
-/// 770 packets queued, 40 under way: almost all of the round trip is the queue's.
+/// 770 packets queued, 40 in flight: queueing makes up nearly all of the round-trip time.
 const LONG: Bottleneck = Bottleneck {
     bits_s: 10_000_000,
     rtt_ns: 50 * MS,
@@ -44,7 +45,7 @@ const LONG: Bottleneck = Bottleneck {
     settles_s: 110,
 };
 
-/// 880 packets queued, 410 under way.
+/// 880 packets queued, 410 in flight.
 const FAST: Bottleneck = Bottleneck {
     bits_s: 100_000_000,
     rtt_ns: 50 * MS,
@@ -61,11 +62,11 @@ impl Bottleneck {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A packet has been sent.
+    /// A packet has left the link.
     Gone,
-    /// Its acknowledgement is back.
+    /// The acknowledgement of a packet of this flow has arrived.
     Acked(usize),
-    /// The sender knows that it was lost.
+    /// The sender has detected the loss of this packet.
     Lost(usize, u64),
     Sample,
 }
@@ -74,10 +75,10 @@ enum Event {
 struct Sender {
     window: f64,
     threshold: f64,
-    /// The window before the last loss, and when that was.
+    /// The congestion window before the last loss, and the time of that loss.
     before: f64,
     epoch: u64,
-    /// What additive increase alone would have made of it since.
+    /// The window that additive increase alone would have reached since that loss.
     additive: f64,
     under_way: u32,
     next: u64,
@@ -91,7 +92,7 @@ impl Sender {
             return;
         }
         self.additive += 0.53 / self.window;
-        // W_cubic = C (t - K)^3 + W_max, with C = 0.4 and t a round trip ahead.
+        // W_cubic = C (t - K)^3 + W_max, with C = 0.4 and t one round trip ahead.
         let k = (self.before * 0.3 / 0.4).cbrt();
         let t = (now - self.epoch + rtt_ns) as f64 / S as f64;
         let cubic = 0.4 * (t - k).powi(3) + self.before;
@@ -108,14 +109,14 @@ struct Loop {
     chance: Chance,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     senders: Vec<Sender>,
-    /// Whose packet is on the wire.
+    /// The flow whose packet is being transmitted.
     sending: Option<usize>,
     busy_ns: u64,
     averages: Vec<u64>,
 }
 
 impl Loop {
-    /// `params` beside the limit.
+    /// Creates a loop; `params` are parameters besides the limit.
     fn new(name: &str, line: Bottleneck, seed: u64, params: &[(&str, u64)]) -> Self {
         let mut all = vec![("limit_bytes", line.limit_bytes)];
         all.extend(params);
@@ -151,7 +152,7 @@ impl Loop {
         }
     }
 
-    /// Sends what the window allows.
+    /// Sends as many packets as the window allows.
     fn fill(&mut self, flow: usize, now: u64) {
         while f64::from(self.senders[flow].under_way) < self.senders[flow].window.floor() {
             let number = self.senders[flow].next;
@@ -164,7 +165,7 @@ impl Loop {
             let behind = self.kit.bytes() * 8 * S / self.line.bits_s;
             let arrival = self.kit.arrive(&sent, self.chance.word(), flow);
             if arrival.verdict.action == Action::Drop {
-                // Known when what stands before it has been acknowledged.
+                // The sender detects the loss when the packets ahead have been acknowledged.
                 self.push(now + behind + self.line.rtt_ns, Event::Lost(flow, number));
             } else if self.sending.is_none() {
                 self.serve(now);
@@ -221,7 +222,7 @@ impl Loop {
         }
     }
 
-    /// Mean average and utilisation over a stretch that settled before.
+    /// Returns the mean average queue and the utilisation from `from` + `settle` until `to`.
     fn stretch(&mut self, flows: usize, from: u64, settle: u64, to: u64) -> (f64, f64) {
         self.join(flows, from);
         self.run(from + settle);
@@ -235,8 +236,8 @@ impl Loop {
     }
 }
 
-/// Where the average stands between the thresholds, and the utilisation, with
-/// 1, 10, 30 and 100 flows.
+/// Returns where the average stands between the thresholds, and the utilisation, with 1, 10, 30 and
+/// 100 flows.
 fn stretches(name: &str, line: Bottleneck, seed: u64, params: &[(&str, u64)]) -> [(f64, f64); 4] {
     let mut all = Loop::new(name, line, seed, params);
     let number = |name| all.kit.var(name).expect("a number") as f64;
@@ -281,7 +282,7 @@ mod long {
     }
 }
 
-/// The paper's band as an option.
+/// ARED keeps the average in the target band with the paper's band as a parameter, too.
 #[test]
 fn so_it_does_by_the_papers_band() {
     for (place, used) in stretches("ared", EXPERIMENT, 5, &[("rule", 1)]) {
@@ -290,7 +291,7 @@ fn so_it_does_by_the_papers_band() {
     }
 }
 
-/// With a probability that is right for ten flows.
+/// RED with fixed parameters that suit ten flows leaves the band.
 #[test]
 fn fixed_parameters_leave_the_band() {
     let [few, .., many] = stretches("red", EXPERIMENT, 5, &[("max_p", (1 << 32) / 500)]);

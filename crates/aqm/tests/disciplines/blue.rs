@@ -6,7 +6,7 @@ use crate::bottleneck::{Bottleneck, Sender};
 use crate::support::{MS, ONE, S, link, packet, queue};
 use weirgate_aqm::{Packet, Queue};
 
-/// 1,000 full packets a second, and a word that no probability below 1 drops.
+/// 1,000 full packets a second, and a random number that drops at no probability below 1.
 const LINE: u64 = 12_000_000;
 const SPARE: u32 = u32::MAX;
 
@@ -19,7 +19,7 @@ fn probability(queue: &Queue<()>) -> u64 {
     queue.var("probability").expect("a number")
 }
 
-/// A full queue: eleven packets, of which the last is lost.
+/// Overflows the queue with eleven packets, of which the last is lost.
 fn overflow(queue: &mut Queue<()>, now: u64) {
     for _ in 0..11 {
         queue.arrive(&packet(now, 1500), SPARE, ());
@@ -31,7 +31,7 @@ fn a_loss_raises_once_in_a_freeze_time() {
     let mut blue = blue(&[("increment", ONE / 100), ("freeze_ns", 100 * MS)]);
     overflow(&mut blue, S);
     assert_eq!(probability(&blue), ONE / 100);
-    // All that are lost within the freeze time are one.
+    // Losses within one freeze time raise the probability only once.
     for number in 1..10 {
         blue.arrive(&packet(S + number * 10 * MS, 1500), SPARE, ());
     }
@@ -67,13 +67,13 @@ fn an_idle_link_lowers_a_step_for_each_freeze_time() {
         now += MS;
         blue.depart(now);
     }
-    // Idle from here on, known when the line is free after its last packet.
+    // The link is idle from here on; BLUE learns this when its last packet has been sent.
     blue.depart(now + MS);
     // The freeze time ends 100 ms after the step up; then five more steps.
     blue.arrive(&packet(S + 620 * MS, 1500), SPARE, ());
     assert_eq!(blue.stat("falls"), Some(6));
     assert_eq!(probability(&blue), ONE / 10 - 6 * (ONE / 100));
-    // A long pause leaves nothing.
+    // After a long pause the probability is 0.
     blue.depart(S + 621 * MS);
     blue.depart(S + 630 * MS);
     blue.arrive(&packet(90 * S, 1500), SPARE, ());
@@ -88,13 +88,13 @@ fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
     while blue.packets() > 0 {
         blue.depart(S);
     }
-    // A step at the end of the freeze time and one each 100 ms after it.
+    // One step at the end of the freeze time and one every 100 ms after it.
     for number in 1..=10 {
         let arrival = blue.arrive(&packet(S + number * 100 * MS, 1500), 0, ());
         assert_eq!(arrival.verdict.why(), "early");
         assert_eq!(probability(&blue), ONE - number * (ONE / 100));
     }
-    // What is kept ends it.
+    // An accepted packet ends the idle time.
     blue.arrive(&packet(S + 1_050 * MS, 1500), SPARE, ());
     blue.arrive(&packet(S + 9_000 * MS, 1500), 0, ());
     assert_eq!(probability(&blue), ONE - 10 * (ONE / 100));
@@ -119,8 +119,8 @@ fn packets_go_by_the_probability() {
     assert!(blue.arrive(&packet(S, 1500), at, ()).refused.is_none());
 }
 
-/// With flows that respond the probability comes to rest between, the line is used, and
-/// far less is lost to a full queue than under drop tail.
+/// With responsive flows the probability settles between 0 and 1. The link is utilised, and a full
+/// queue loses far fewer packets than under drop tail.
 #[test]
 fn it_finds_what_flows_need() {
     let senders = [Sender::Responsive; 40];
@@ -145,7 +145,7 @@ fn it_finds_what_flows_need() {
     assert!(shares.used > 0.95);
 }
 
-/// A flow of SFB that fills its bins raises its own probability, and no other flow's.
+/// An SFB flow that fills its bins raises its own probability, and no other flow's.
 #[test]
 fn bins_are_apart() {
     let mut sfb: Queue<()> = queue("sfb", &link(LINE), &[("increment", ONE / 10)]);
@@ -156,16 +156,16 @@ fn bins_are_apart() {
     for number in 0..25_u64 {
         sfb.arrive(&of(1, S + number), SPARE, ());
     }
-    // 20 found fewer than 20 packets in their bins, and 5 raised it.
+    // 20 packets found fewer than 20 packets in their bins, and 5 raised the probability.
     assert_eq!(probability(&sfb), 5 * (ONE / 10));
-    // 25 are the most.
+    // A bin holds at most 25 packets.
     assert!(sfb.arrive(&of(1, S + 30), SPARE, ()).refused.is_some());
     assert_eq!(sfb.stat("full_bins"), Some(1));
     sfb.arrive(&of(0x1234_5678, S + 40), SPARE, ());
     assert_eq!(probability(&sfb), 0);
 }
 
-/// A flow whose probability is 1 has the burst of the penalty, then its rate.
+/// A flow whose probability is 1 may send the penalty burst, then only the penalty rate.
 #[test]
 fn who_does_not_respond_has_a_rate() {
     let params = [
@@ -174,11 +174,12 @@ fn who_does_not_respond_has_a_rate() {
         ("most_packets", 100),
         ("penalty_rate", 10),
         ("penalty_packets", 5),
-        // So small that nothing is taken off.
+        // So small that the probability does not fall.
         ("decrement", 1),
     ];
     let mut sfb: Queue<()> = queue("sfb", &link(LINE), &params);
-    // The first finds nobody; the second finds it, which is too much already.
+    // The first packet finds an empty bin; the second finds one packet, which already exceeds the
+    // bound.
     let mut passed = 0;
     for number in 0..1_000_u64 {
         let arrival = sfb.arrive(&packet(S + number * MS, 1500), SPARE, ());
@@ -187,14 +188,14 @@ fn who_does_not_respond_has_a_rate() {
             assert_eq!(probability(&sfb), ONE);
         }
     }
-    // One, a burst of five, and 10 a second for the rest of the second.
+    // One packet, a burst of five, and 10 a second for the rest of the second.
     assert!((15..=16).contains(&passed), "{passed}");
     assert_eq!(sfb.stat("penalized"), Some(1_000 - passed));
     assert_eq!(sfb.drops("forced"), Some(1_000 - passed));
 }
 
-/// Who shares all bins with somebody else does so until flows get other bins; packets
-/// that were queued before leave no trace in a set that has begun anew.
+/// Flows that share all bins are separated when the hash changes. Packets queued before the change
+/// leave no trace in the new set of bins.
 #[test]
 fn flows_get_other_bins() {
     let mut sfb: Queue<()> = queue("sfb", &link(LINE), &[("rehash_ns", S)]);
@@ -214,8 +215,8 @@ fn flows_get_other_bins() {
     while sfb.packets() > 0 {
         sfb.depart(now);
     }
-    // An empty queue has empty bins: no flow finds a packet in any of them, so that the
-    // probability of each only falls.
+    // An empty queue has empty bins: every flow finds empty bins, and their probabilities only
+    // fall.
     let raised = probability(&sfb);
     for number in 0..30_u32 {
         let one = Packet {

@@ -7,8 +7,8 @@ use weirgate_aqm::{Action, Packet, Queue};
 const LEN: u32 = 1_500;
 const ECT_1: u32 = 1;
 
-/// Marks of 2,000 L4S packets on 20 Mbit/s, where a packet takes 0.6 ms, that come to an
-/// empty queue in bursts of so many each 10 ms.
+/// Returns how many of 2,000 L4S packets are marked on a 20 Mbit/s link, where a packet takes 0.6
+/// ms. They arrive at an empty queue in bursts of `of` packets, one burst every 10 ms.
 fn marks_of_bursts(of: u64, params: &[(&str, u64)]) -> u32 {
     let mut all: Queue<()> = queue("dualpi2", &link(20_000_000), params);
     let mut marks = 0;
@@ -29,8 +29,8 @@ fn marks_of_bursts(of: u64, params: &[(&str, u64)]) -> u32 {
     marks
 }
 
-/// Bursts that leave the link idle between them are not marked, once they are known; two
-/// packets at once are no burst. A queue that stands is marked however its packets came.
+/// Bursts that leave the link idle in between are not marked once they have been detected; two
+/// packets at once are not a burst. A standing queue is marked however its packets arrive.
 #[test]
 fn bursts_make_the_step_longer_and_a_queue_that_stands_does_not() {
     let never = [("bursts_ns", 0)];
@@ -40,14 +40,14 @@ fn bursts_make_the_step_longer_and_a_queue_that_stands_does_not() {
         marks < 100,
         "{marks} of 2,000, and those of the first bursts"
     );
-    // They take 9.6 ms, and the step is longer by 10 ms at most.
+    // The packets take 9.6 ms, and the step grows by at most 10 ms.
     let marks = marks_of_bursts(16, &[("bursts_ns", MS)]);
     assert!(marks > 1_000, "{marks}");
 
     let mut all: Queue<()> = queue("dualpi2", &link(20_000_000), &[]);
     let mut marks = 0;
     for number in 0..2_000_u64 {
-        // Two at once, as often as the link takes two, behind a queue of 3 ms.
+        // Two packets at once, as often as the link sends two, behind a queue of 3 ms.
         let at = number / 2 * 1_200_000;
         let came = Packet {
             ecn: ECT_1,

@@ -4,8 +4,8 @@
 use crate::support::{MS, S, link, packet, queue};
 use weirgate_aqm::{Action, Queue};
 
-/// Packets that come `wait_ns` late to a queue of four at a link that takes one
-/// a millisecond: returns when any were dropped or marked.
+/// Lets packets arrive `wait_ns` late at a queue of four, on a link that sends one every
+/// millisecond. Returns the times at which any were dropped or marked.
 fn standing(codel: &mut Queue<u64>, wait_ns: u64, from: u64, to: u64, ecn: u32) -> Vec<u64> {
     let mut times = Vec::new();
     for now in (from..to).step_by(MS as usize) {
@@ -39,7 +39,7 @@ fn gaps_follow_the_inverse_square_root() {
     for ecn in [0, 2] {
         let mut codel = queue("codel", &link(12_000_000), &[("ecn", 1)]);
         let times = standing(&mut codel, 50 * MS, S, 8 * S, ecn);
-        // The wait must have been too long for an interval.
+        // The sojourn time must have been above the target for an interval.
         assert!((101..=103).contains(&((times[0] - S) / MS)), "{}", times[0]);
         for (n, pair) in times
             .windows(2)
@@ -47,8 +47,8 @@ fn gaps_follow_the_inverse_square_root() {
             .map(|(at, pair)| (at + 1, pair))
         {
             let gap = (pair[1] - pair[0]) as f64 / 1e6;
-            // One step of Newton's method for each drop: from 1 it first goes
-            // to 1/2 where 1/sqrt(2) would be right, then it has caught up.
+            // Each drop makes one step of Newton's method. Starting from 1, the first step gives
+            // 1/2 instead of 1/sqrt(2); the next ones converge.
             let due = if n == 2 {
                 50.0
             } else {
@@ -60,7 +60,7 @@ fn gaps_follow_the_inverse_square_root() {
     }
 }
 
-/// Ending and soon beginning again takes the rate of drops up where it was.
+/// Leaving the dropping state and soon entering it again resumes the previous drop rate.
 #[test]
 fn dropping_resumes_where_it_was() {
     let mut codel = queue("codel", &link(12_000_000), &[]);
@@ -99,8 +99,7 @@ fn the_threshold_marks_what_waited() {
     }
 }
 
-/// In fq_codel the threshold may be for ECT(1) alone. Others are marked by CoDel as
-/// before.
+/// fq_codel may apply the CE threshold to ECT(1) alone. CoDel marks other packets as before.
 #[test]
 fn the_threshold_of_fq_codel_may_be_for_l4s() {
     for (whom, marked) in [
@@ -126,8 +125,8 @@ fn the_threshold_of_fq_codel_may_be_for_l4s() {
     assert!((101..=103).contains(&((times[0] - S) / MS)), "{times:?}");
 }
 
-/// Who is far behind the schedule of drops does not drop all that waits at once: the
-/// kernel's CODEL_MAX_DROPS_PER_DEQUEUE.
+/// CoDel does not drop the whole queue at once when it is far behind its drop schedule: the
+/// kernel's CODEL_MAX_DROPS_PER_DEQUEUE bounds the drops.
 #[test]
 fn one_opportunity_drops_a_bounded_number() {
     let short = [
@@ -145,12 +144,12 @@ fn one_opportunity_drops_a_bounded_number() {
     let departure = codel.depart(20 * S);
     assert_eq!(departure.dropped.len(), 256);
     assert!(departure.sent.is_some());
-    // The schedule has begun anew.
+    // The drop schedule has been reset.
     assert_eq!(codel.depart(20 * S).dropped.len(), 0);
 }
 
-/// An interval of one unit of CoDel's clock divided by a square root is none; the next
-/// drop is due later nevertheless.
+/// An interval of one unit of CoDel's clock divided by a square root rounds to 0; the next drop is
+/// due later nevertheless.
 #[test]
 fn the_shortest_interval_lets_time_go_on() {
     let shortest = [("target_ns", 1024), ("interval_ns", 1024)];
@@ -158,7 +157,8 @@ fn the_shortest_interval_lets_time_go_on() {
     for id in 0..500 {
         codel.arrive(&packet(S, 1500), 0, id);
     }
-    // Above the target for an interval, then the drop that begins the dropping state.
+    // The sojourn time is above the target for an interval, then the first drop enters the dropping
+    // state.
     codel.depart(S + MS);
     assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 1);
     assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 0);

@@ -8,11 +8,11 @@ use crate::support::{MS, S};
 /// 10 Mbit/s and a round trip of 40 ms.
 const LINE: (u64, u64) = (10_000_000, 40 * MS);
 
-/// What the line sends of full packets in a second.
+/// Full packets that the link sends in a second.
 const LINE_PACKETS: u64 = 833;
 
-/// Ten senders that respond, and one that sends at so many percent of the line, in the
-/// second half of a minute.
+/// Runs ten responsive senders and one that sends at `percent` percent of the link's rate. Returns
+/// their shares in the second half of a minute.
 #[expect(clippy::print_stdout, reason = "the figures are worth reading")]
 fn beside(name: &str, percent: u64, params: &[(&str, u64)]) -> Shares {
     let mut senders = vec![Sender::Responsive; 10];
@@ -29,7 +29,7 @@ fn beside(name: &str, percent: u64, params: &[(&str, u64)]) -> Shares {
     shares
 }
 
-/// The least that one of those has that respond, of the most.
+/// Returns the smallest share of the ten responsive senders divided by the largest.
 fn evenness(shares: &Shares) -> f64 {
     let own = shares.of[..10].iter();
     own.clone().copied().fold(f64::MAX, f64::min) / own.copied().fold(0.0, f64::max)
@@ -37,7 +37,7 @@ fn evenness(shares: &Shares) -> f64 {
 
 const TAIL: [(&str, u64); 1] = [("limit_packets", 100)];
 
-/// RED's thresholds for a queue that is long enough to be a sample: 40 and 120 packets.
+/// RED's thresholds for a queue long enough for CHOKe to draw from: 40 and 120 packets.
 const LONG: [(&str, u64); 2] = [("min_bytes", 60_000), ("max_bytes", 180_000)];
 
 #[test]
@@ -48,8 +48,8 @@ fn drop_tail_and_red_confine_nobody() {
     assert!(beside("red", 150, &LONG).of[10] > 0.8);
 }
 
-/// The more it sends, the more often it is drawn: sending more than the line takes does
-/// not get it more (the paper's section 4).
+/// CHOKe draws a flow the more often the more it sends. Sending more than the link's rate does not
+/// get it more (the paper's section 4).
 #[test]
 fn choke_holds_a_flood() {
     for percent in [60, 150, 300] {
@@ -60,8 +60,8 @@ fn choke_holds_a_flood() {
     }
 }
 
-/// A share is an eleventh, 0.09. A flow that has had strikes may have the mean, and
-/// again up to RED's lower threshold whenever its queue was empty.
+/// An equal share is an eleventh, 0.09. A flow that has had strikes may have the mean, and again up
+/// to RED's lower threshold whenever its queue was empty.
 #[test]
 fn fred_holds_a_flood() {
     for percent in [60, 150, 300] {
@@ -79,15 +79,15 @@ fn afd_gives_a_flood_a_share() {
         assert!(shares.of[10] < 0.11, "{percent}: {:.3}", shares.of[10]);
         assert!(evenness(&shares) > 0.75);
         assert!(shares.used > 0.97);
-        // What a full packet takes is 1.2 ms, and the target 15 ms.
+        // A full packet takes 1.2 ms, and the target is 15 ms.
         assert!((10.0..20.0).contains(&shares.wait_ms));
     }
-    // A flow below a share keeps what it sends.
+    // A flow below its share keeps what it sends.
     let low = beside("afd", 5, &[]);
     assert!(low.of[10] > 0.047, "{:.3}", low.of[10]);
 }
 
-/// It may have as many packets in the queue as any other flow, and no more.
+/// SFB lets a flood have as many packets in the queue as any other flow, and no more.
 #[test]
 fn sfb_gives_a_flood_a_share() {
     for percent in [60, 150, 300] {

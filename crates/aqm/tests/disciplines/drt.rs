@@ -4,7 +4,7 @@
 use crate::support::{Chance, MS, S, link, packet, queue};
 use weirgate_aqm::{Packet, Queue};
 
-/// The code point of an importance, in real time or not.
+/// Returns the code point of an importance, real-time or not.
 fn code(real_time: bool, importance: u32) -> u32 {
     u32::from(real_time) << 5 | importance << 2 | 3
 }
@@ -16,9 +16,9 @@ fn of(code: u32, now: u64) -> Packet {
     }
 }
 
-/// The part of each importance that was lost, of so many packets of 1000 bytes a
-/// second of each at random instants, on a link of 1,000 a second with a queue of
-/// 120, twenty for each level; and how many left.
+/// Sends `rates[i]` packets of 1000 bytes a second of importance `i` at random instants, to a link
+/// of 1,000 packets a second. The queue holds 120 packets, twenty for each level. Returns the
+/// fraction of each importance that was lost, and how many packets left.
 fn losses(rates: [u64; 6], seconds: u64) -> ([f64; 6], u64) {
     let params = [("limit_bytes", 120_000)];
     let mut drt: Queue<()> = queue("drt", &link(8_000_000), &params);
@@ -51,22 +51,22 @@ fn losses(rates: [u64; 6], seconds: u64) -> ([f64; 6], u64) {
     (lost, sent)
 }
 
-/// Of nearly twice what the link carries, in six equal parts, the upper three get
-/// through and the lower two do not; the link is full.
+/// At nearly twice the link's rate in six equal parts, the upper three parts get through and the
+/// lower two do not; the link is full.
 #[test]
 fn the_important_half_gets_through() {
     let (lost, sent) = losses([300; 6], 60);
     println!("{lost:.3?}, {sent} sent");
     assert!(lost[5] == 0.0 && lost[4] == 0.0, "{lost:?}");
     assert!(lost[3] < 0.01, "{lost:?}");
-    // The next gets what is left, a third of it.
+    // The next importance gets the remaining capacity, a third of its load.
     assert!((lost[2] - 2.0 / 3.0).abs() < 0.03, "{lost:?}");
     assert!(lost[1] > 0.97 && lost[0] > 0.99, "{lost:?}");
     assert!(sent > 59_500, "{sent}");
 }
 
-/// What is less important takes nothing from what is more so, however much of it
-/// comes, and gets what that leaves.
+/// A flood of less important packets takes nothing from more important ones, and gets the capacity
+/// that they leave.
 #[test]
 fn what_is_left_goes_to_the_less_important() {
     let (lost, sent) = losses([4_000, 0, 0, 0, 0, 900], 30);
@@ -77,7 +77,7 @@ fn what_is_left_goes_to_the_less_important() {
     assert!((lost[5] - 0.5).abs() < 0.02, "{lost:?}");
 }
 
-/// Below the link's rate nobody loses anything.
+/// Below the link's rate no packet is lost.
 #[test]
 fn a_light_load_loses_nothing() {
     let (lost, _) = losses([100; 6], 30);
@@ -85,8 +85,7 @@ fn a_light_load_loses_nothing() {
     assert!(lost[0] < 0.02, "{lost:?}");
 }
 
-/// Each code point is counted as its importance; one without any as what `other`
-/// says.
+/// Each code point is counted by its importance; one without any by the importance in `other`.
 #[test]
 fn code_points_tell_importance() {
     for number in 0..64 {
@@ -99,8 +98,7 @@ fn code_points_tell_importance() {
     }
 }
 
-/// The levels are sixths of the limit: at a queue of so much, so much is
-/// dropped.
+/// The levels are sixths of the limit: at a given queue length, a level loses a given fraction.
 #[test]
 fn levels_are_sixths() {
     for (queued, level, chance) in [
@@ -115,7 +113,7 @@ fn levels_are_sixths() {
         for round in 0..1_000_u64 {
             let mut drt: Queue<()> = queue("drt", &link(8_000_000), &[("limit_bytes", 60_000)]);
             for _ in 0..queued {
-                // The greatest number lets everything in that may be.
+                // The greatest random number accepts every packet that may be accepted.
                 drt.arrive(&of(code(true, 6), S), u32::MAX, ());
             }
             assert_eq!(drt.packets(), queued);

@@ -22,8 +22,8 @@ fn base(queue: &Queue<impl Sized>) -> f64 {
     queue.var("probability").expect("a number") as f64 / ONE
 }
 
-/// What the pseudo-code of RFC 9332, appendix A.1, says of the same packets: with a
-/// timer, floating point, and the longer delay (sch_dualpi2.c).
+/// The pseudo-code of RFC 9332, appendix A.1, for the same packets: with a timer, floating point,
+/// and the longer delay (sch_dualpi2.c).
 #[derive(Default)]
 struct Reference {
     waiting: [VecDeque<u64>; 2],
@@ -38,7 +38,7 @@ impl Reference {
     const ALPHA: f64 = 41.0 / 256.0;
     const BETA: f64 = 819.0 / 256.0;
 
-    /// What the timer does until now.
+    /// Runs the timer until `now`.
     fn until(&mut self, now: u64) {
         let due = self.due.get_or_insert(now + Self::UPDATE);
         while *due <= now {
@@ -57,13 +57,13 @@ impl Reference {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Without a timer, the base probability is what it would be with one.
+    /// Without a timer, the base probability equals that of an implementation with one.
     #[test]
     fn the_probability_is_that_of_a_timer(seed: u64, scale in 12_u32..27) {
         let mut chance = Chance(seed);
         let mut kit: Queue<()> = queue("dualpi2", &link(1_000_000), &[]);
         let mut timer = Reference::default();
-        // It counts updates from its first packet.
+        // The kit counts updates from its first packet.
         let mut now = 0;
         kit.arrive(&packet(now, LEN), 0, ());
         timer.until(now);
@@ -82,7 +82,7 @@ proptest! {
             } else {
                 let gone = kit.depart(now);
                 for _ in &gone.dropped {
-                    // Which queue a dropped packet was in is known by what is left.
+                    // The queue lengths afterwards tell which queue a dropped packet was in.
                     let waiting = kit.waiting();
                     for (side, own) in timer.waiting.iter_mut().enumerate() {
                         let left = waiting.iter().filter(|it| (it.ecn & 1) as usize == side);
@@ -97,7 +97,7 @@ proptest! {
                     timer.waiting[(packet.ecn & 1) as usize].pop_front();
                 }
             }
-            // An empty queue is reported by the next call that finds something.
+            // The kit notices an empty queue only at the next call that finds a packet.
             if kit.packets() > 0 {
                 prop_assert!((base(&kit) - timer.p).abs() < 1e-6, "{} {}", base(&kit), timer.p);
             }
@@ -133,8 +133,8 @@ fn the_schedulers_choose_by_their_rules() {
     assert!((19..=21).contains(&classic), "{classic} of 100 packets");
 }
 
-/// Without a ramp an L4S packet is marked from the step on. Below it, none is; with a
-/// ramp, in proportion. On a slow link the step is a packet's time.
+/// Without a ramp, L4S packets are marked from the step on, and none below it; with a ramp, in
+/// proportion. On a slow link the step is the time of one packet.
 #[test]
 fn an_l4s_packet_is_marked_by_its_own_delay() {
     let marked = |bits_s, params: &[(&str, u64)], wait: u64| {
@@ -161,7 +161,7 @@ fn an_l4s_packet_is_marked_by_its_own_delay() {
     assert_eq!(marked(100_000_000, &ramp, 1_200_000), 400);
 }
 
-/// A sender of either kind.
+/// A sender of either kind: Reno or DCTCP.
 #[derive(Debug, Clone)]
 struct Sender {
     l4s: bool,
@@ -169,10 +169,10 @@ struct Sender {
     slow: bool,
     under_way: u32,
     next: u64,
-    /// The last packet that was sent when the window was last reduced.
+    /// The number of the last packet sent before the last reduction of the window.
     recovered: u64,
-    /// DCTCP: the share of marks, and how many of the acknowledgements since the
-    /// last round trip had one.
+    /// DCTCP's estimated fraction of marks. The next two fields count acknowledgements of this
+    /// round trip, and those with a mark.
     alpha: f64,
     acked: u32,
     marked: u32,
@@ -223,7 +223,7 @@ impl Sender {
         self.reduce(number, 0.5);
     }
 
-    /// Once in a round trip.
+    /// Multiplies the window by `factor`, once per round trip.
     fn reduce(&mut self, number: u64, factor: f64) {
         if number >= self.recovered {
             self.window = (self.window * factor).max(2.0);
@@ -241,14 +241,14 @@ enum Event {
     Fill(usize),
 }
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Bytes sent, by kind, L4S second.
+    /// Bytes sent, by kind: classic, then L4S.
     bytes: [u64; 2],
     waits: [Vec<u64>; 2],
     busy_ns: u64,
-    /// What p' decided of every packet that left, by kind, and what was done.
+    /// By kind: the marks and drops expected from p' of every packet that left, and those made.
     expected: [f64; 2],
     done: [u64; 2],
     spread: [f64; 2],
@@ -277,7 +277,7 @@ impl Loop {
             seen: Seen::default(),
         };
         for flow in 0..all.senders.len() {
-            // Not in step.
+            // Flows start at different times, so that they do not synchronise.
             all.push(flow as u64 * 7 * MS, Event::Fill(flow));
         }
         all
@@ -329,7 +329,7 @@ impl Loop {
         }
     }
 
-    /// Adds what p' says of a packet, and what was done by it.
+    /// Counts a packet: the mark or drop expected from p', and the one made.
     fn count(&mut self, l4s: bool, p: f64, enough: bool, done: bool) {
         let side = usize::from(l4s);
         let due = match (enough, l4s) {
@@ -369,7 +369,7 @@ impl Loop {
     }
 }
 
-/// The figures of a line with so many flows of each kind, after they have settled.
+/// The results of a link with a number of flows of each kind, after they have settled.
 #[derive(Debug)]
 struct Figures {
     used: f64,
@@ -378,7 +378,7 @@ struct Figures {
     classic_mean_ms: f64,
     l4s_mean_ms: f64,
     l4s_p99_ms: f64,
-    /// How many standard deviations what was done is from what p' says, by kind.
+    /// By kind: how many standard deviations the marks or drops differ from those expected from p'.
     off: [f64; 2],
 }
 
@@ -405,20 +405,20 @@ fn figures(mbit: u64, rtt_ms: u64, flows: usize, settle_s: u64, measured_s: u64)
     }
 }
 
-/// What the laws of both senders say of their rates (RFC 9332, section 2.1): windows of
-/// 1.22 / p' and, with marks of 2 p', of 2 / (2 p'), over round trips of which only the
-/// classic one has the queue in it.
+/// Returns the ratio of rates that the laws of both senders predict (RFC 9332, section 2.1).
+/// Windows are 1.22 / p' and, with marks of 2 p', 2 / (2 p'). Only the round trip of the classic
+/// sender includes the queue.
 fn lawful_ratio(rtt_ms: u64, found: &Figures) -> f64 {
     let rtt = rtt_ms as f64;
     (rtt + found.classic_mean_ms) / (rtt + found.l4s_mean_ms) / 1.22
 }
 
-/// The bound of an L4S queue: a millisecond, or three full packets.
+/// Returns the bound of the L4S queue's delay in ms: a millisecond, or three full packets.
 fn bound_ms(mbit: u64) -> f64 {
     (3.0 * f64::from(LEN) * 8.0 / 1e3 / mbit as f64).max(1.0)
 }
 
-/// Marks and drops are as many as p' says, to four standard deviations.
+/// Asserts that marks and drops match p' within four standard deviations.
 fn assert_lawful(found: &Figures, what: &str) {
     assert!(
         found.off.iter().all(|off| off.abs() < 4.0),
@@ -444,7 +444,7 @@ fn both_kinds_of_sender_share_a_line() {
 mod long {
     use super::*;
 
-    /// The figures of `docs/measurements/dualpi2.md`.
+    /// Prints and checks the figures of `docs/measurements/dualpi2.md`.
     #[test]
     fn figures_of_every_line() {
         for mbit in [4, 12, 40, 120, 500] {

@@ -4,7 +4,7 @@
 use crate::support::{MS, S, link, packet, queue};
 use weirgate_aqm::{Packet, Queue};
 
-/// 10 Mbit/s; a full packet takes 1.2 ms, and 6 ms of the code point's 2 Mbit/s.
+/// 10 Mbit/s. A full packet takes 1.2 ms, and 6 ms at the 2 Mbit/s of the code point.
 const LINE: u64 = 10_000_000;
 const EF: u32 = 46;
 
@@ -27,8 +27,8 @@ fn ef(early: u64, params: &[(&str, u64)]) -> Queue<u32> {
     )
 }
 
-/// A burst of four of the code point behind four others at one time, then a departure
-/// for each 1.2 ms. What left, and when, in ms.
+/// Queues four packets of the code point behind four others at one time, then departs one every 1.2
+/// ms. Returns what left, and when, in ms.
 fn burst(early: u64, params: &[(&str, u64)]) -> (Vec<(u32, f64)>, Queue<u32>) {
     let mut ef = ef(early, params);
     for code in [0, 0, 0, 0, EF, EF, EF, EF] {
@@ -60,14 +60,14 @@ fn forwarded_at_once_they_go_first() {
 fn held_they_go_at_their_times_and_others_meanwhile() {
     let (left, ef) = burst(HOLD, &[]);
     let times: Vec<f64> = left.iter().filter(|it| it.0 == EF).map(|it| it.1).collect();
-    // 0, 6, 12 and 18 ms, at the next moment that is a multiple of 1.2 ms.
+    // 0, 6, 12 and 18 ms, rounded up to the next multiple of 1.2 ms.
     assert_eq!(times, [0.0, 6.0, 12.0, 18.0]);
     assert_eq!(codes(&left)[..5], [EF, 0, 0, 0, 0]);
     assert_eq!(ef.stat("early_packets"), Some(3));
     assert_eq!(ef.drops("early"), Some(0));
 }
 
-/// The host learns until when they are held, and asks again then and not before.
+/// The host learns until when packets are held, and asks again then and not before.
 #[test]
 fn a_host_is_told_until_when() {
     let mut ef = ef(HOLD, &[]);
@@ -82,7 +82,7 @@ fn a_host_is_told_until_when() {
 
 #[test]
 fn a_burst_is_not_ahead() {
-    // Two packets more may go at once.
+    // Two more packets may go at once.
     let (left, ef) = burst(HOLD, &[("burst_bytes", 3_000)]);
     assert_eq!(codes(&left)[..4], [EF, EF, EF, 0]);
     assert_eq!(ef.stat("early_packets"), Some(1));
@@ -95,7 +95,7 @@ fn discarded_they_are_not_queued() {
     assert_eq!(ef.drops("early"), Some(3));
 }
 
-/// At the rate itself nobody is ahead, whatever is done with those that are.
+/// A flow at exactly its rate is never ahead of its schedule, whatever is done with early packets.
 #[test]
 fn who_keeps_to_the_rate_is_not_early() {
     for early in [FORWARD, HOLD, DISCARD] {
@@ -113,7 +113,7 @@ fn who_keeps_to_the_rate_is_not_early() {
     }
 }
 
-/// The first queue is small, and nobody else's packets take its room.
+/// The first queue is small, and packets of other queues do not take its room.
 #[test]
 fn the_first_queue_has_its_own_bound() {
     let mut ef = ef(FORWARD, &[("first_packets", 5)]);

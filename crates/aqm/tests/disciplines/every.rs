@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use weirgate_aqm::{Discipline, Event, Link, Packet, Queue, Settings, SettingsError, What, replay};
 
-/// Parameters somewhere within their ranges, by chance, mostly defaults.
+/// Returns random parameters within their ranges, mostly defaults.
 fn settings(discipline: Discipline, chance: &mut Chance) -> Settings {
     let mut settings = Settings::new(discipline);
     for row in discipline.params() {
         if chance.below(3) == 0 {
-            // Small and large values alike: a range may span ten decades.
+            // Draws small and large values alike: a range may span ten decades.
             let span = (row.most - row.least).max(1);
             let bits = u64::from(64 - span.leading_zeros());
             let size = chance.below(bits + 1).min(31);
@@ -86,7 +86,7 @@ proptest! {
                 .sum();
             let sent = queue.count("sent_packets").expect("a counter");
             prop_assert_eq!(sent + dropped + inside.len() as u64, arrivals as u64);
-            // A discipline may not sit on packets: all leave when asked often.
+            // A discipline must not hold packets for ever: all leave when asked often.
             let late = 1 << 50;
             for _ in 0..inside.len() {
                 let departure = queue.depart(late);
@@ -113,7 +113,7 @@ proptest! {
             let mut one = Queue::new(&settings, &link(1_000_000));
             let mut two = Queue::new(&settings, &link(1_000_000));
             let mut both = (Vec::new(), Vec::new());
-            // The second lags behind, so that shared state would show.
+            // The second instance lags behind, so that shared state would show.
             let (early, late) = events.split_at(events.len() / 2);
             both.0.extend(replay(&mut one, early.iter().copied()));
             both.1.extend(replay(&mut two, early.iter().take(7).copied()));
@@ -124,7 +124,7 @@ proptest! {
         }
     }
 
-    /// Any link will do, from nothing known to more than there is.
+    /// Every discipline works on any link: with nothing known, and with the largest values.
     #[test]
     fn any_link_serves(rate: u64, mtu: u32, queue_packets: u32, room_packets: u32, seed: u64) {
         for discipline in Discipline::every() {
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// Tables that people read: complete, and defaults that are allowed.
+/// Every table of parameters is complete, and its defaults are allowed.
 #[test]
 fn every_table_is_sound() {
     for discipline in Discipline::every() {

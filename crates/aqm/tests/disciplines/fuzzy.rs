@@ -5,14 +5,14 @@
 use crate::support::{Chance, MS, ONE, S, link, packet, queue};
 use weirgate_aqm::Queue;
 
-/// How much `x` belongs to the triangular set whose peak is at `peak`; sets are
-/// half a unit apart, and the outer two go on for ever.
+/// Returns the membership of `x` in the triangular set whose peak is at `peak`. Sets are half a
+/// unit apart, and the outer two extend to infinity.
 fn membership(x: f64, peak: f64) -> f64 {
     (1.0 - (x.clamp(-1.0, 1.0) - peak).abs() / 0.5).max(0.0)
 }
 
-/// The part of the gain by which the probability is to change: the table of
-/// rules, each by the product of its memberships, in the mean.
+/// Returns the fraction of the gain by which the probability changes: the mean of the table of
+/// rules, each weighted by the product of its memberships.
 fn answer(error: f64, movement: f64) -> f64 {
     const PEAKS: [f64; 5] = [-1.0, -0.5, 0.0, 0.5, 1.0];
     const RULES: [[i32; 5]; 5] = [
@@ -34,7 +34,7 @@ fn answer(error: f64, movement: f64) -> f64 {
     sum / weights
 }
 
-/// Every change is what the rules say, whatever the queue does.
+/// Every change of the probability follows the rules, whatever the queue does.
 #[test]
 fn changes_are_what_the_rules_say() {
     let params = [
@@ -49,7 +49,7 @@ fn changes_are_what_the_rules_say() {
     let (mut up, mut down) = (0, 0);
     for period in 0..4_000_u64 {
         let now = S + period * 10 * MS;
-        // What three arrivals of a period find is what the next one judges.
+        // The queue lengths found by three arrivals of a period are the input of the next period.
         let mut found = Vec::new();
         for arrival in 0..3 {
             let wanted = chance.below(60_000);
@@ -79,9 +79,9 @@ fn changes_are_what_the_rules_say() {
     assert!(up > 500 && down > 500, "{up} up, {down} down");
 }
 
-/// What a queue did under a load of packets of 1000 bytes, so many a second at
-/// random instants, on a link of 1,000 a second: the mean length and the part
-/// that was dropped after the first ten seconds, and what was sent.
+/// Offers `rate` packets of 1000 bytes a second at random instants to a link of 1,000 a second.
+/// Returns the mean queue length and the fraction dropped, both after the first ten seconds, and
+/// the packets sent.
 fn load(fuzzy: &mut Queue<()>, rate: u64, seconds: u64) -> (f64, f64, u64) {
     let mut chance = Chance(7);
     let (mut sum, mut ticks, mut came, mut sent) = (0.0, 0.0, 0.0, 0);
@@ -113,8 +113,8 @@ fn load(fuzzy: &mut Queue<()>, rate: u64, seconds: u64) -> (f64, f64, u64) {
     (sum / ticks, (of(fuzzy) - dropped) as f64 / came, sent)
 }
 
-/// Too much, a little or a lot: the reference is held, what is too much is
-/// dropped, and the link is full.
+/// The queue stays at its reference under a small or large overload: the excess is dropped, and the
+/// link is full.
 #[test]
 fn the_reference_is_held() {
     for rate in [1_100, 1_500, 2_500, 5_000] {
@@ -129,7 +129,7 @@ fn the_reference_is_held() {
     }
 }
 
-/// Less than the link carries: nothing is dropped.
+/// A load below the link's rate loses nothing.
 #[test]
 fn a_light_load_loses_nothing() {
     let mut fuzzy: Queue<()> = queue("fuzzy", &link(8_000_000), &[]);
@@ -138,8 +138,7 @@ fn a_light_load_loses_nothing() {
     assert!(dropped == 0.0, "{dropped}");
 }
 
-/// After an idle time the probability is what changes at every time would have
-/// made of it.
+/// After an idle time the probability is the same as if it had been updated in every period.
 #[test]
 fn idle_times_are_made_up_for() {
     let make = || {
@@ -166,7 +165,7 @@ fn idle_times_are_made_up_for() {
     assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
 }
 
-/// A reference that nobody states is what the link sends in its target.
+/// A reference that is not given is what the link sends within its target delay.
 #[test]
 fn a_reference_is_found() {
     let of = |rate, params: &[(&str, u64)]| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What disciplines promise: a file for each, and what holds for all of them.
+//! Properties of the disciplines: a file for each, and one for properties of all.
 
 #[path = "../support/bottleneck.rs"]
 mod bottleneck;

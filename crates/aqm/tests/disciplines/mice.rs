@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Mice, elephants and flows: what mered, meredt and fq_codel promise.
+//! Mice, elephants and flows in mered, meredt and fq_codel.
 
 use crate::support::{Chance, MS, ONE, S, link, packet, queue};
 use weirgate_aqm::{Action, Packet, Queue};
 
-/// A packet of a flow.
+/// Returns a packet of a flow.
 fn of(flow: u32, now: u64) -> Packet {
     Packet {
         flow: flow.wrapping_mul(0x9e37_79b1),
@@ -25,8 +25,8 @@ const HELD: [(&str, u64); 8] = [
     ("rule", 1),
 ];
 
-/// One elephant among mice of three packets each, the queue held in the middle
-/// between the thresholds.
+/// Sends one elephant among mice of three packets each, with the queue held in the middle between
+/// the thresholds.
 fn mixed(name: &str, own: &[(&str, u64)], count: u64) -> (Queue<bool>, [u64; 2]) {
     let mut params = HELD.to_vec();
     params.extend(own);
@@ -68,13 +68,13 @@ fn mered_serves_mice_first() {
     let order: Vec<u32> = (0..31)
         .filter_map(|_| kit.depart(3).sent.map(|sent| sent.2))
         .collect();
-    // The first 20000 bytes of the elephant still went as a mouse's.
+    // The first 20000 bytes of the elephant were still served as a mouse's.
     assert_eq!(order[..20], (0..20).collect::<Vec<u32>>());
     assert_eq!(order[20], 99);
     assert_eq!(order[21..], (20..30).collect::<Vec<u32>>());
 }
 
-/// D7: the mean probability stays ARED's, whoever bears it.
+/// D7: the mean probability stays that of ARED, however it is spread over flows.
 #[test]
 fn meredt_keeps_the_mean() {
     let step: &[(&str, u64)] = &[
@@ -96,11 +96,10 @@ fn meredt_keeps_the_mean() {
     let (plain_lost, weighed_lost) = ((all[0] + all[1]) as f64, (mice + elephants) as f64);
     assert!(all[0] > 1_000, "without weights mice lose too: {}", all[0]);
     assert_eq!(mice, 0);
-    // The gaps are uniform: 1/p on average becomes (1 + 1/p) / 2 packets, of
-    // all in the one case and of half, with twice the probability, in the
-    // other.
+    // The gaps are uniform: a mean of 1/p becomes (1 + 1/p) / 2 packets. Without weights this
+    // applies to all packets; with weights to half of them, at twice the probability.
     let average = |kit: &Queue<bool>| kit.var("average").expect("average") as f64 / 65_536.0;
-    // ARED took a step or two down while the average rose to where it is held.
+    // ARED made a step or two down while the average rose to its level.
     let p = |kit: &Queue<bool>| {
         let max_p = kit.var("max_p").expect("max_p") as f64 / ONE as f64;
         max_p * (average(kit) - 10_000.0) / 20_000.0
@@ -118,9 +117,9 @@ fn meredt_keeps_the_mean() {
     assert!(average(&weighed) > 15_000.0);
 }
 
-/// The queue that mice make is not the elephant's to shorten: while only they
-/// fill it, nothing is dropped unless all that is queued is averaged. A queue of
-/// the elephant's own is held as before, whatever mice do.
+/// A queue that mice make is not shortened at the elephant's expense: while only mice fill it,
+/// nothing is dropped unless the whole queue is averaged. A queue of the elephant's own is held as
+/// before, whatever mice do.
 #[test]
 fn an_elephant_pays_for_its_own_queue_only() {
     for (averaged, pays) in [(0, true), (1, false)] {
@@ -135,7 +134,7 @@ fn an_elephant_pays_for_its_own_queue_only() {
             let flow = if elephant { 1 } else { 2 + index as u32 };
             let arrival = kit.arrive(&of(flow, now), chance.word(), elephant);
             lost += u64::from(arrival.verdict.action == Action::Drop);
-            // The elephant's packet goes as soon as it has come.
+            // The elephant's packet leaves as soon as it has arrived.
             while kit.packets() > 22 || (elephant && kit.var("behind_packets") > Some(0)) {
                 kit.depart(now);
             }
@@ -153,8 +152,8 @@ fn an_elephant_pays_for_its_own_queue_only() {
     assert!((10_000.0..30_000.0).contains(&average), "{average}");
 }
 
-/// An elephant that does not listen loses a sixteenth by chance, whatever the
-/// average, and its queue ends at half of the limit: a mouse finds room.
+/// An unresponsive elephant loses a sixteenth at random, whatever the average, and its queue is
+/// limited to half of the limit: a mouse finds room.
 #[test]
 fn an_elephant_leaves_half_of_the_room() {
     let mut kit: Queue<bool> = queue("meredt", &link(8_000_000), &HELD);
@@ -168,7 +167,7 @@ fn an_elephant_leaves_half_of_the_room() {
     let behind = kit.var("behind_bytes").expect("a number");
     assert_eq!(behind, 30_000, "of 60,000 allowed");
     assert!(kit.drops("limit").expect("a reason") > 10_000);
-    // Gaps of 1 to 16 packets, each as likely: 8.5 in the mean.
+    // Gaps of 1 to 16 packets, equally likely: 8.5 in the mean.
     assert!((chosen / 20_000.0 * 8.5 - 1.0).abs() < 0.05, "{chosen}");
     assert_eq!(kit.var("average").map(|it| it >> 16), Some(29_999));
     let mouse = kit.arrive(&of(2, now), chance.word(), false);
@@ -176,7 +175,7 @@ fn an_elephant_leaves_half_of_the_room() {
     assert_eq!(kit.depart(now).sent.map(|sent| sent.2), Some(true));
 }
 
-/// However small the limit, an elephant's packet may wait alone.
+/// Even with the smallest limit, one packet of an elephant may wait alone.
 #[test]
 fn a_small_limit_shuts_nobody_out() {
     let params = [("limit_bytes", 1_500), ("queue_bytes", 1)];
@@ -187,7 +186,7 @@ fn a_small_limit_shuts_nobody_out() {
     }
 }
 
-/// Each flow gets the same bytes, whatever it offers and in packets of any size.
+/// Each flow gets the same bytes, whatever its load and the size of its packets.
 #[test]
 fn fq_codel_shares_equally() {
     let params = [("target_ns", 1_000_000_000), ("quantum_bytes", 300)];
@@ -221,7 +220,7 @@ fn pie_holds_its_target() {
     let mut kit: Queue<()> = queue("pie", &link(12_000_000), &[]);
     let mut chance = Chance(5);
     let (mut waited, mut left) = (0, 0);
-    // 10 % more arrives than the link takes, without any reaction.
+    // The load is 10 % above the link's rate, and does not react.
     let mut due = 0;
     for tick in 0..60_000_u64 {
         let now = tick * MS;
@@ -240,27 +239,27 @@ fn pie_holds_its_target() {
     assert!((mean - 15.0).abs() < 1.5, "mean wait {mean} ms");
 }
 
-/// A discipline with a preset.
+/// Returns a discipline with a preset.
 fn preset(discipline: &str, name: &str, rate_bits_s: u64) -> Queue<u32> {
     let discipline = weirgate_aqm::Discipline::named(discipline).expect("a discipline");
     let mut settings = weirgate_aqm::Settings::new(discipline);
     settings.set_text("preset", name).expect("a preset");
-    // No early drops: order alone is looked at.
+    // Disables early drops: the test is about order alone.
     settings.set("min_bytes", 1 << 20).expect("a parameter");
     settings.set("max_bytes", 1 << 21).expect("a parameter");
     Queue::new(&settings, &link(rate_bits_s))
 }
 
-/// Everything queued, in the order in which it leaves.
+/// Empties the queue and returns its packets in the order in which they leave.
 fn order(kit: &mut Queue<u32>, now: u64) -> Vec<u32> {
     std::iter::from_fn(|| kit.depart(now).sent.map(|sent| sent.2)).collect()
 }
 
-/// D7: who has sent least goes first.
+/// D7: the flow that has sent least is served first.
 #[test]
 fn sjf_serves_by_what_was_sent() {
     let mut kit = preset("meredt", "sjf", 8_000_000);
-    // Flows 1 to 4 have sent 1, 4, 10 and 40 packets before this one.
+    // Flows 1 to 4 have sent 1, 4, 10 and 40 packets before the next one.
     for (flow, packets) in [(4, 40), (3, 10), (2, 4), (1, 1)] {
         for _ in 0..packets {
             kit.arrive(&of(flow, 1), 0, 0);
@@ -273,12 +272,12 @@ fn sjf_serves_by_what_was_sent() {
     assert_eq!(order(&mut kit, 4), [1, 2, 3, 4]);
 }
 
-/// D7: with the leak, a flow's rate counts and not its length.
+/// D7: with the leak, a flow's rate counts, not its length.
 #[test]
 fn fair_serves_who_keeps_to_a_share_first() {
-    // 8 Mbit/s are 1000 packets/s; two flows have 500 each. One sends 250 for
-    // three seconds, the other 900: after 3 s it has sent more by far than the
-    // first, which stays in the first band.
+    // 8 Mbit/s are 1000 packets/s, 500 for each of two flows. One sends 250 a second for three
+    // seconds, the other 900. After 3 s the second has sent far more than the first, which stays in
+    // the first band.
     for (name, first) in [("fair", 1), ("mered", 9)] {
         let mut kit = preset("meredt", name, 8_000_000);
         for index in 0..3000_u64 {
@@ -303,7 +302,7 @@ fn fair_serves_who_keeps_to_a_share_first() {
     }
 }
 
-/// An elephant that pauses is a mouse again by and by.
+/// An elephant that pauses becomes a mouse again after a while.
 #[test]
 fn hybrid_forgives() {
     for (name, forgiven) in [("hybrid", true), ("sjf", false)] {
@@ -325,8 +324,8 @@ fn hybrid_forgives() {
     }
 }
 
-/// While all that an elephant sends is dropped, its first packet after a
-/// silence goes through, and no other.
+/// While all packets of an elephant are dropped, its first packet after a silence is accepted, and
+/// no other.
 #[test]
 fn who_comes_after_a_silence_is_let_go() {
     for (spare_ns, sent) in [(1000 * MS, 8), (0, 0)] {
@@ -344,7 +343,7 @@ fn who_comes_after_a_silence_is_let_go() {
         let mut params = HELD.to_vec();
         params.extend(own);
         let mut kit: Queue<u32> = queue("meredt", &link(8_000_000), &params);
-        // Mice, each of one packet, hold the average below the upper threshold.
+        // Mice of one packet each hold the average below the upper threshold.
         let mut mice = 100;
         let mut went = 0;
         for index in 0..12_000 {
@@ -354,7 +353,7 @@ fn who_comes_after_a_silence_is_let_go() {
             while kit.packets() > 25 {
                 kit.depart(now);
             }
-            // Three packets of the elephant each 1.2 s, from the second on.
+            // Three packets of the elephant every 1.2 s, from the second period on.
             if index > 1200 && index % 1200 < 3 {
                 let arrival = kit.arrive(&of(1, now), 0, 1);
                 let goes = arrival.verdict.action != Action::Drop;
@@ -362,7 +361,7 @@ fn who_comes_after_a_silence_is_let_go() {
                 went += u64::from(goes);
             }
         }
-        // From 2.4 s to 10.8 s; a flow's very first packet follows no silence.
+        // From 2.4 s to 10.8 s; the very first packet of a flow follows no silence.
         assert_eq!(went, sent, "spare_ns {spare_ns}");
         assert_eq!(
             kit.stat("returned").is_some_and(|count| count > 0),
@@ -371,8 +370,8 @@ fn who_comes_after_a_silence_is_let_go() {
     }
 }
 
-/// Times of flows begin anew after 2^52 ns: who is forgotten for a new flow is
-/// still the one that has been silent for longest.
+/// The clock of flows wraps after 2^52 ns: a new flow still replaces the one that has been silent
+/// for longest.
 #[test]
 fn flows_are_known_when_their_clock_begins_anew() {
     let firsts = |begin: u64| {
@@ -382,7 +381,7 @@ fn flows_are_known_when_their_clock_begins_anew() {
             kit.arrive(&Packet { flow, ..packet }, u32::MAX, false);
             kit.depart(now);
         };
-        // One set of the table, filled before and used after.
+        // One set of the table, filled before the wrap and used after it.
         for flow in 0..4 {
             send(flow, begin);
         }

@@ -13,7 +13,8 @@ fn base(queue: &Queue<impl Sized>) -> f64 {
 }
 
 /// The queue that a packet with an ECN field and a code point goes to is the L4S
-/// queue, if it goes before a classic packet that came first.
+/// An NQB packet goes to the L4S queue. A packet is in that queue if it leaves before a classic
+/// packet that arrived first.
 #[test]
 fn nqb_goes_to_the_l4s_queue() {
     for (ecn, flow, params, first) in [
@@ -36,11 +37,11 @@ fn nqb_goes_to_the_l4s_queue() {
     }
 }
 
-/// Packets of NQB are lost, or marked with ECT(0), as often as classic ones: the code
-/// point gains delay alone. Their own delay marks none of them.
+/// NQB packets are dropped, or marked with ECT(0), as often as classic ones: the code point
+/// improves delay alone. Their own delay marks none of them.
 #[test]
 fn nqb_is_no_way_around_the_classic_probability() {
-    // Turns are shared evenly, and p' rises slowly while both queues stand.
+    // Both queues take equal turns, and p' rises slowly while both are backlogged.
     let params = [
         ("scheduler", 1),
         ("classic_percent", 50),

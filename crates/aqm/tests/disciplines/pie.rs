@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PIE against its description (RFC 8033), where a comparison with the kernel's own found
-//! it to differ.
+//! PIE against its description (RFC 8033), where a comparison with the kernel's PIE found
+//! differences.
 
 use crate::support::{MS, S, link, packet, queue};
 use weirgate_aqm::Queue;
 
-/// The burst allowance, as the default has it.
+/// The default burst allowance.
 const BURST: u64 = 150 * MS;
 
-/// One packet a millisecond comes and one leaves, after it waited for `wait_ms`.
+/// One packet arrives and one leaves every millisecond, after a wait of `wait_ms`.
 fn standing(pie: &mut Queue<u64>, wait_ms: u64, from: u64, to: u64) {
     for now in (from..to).step_by(MS as usize) {
         pie.arrive(&packet(now, 1500), u32::MAX, now);
@@ -18,7 +18,7 @@ fn standing(pie: &mut Queue<u64>, wait_ms: u64, from: u64, to: u64) {
     }
 }
 
-/// A drop at the limit is a drop too: none by chance follows at once (appendix A.1).
+/// A drop at the limit counts as a drop: no random drop follows at once (appendix A.1).
 #[test]
 fn a_drop_at_the_limit_begins_the_count_anew() {
     let mut pie = queue("pie", &link(12_000_000), &[("limit_packets", 60)]);
@@ -37,15 +37,15 @@ fn a_drop_at_the_limit_begins_the_count_anew() {
     assert_eq!(added(&pie), 0);
 }
 
-/// Two updates without delay allow a burst again (section 4.4), however long ago they
-/// were due.
+/// Two updates without delay allow a burst again (section 4.4), however long ago the updates were
+/// due.
 #[test]
 fn an_idle_queue_allows_a_burst_again() {
     let mut pie = queue("pie", &link(12_000_000), &[]);
     let left = |pie: &Queue<u64>| pie.var("burst_ns").unwrap();
     standing(&mut pie, 10, S, 2 * S);
     assert_eq!(left(&pie), 0, "the burst is over");
-    // Below the target, so that nothing is dropped; then the queue is empty.
+    // The delay is below the target, so that nothing is dropped; then the queue is empty.
     assert_eq!(pie.var("probability"), Some(0));
     while pie.packets() > 0 {
         pie.depart(2 * S);

@@ -68,7 +68,8 @@ fn gaps_between_drops_are_uniform() {
     );
     let largest = *steady.iter().max().expect("gaps");
     assert!(largest <= (1.0 / p).ceil() as u64 + 1, "{largest} at p {p}");
-    // Every length about as often: a coin would give mostly short ones.
+    // All lengths are about equally frequent: a geometric distribution would have mostly short
+    // ones.
     let short = steady.iter().filter(|gap| **gap <= 10).count() as f64 / steady.len() as f64;
     assert!(
         (short - 0.5).abs() < 0.05,
@@ -76,7 +77,8 @@ fn gaps_between_drops_are_uniform() {
     );
 }
 
-/// From max_p at the upper threshold to 1 at the limit (or at its double).
+/// The probability rises from max_p at the upper threshold to 1 at the limit, or at twice the
+/// threshold.
 #[test]
 fn gentle_rises_to_one_where_it_says() {
     for (gentle, len, p) in [(1, 45, 0.55), (2, 45, 0.55), (1, 31, 0.13), (0, 29, 0.095)] {
@@ -146,7 +148,7 @@ fn idle_time_decays_the_average_by_either_rule() {
     }
 }
 
-/// An average far above the upper threshold, and a queue that is empty since.
+/// Returns a queue that is empty after its average was far above the upper threshold.
 fn after_overload(params: &[(&str, u64)], now: u64) -> Queue<()> {
     let all = [&PLAIN[..], &[("gentle", 0)], params].concat();
     let mut red: Queue<()> = queue("red", &link(12_000_000), &all);
@@ -166,8 +168,8 @@ fn average(red: &Queue<()>) -> f64 {
     red.var("average").expect("average") as f64
 }
 
-/// Each packet is dropped, so the line stays idle, however often they come. 1500 bytes
-/// at 12 Mbit/s take 1 ms.
+/// Every packet is dropped, so the link stays idle, however often packets arrive. 1500 bytes at 12
+/// Mbit/s take 1 ms.
 #[test]
 fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
     for gap in [MS / 10, MS, MS / 10 * 13, 50 * MS] {
@@ -191,7 +193,7 @@ fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
     }
 }
 
-/// The line is idle for nine tenths of the time, and never for a whole packet's.
+/// The link is idle for nine tenths of the time, but never as long as a whole packet takes.
 #[test]
 fn small_packets_on_an_idle_line_let_the_average_fall() {
     for rule in [0, 1] {
@@ -229,7 +231,7 @@ fn ecn_marks_the_capable_and_drops_the_others() {
     assert!(red.drops("early").expect("a reason") > 500);
 }
 
-/// ARED's step, alone: the average is held above, then below its target.
+/// ARED's step: the average is held above, then below its target.
 #[test]
 fn ared_steps_as_the_paper_says() {
     for rule in [0, 1] {
@@ -277,7 +279,7 @@ fn ared_steps_as_the_paper_says() {
     }
 }
 
-/// A change of a parameter keeps packets, average and what was learned.
+/// A change of a parameter keeps packets, the average and the adapted probability.
 #[test]
 fn a_change_keeps_the_queue() {
     let mut ared: Queue<u64> = queue("ared", &link(8_000_000), &PLAIN);
@@ -301,8 +303,8 @@ fn a_change_keeps_the_queue() {
     assert_eq!(ared.depart(20 * S).sent.map(|sent| sent.2), Some(0));
 }
 
-/// Where nothing is configured, the probability starts and ends by the link: as ARED's
-/// authors have it on a slow one, less on a fast one, and never at none.
+/// By default the link's rate gives the initial and the least probability: those of ARED's authors
+/// on a slow link, less on a fast one, and never 0.
 #[test]
 fn probabilities_begin_by_the_link() {
     // Windows of a round trip of 100 ms, in packets of 1,500 bytes.
@@ -331,9 +333,8 @@ fn probabilities_begin_by_the_link() {
     assert_eq!(red.var("max_p"), Some(ONE / 10));
 }
 
-/// The queue's length alone says what the thresholds are, never so little that
-/// fifteen packets do not fit, and never more than half of it; with a delay, that
-/// does.
+/// The limit of the queue alone gives the thresholds. They are never too small for fifteen packets,
+/// and never more than half of the limit. A target delay gives them instead.
 #[test]
 fn the_limit_chooses_thresholds() {
     for (limit, delay_ns, min, max) in [
@@ -350,13 +351,13 @@ fn the_limit_chooses_thresholds() {
     }
 }
 
-/// Where nothing is configured, a step up and a step down come to nothing.
+/// By default a step up and a step down cancel each other.
 #[test]
 fn a_step_down_takes_a_step_up_back() {
     let mut ared: Queue<()> = queue("ared", &link(8_000_000), &[("limit_bytes", 400_000)]);
     let mut seen = vec![ared.var("max_p").expect("max_p")];
     for second in 0..60 {
-        // Six seconds above the target, six below it, and again.
+        // Six seconds above the target, six below it, repeatedly.
         let queued = if second / 6 % 2 == 0 { 90 } else { 10 };
         for index in 0..400 {
             ared.arrive(&packet(second * S + index * 2 * MS, 1_000), u32::MAX, ());

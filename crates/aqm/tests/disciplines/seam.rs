@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every host tells a discipline alike (`aqm/host/queue.h`).
+//! What every host reports to a discipline (`aqm/host/queue.h`).
 
 use crate::support::{MS, link, packet, queue};
 use weirgate_aqm::{Event, Packet, Queue, Settings, replay};
 
-/// Bytes of a packet that takes 12 ms at 1 Mbit/s.
+/// Bytes of a packet. It takes 12 ms at 1 Mbit/s.
 const LEN: u32 = 1_500;
 const TIME: u64 = 12 * MS;
 
-/// fq_codel takes a flow without packets off its lists when it looks at it, and the
-/// next packet makes it a new flow. Nobody asks for a packet where none is queued, as
-/// the kernel does not; fq_codel learns of the empty queue all the same.
+/// fq_codel removes an empty flow from its lists when it looks at it, and the next packet makes it
+/// a new flow. As in the kernel, no departure is requested from an empty queue; fq_codel learns of
+/// the empty queue all the same.
 #[test]
 fn an_empty_queue_is_told_of_without_a_departure() {
     let new_flows = |second_ns: u64| {
@@ -24,7 +24,7 @@ fn an_empty_queue_is_told_of_without_a_departure() {
     assert_eq!(new_flows(TIME), Some(2));
 }
 
-/// It is notified as of the time that the line is free, whoever asks, and when.
+/// The time of the notification is that at which the link becomes free, whichever call causes it.
 #[test]
 fn the_time_of_an_empty_queue_is_the_line_s() {
     let run = |name: &str, asked: &[u64]| {
@@ -45,8 +45,8 @@ fn the_time_of_an_empty_queue_is_the_line_s() {
     }
 }
 
-/// What a discipline does not ask for is 0, as in the kernel, where finding it out
-/// would cost time: also in a recording of the packets that it has kept.
+/// Fields that a discipline does not request are 0, as in the kernel, where computing them would
+/// cost time. They are also 0 in packets that the queue has kept.
 #[test]
 fn what_is_not_asked_for_is_zero() {
     let packet = Packet {
@@ -66,7 +66,7 @@ fn what_is_not_asked_for_is_zero() {
     assert_eq!(mine("fq_codel"), (7, 3));
 }
 
-/// A program at egress tells the ECN field to whoever asks for it.
+/// A discipline marks if it requests the ECN field, unless a parameter disables marking.
 #[test]
 fn who_asks_for_ecn_marks_unless_a_parameter_says_no() {
     let marks = |name: &str, ecn: Option<u64>| {
@@ -80,7 +80,7 @@ fn who_asks_for_ecn_marks_unless_a_parameter_says_no() {
     assert!(!marks("droptail", None) && !marks("codel", None) && !marks("fq_codel", Some(0)));
 }
 
-/// What waits, in the order in which it came, whatever queue it is in.
+/// The packets of all queues can be read, in the order of their arrival.
 #[test]
 fn what_waits_can_be_read() {
     let mut queue: Queue<()> = queue("dualpi2", &link(1_000_000), &[("limit_packets", 9)]);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a virtual queue does to senders of L4S: it marks them by a ramp of their own, and
-//! couples what it does to classic ones (RFC 9332, section 2.1).
+//! The virtual queue and L4S senders: it marks their packets by a separate ramp, and couples these
+//! marks to the drops of classic packets (RFC 9332, section 2.1).
 
 use crate::support::{Chance, ONE, S};
 use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
 
-/// Marks in 25 ms where one full packet would wait.
+/// Marks in 25 ms at a queue of one full packet.
 const MARKS: u64 = 12;
 
 const NOT_ECT: u32 = 0;
 const ECT_1: u32 = 1;
 
-/// Ethernet, of which a full packet takes 1538 bytes.
+/// Returns an Ethernet link, where a full packet takes 1538 bytes.
 fn ethernet(bits_s: u64) -> Link {
     Link {
         rate_bytes_s: bits_s / 8,
@@ -45,21 +45,21 @@ fn full(link: &Link, flow: u32, ecn: u32, now: u64) -> Packet {
     }
 }
 
-/// Thresholds that nothing reaches.
+/// Thresholds that are never reached.
 const OUT_OF_REACH: [(&str, u64); 3] = [
     ("min_bytes", 10_000_000),
     ("max_bytes", 20_000_000),
     ("limit_bytes", 80_000_000),
 ];
 
-/// Packets of L4S that come at once are marked the more likely, the longer others of their
-/// kind would make them wait: with the root of the wait, and where one packet waits, with
-/// `MARKS` for the packets of 25 ms. All are from where that root says so, or from four
-/// packets on where that is longer. What classic senders have queued does not count.
+/// L4S packets that arrive at once are marked the more likely, the longer they would wait for other
+/// L4S packets. The probability is proportional to the square root of the wait. Where one packet
+/// waits, it is `MARKS` divided by the packets that the link sends in 25 ms. It reaches 1 where
+/// that root does, or at four packets if that is longer. Classic packets in the queue do not count.
 #[test]
 fn the_ramp_is_of_l4s_alone() {
     const BURSTS: u64 = 4_000;
-    // Packets of 25 ms: one takes 0.246 ms, and 12.3 ms.
+    // Packets in 25 ms: one takes 0.246 ms, and 12.3 ms.
     for (bits_s, round) in [(50_000_000, 25.0 / 0.246_08), (1_000_000, 25.0 / 12.304)] {
         let whole = (round / MARKS as f64).powi(2).max(4.0);
         let link = ethernet(bits_s);
@@ -67,7 +67,7 @@ fn the_ramp_is_of_l4s_alone() {
         let mut chance = Chance(5);
         let mut marked = [0_u64; 20];
         for burst in 0..BURSTS {
-            // Of the burst before nothing is left.
+            // The previous burst has drained.
             let now = S + burst * S;
             for _ in 0..20 {
                 let verdict = queue.arrive(&full(&link, 1, NOT_ECT, now), chance.word());
@@ -94,8 +94,9 @@ fn the_ramp_is_of_l4s_alone() {
     }
 }
 
-/// What happens to classic and L4S packets that take turns, in the middle between the
-/// thresholds: shares dropped of the first, marked and dropped of the others.
+/// Lets classic and L4S packets alternate, with the average in the middle between the thresholds.
+/// Returns the fraction of classic packets dropped, and the fractions of L4S packets marked and
+/// dropped.
 fn in_the_middle(max_p: u64) -> [f64; 3] {
     let link = ethernet(50_000_000);
     let wire = u64::from(link.wire_bytes(1_514));
@@ -117,7 +118,7 @@ fn in_the_middle(max_p: u64) -> [f64; 3] {
         ],
     );
     let mut chance = Chance(3);
-    // What comes is what goes, so the virtual queue stays where it is.
+    // Packets arrive at the link's rate, so the virtual queue stays at its length.
     for _ in 0..200_000 / wire {
         queue.count(&full(&link, 9, NOT_ECT, S));
     }
@@ -128,7 +129,7 @@ fn in_the_middle(max_p: u64) -> [f64; 3] {
         let l4s = index % 2 == 1;
         let ecn = if l4s { ECT_1 } else { NOT_ECT };
         let verdict = queue.arrive(&full(&link, u32::from(l4s), ecn, now), chance.word());
-        // The average has to come up first.
+        // The average has to rise first.
         if index >= 10_000 {
             match verdict.action {
                 Action::Mark => counts[1] += 1,
@@ -141,14 +142,14 @@ fn in_the_middle(max_p: u64) -> [f64; 3] {
     counts.map(|count| count as f64 / rounds as f64)
 }
 
-/// Of classic packets p'^2 are dropped, of L4S packets 2 p' marked and none dropped.
+/// p'^2 of the classic packets are dropped; 2 p' of the L4S packets are marked and none is dropped.
 #[test]
 fn marks_are_twice_the_root_of_drops() {
     for max_p in [ONE / 50, ONE / 10] {
         let [dropped, marked, lost] = in_the_middle(max_p);
         let law = 2.0 * dropped.sqrt();
         assert!((marked / law - 1.0).abs() < 0.03, "{marked}, not {law}");
-        // Spaced evenly, 2 p / (1 + p) are chosen of those with a probability of p.
+        // With evenly spaced choices, 2 p / (1 + p) are chosen at a probability of p.
         let half = max_p as f64 / ONE as f64 / 2.0;
         let chosen = 2.0 * half / (1.0 + half);
         assert!(
@@ -159,7 +160,7 @@ fn marks_are_twice_the_root_of_drops() {
     }
 }
 
-/// Where 2 p' is 1 and more, L4S packets are dropped as classic ones are, and the others
+/// Where 2 p' is 1 or more, L4S packets are dropped as often as classic ones, and the rest is
 /// marked (RFC 9332, section 4.2.3).
 #[test]
 fn overload_drops_both_alike() {
@@ -169,7 +170,7 @@ fn overload_drops_both_alike() {
     assert!((marked + lost - 1.0).abs() < 0.001, "{marked}, {lost}");
 }
 
-/// Without a ramp they are as all others.
+/// Without a ramp, L4S packets are treated as classic ones.
 #[test]
 fn nothing_said_nothing_done() {
     let link = ethernet(1_000_000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SRED: hits in a list of flows tell how many there are, and the probability of a drop
+//! SRED: hits in a list of flows give an estimate of the number of flows. The probability of a drop
 //! follows from that and from three ranges of the queue (Ott, Lakshman and Wong 1999).
 
 use crate::support::{Chance, MS, ONE, S, link, packet, queue};
@@ -12,7 +12,7 @@ fn of(flow: u32, now: u64) -> Packet {
     }
 }
 
-/// The estimate after so many packets of so many flows that send alike, at random.
+/// Returns the estimate after `packets` packets of `flows` flows, chosen at random.
 fn estimate(flows: u64, packets: u64) -> f64 {
     let mut sred: Queue<()> = queue("sred", &link(8_000_000), &[]);
     let mut chance = Chance(flows);
@@ -22,7 +22,7 @@ fn estimate(flows: u64, packets: u64) -> f64 {
         let word = chance.word();
         sred.arrive(&of(chance.below(flows) as u32, now), word, ());
         sred.depart(now);
-        // The mean of the second half: the estimate itself is a noisy one.
+        // Takes the mean of the second half: a single estimate is noisy.
         if number > packets / 2 {
             seen.push(sred.var("hits").expect("a number") as f64 / ONE as f64);
         }
@@ -40,8 +40,8 @@ fn hits_tell_how_many_flows_there_are() {
     }
 }
 
-/// The list has seen so many flows, each as often; then there is a queue of `queued`
-/// packets. What part of 4,000 packets of these flows is dropped.
+/// Fills the list with `flows` flows in equal parts, then holds the queue at `queued` packets.
+/// Returns the fraction of 4,000 packets of these flows that is dropped.
 fn dropped(flows: u32, queued: u64, params: &[(&str, u64)]) -> f64 {
     let all = [&[("limit_bytes", 60 * 1500)][..], params].concat();
     let mut sred: Queue<()> = queue("sred", &link(8_000_000), &all);
@@ -64,8 +64,8 @@ fn dropped(flows: u32, queued: u64, params: &[(&str, u64)]) -> f64 {
     lost as f64 / 4_000.0
 }
 
-/// With more flows than 256 the probability is 0.15 from a third of the buffer on, a
-/// quarter of it from a sixth on, and nothing below.
+/// With more than 256 flows the probability is 0.15 from a third of the buffer on. It is a quarter
+/// of that from a sixth on, and 0 below.
 #[test]
 fn the_queue_chooses_one_of_three() {
     let simple = [("full", 0)];
@@ -77,7 +77,7 @@ fn the_queue_chooses_one_of_three() {
     assert!(dropped(20_000, 60, &simple) > 0.99);
 }
 
-/// With few flows it is less by the square of their number: 0.15 (n / 256)^2.
+/// With few flows the probability falls with the square of their number: 0.15 (n / 256)^2.
 #[test]
 fn few_flows_lose_less() {
     let few = dropped(4, 30, &[("full", 0)]);
@@ -85,7 +85,7 @@ fn few_flows_lose_less() {
     assert!(dropped(20_000, 30, &[("full", 0)]) > 0.1);
 }
 
-/// Full SRED drops a flow more that is hit often: one that is in half of the list.
+/// Full SRED drops more packets of a flow with many hits.
 #[test]
 fn who_is_hit_loses_more() {
     let lost = |full: u64| {
@@ -97,7 +97,7 @@ fn who_is_hit_loses_more() {
         let mut chance = Chance(5);
         let (mut of_one, mut of_rest) = (0, 0);
         for number in 0..400_000_u32 {
-            // A tenth is one flow's, the rest 400 others'.
+            // A tenth of the packets belong to one flow, the rest to many others.
             let one = number % 10 == 0;
             let flow = if one { 1 } else { 2 + number % 401 };
             let queued = sred.packets();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! wred: coupled averages, and who goes first (RFC 2597; Clark and Fang 1998).
+//! wred: coupled averages, and which precedence is dropped first (RFC 2597; Clark and Fang 1998).
 
 use crate::support::{Chance, MS, ONE, S, link, packet, queue};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn of(code: u32, now: u64) -> Packet {
     }
 }
 
-/// What came of an overload.
+/// Results of an overload.
 struct Outcome {
     /// Packets that came and that were dropped, by precedence.
     arrived: [u64; 3],
@@ -35,8 +35,8 @@ fn of_queue(wred: &Queue<()>, sent: u64, most: u64) -> Outcome {
     }
 }
 
-/// Packets of 1000 bytes for `seconds` at so many a second of each precedence,
-/// at random instants, on a link of 1,000 a second.
+/// Sends `rates[i]` packets of 1000 bytes a second of each precedence for `seconds`, at random
+/// instants, to a link of 1,000 a second.
 fn overload(rates: [u64; 3], params: &[(&str, u64)], seconds: u64) -> Outcome {
     let mut wred: Queue<()> = queue("wred", &link(8_000_000), params);
     let mut chance = Chance(11);
@@ -63,8 +63,8 @@ fn overload(rates: [u64; 3], params: &[(&str, u64)], seconds: u64) -> Outcome {
     of_queue(&wred, sent, most)
 }
 
-/// Twice the link's rate, of which nine tenths of the link within the contract:
-/// none of that is lost, and the link is full.
+/// The load is twice the link's rate; nine tenths of the link's rate are within the contract. None
+/// of these is lost, and the link is full.
 #[test]
 fn what_is_within_its_contract_is_not_lost() {
     for beyond in [[900, 0, 1_100], [900, 1_100, 0], [900, 550, 550]] {
@@ -76,15 +76,15 @@ fn what_is_within_its_contract_is_not_lost() {
         assert!(seen.sent > 29_500, "{beyond:?}: {}", seen.sent);
         assert!(seen.most < 120_000, "{beyond:?}: {}", seen.most);
     }
-    // What has to go is of high precedence as long as there is any.
+    // High precedence is dropped as long as it has packets.
     let seen = overload([500, 400, 1_100], &[], 30);
     assert_eq!(seen.dropped[0], 0);
     let share = seen.dropped[1] as f64 / seen.arrived[1] as f64;
     assert!(share < 0.01, "{share}");
 }
 
-/// More than the link within the contract: then that is dropped too, and
-/// nothing of the rest gets through.
+/// The load within the contract exceeds the link's rate: some of it is dropped, and no other packet
+/// gets through.
 #[test]
 fn a_contract_that_cannot_be_kept_is_shared() {
     let seen = overload([1_500, 0, 500], &[], 30);
@@ -93,8 +93,8 @@ fn a_contract_that_cannot_be_kept_is_shared() {
     assert!(seen.sent > 29_500);
 }
 
-/// The average of a precedence is the exponential one of its own packets and of
-/// those that are less to be dropped.
+/// The average of a precedence is the exponential average of its own packets and of those with
+/// lower drop precedence.
 #[test]
 fn averages_are_coupled() {
     let params = [
@@ -106,7 +106,7 @@ fn averages_are_coupled() {
     let mut chance = Chance(3);
     let mut averages = [0.0_f64; 3];
     let mut waiting: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
-    // One of each stays, so that nothing is ever idle.
+    // One packet of each precedence stays, so that no queue is ever idle.
     for index in 0..3_000_u64 {
         let precedence = if index < 3 { index } else { chance.below(3) } as usize;
         for (at, average) in averages.iter_mut().enumerate().skip(precedence) {
@@ -130,7 +130,7 @@ fn averages_are_coupled() {
     }
 }
 
-/// High precedence alone comes, is dropped, and the line stays idle.
+/// Only packets of high precedence arrive; all are dropped, and the link stays idle.
 #[test]
 fn a_drop_before_an_empty_queue_does_not_end_the_idle_time() {
     let params = [
@@ -179,7 +179,7 @@ fn code_points_say_the_precedence() {
     }
 }
 
-/// Thresholds lie one above the other, whatever is stated.
+/// Thresholds are in ascending order, whatever parameters are given.
 #[test]
 fn thresholds_follow_from_the_link_or_from_those_of_low() {
     let of_link: Queue<()> = queue("wred", &link(10_000_000), &[]);
@@ -217,7 +217,7 @@ fn thresholds_follow_from_the_link_or_from_those_of_low() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// What is counted by precedence is what is queued, whenever it is empty.
+    /// The counters by precedence match the queue, also whenever it is empty.
     #[test]
     fn nothing_is_left_of_an_empty_queue(seed: u64, other in 0..3_u64) {
         let params = [("other", other)];

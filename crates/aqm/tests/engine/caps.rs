@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ceilings that nodes of the engine share wherever they are: the limit of a host that
-//! has a leaf in each of several classes.
+//! Ceilings (caps) that nodes of the engine share across the tree: the limit of a host that has a
+//! leaf in each of several classes.
 
 use crate::support::{Chance, S, link};
 use proptest::prelude::*;
@@ -16,24 +16,24 @@ const SIZE: EngineSize = EngineSize {
     hosts: 0,
 };
 
-/// What a ceiling makes up for (`ENGINE_LATE_NS`).
+/// The time by which a ceiling may catch up (`ENGINE_LATE_NS`).
 const LATE: u64 = 65_536;
 
 /// Bytes a second of the link.
 const LINK: u64 = 2_500_000;
 
-/// Bytes of all packets.
+/// Bytes of every packet.
 const LEN: u32 = 1_000;
 
-/// A class of a link, and its rule by parts of that.
+/// A class of a link, and its rule as fractions of the link's rate.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     priority: u16,
-    /// In hundredths.
+    /// In hundredths of the link's rate.
     guarantee: u64,
 }
 
-/// A packet that was sent: when, by which leaf.
+/// Packets sent: the time and the leaf of each.
 type Sent = Vec<(u64, u32)>;
 
 fn rule(priority: u16, guarantee: u64) -> NodeRule {
@@ -46,7 +46,7 @@ fn rule(priority: u16, guarantee: u64) -> NodeRule {
     }
 }
 
-/// A link with classes, in each of which every host has a leaf. `leaves[class][host]`.
+/// Returns a link with classes, in each of which every host has a leaf: `leaves[class][host]`.
 fn classes(classes: &[Class], caps: &[u64]) -> (Engine<u32>, Vec<Vec<u32>>) {
     let mut engine = Engine::new(&link(LINK * 8), SIZE);
     let caps: Vec<u32> = caps
@@ -69,7 +69,7 @@ fn classes(classes: &[Class], caps: &[u64]) -> (Engine<u32>, Vec<Vec<u32>>) {
     (engine, leaves)
 }
 
-/// Keeps these leaves backlogged for so long, with a host that is woken late.
+/// Keeps these leaves backlogged for `span`, with a host that is woken late.
 fn saturated(engine: &mut Engine<u32>, leaves: &[u32], span: u64, chance: &mut Chance) -> Sent {
     let (mut now, mut sent) = (S, Vec::new());
     let mut queued: BTreeMap<u32, u32> = leaves.iter().map(|leaf| (*leaf, 0)).collect();
@@ -147,8 +147,8 @@ proptest! {
         }
     }
 
-    /// Classes of one rank share a host's limit by their quanta, however many there
-    /// are, and whether they are guaranteed more than the limit or nothing.
+    /// Classes of one rank share a host's limit by their quanta, however many there are, and
+    /// whether their guarantees exceed the limit or are 0.
     #[test]
     fn equal_classes_share_a_cap(
         count_of in 2_usize..6,
@@ -168,13 +168,13 @@ proptest! {
     }
 }
 
-/// Bytes of a full packet of the link.
+/// Returns the bytes of a full packet of the link.
 fn engine_full() -> u32 {
     link(LINK * 8).wire_bytes(1_500)
 }
 
-/// The urgent class of a host has all of the host's limit while it has packets, and
-/// the other what it leaves.
+/// The urgent class of a host gets all of the host's limit while it has packets, and the other
+/// class gets the rest.
 #[test]
 fn the_urgent_class_goes_first_within_a_cap() {
     let shape = [(0, 0), (5, 0)].map(|(priority, guarantee)| Class {
@@ -190,7 +190,7 @@ fn the_urgent_class_goes_first_within_a_cap() {
     assert!((sent.len() as f64 - 500.0).abs() <= 5.0, "{}", sent.len());
 }
 
-/// Hosts without a limit have what those with one leave, in the same classes.
+/// Hosts without a limit get what limited hosts leave, in the same classes.
 #[test]
 fn a_cap_leaves_the_rest_to_others() {
     let shape = [(2, 0), (2, 0)].map(|(priority, guarantee)| Class {
@@ -206,8 +206,8 @@ fn a_cap_leaves_the_rest_to_others() {
     assert!((free - 24_000.0).abs() <= 240.0, "{free}");
 }
 
-/// A cap is no node: it has no packets, no place in the tree, and another ceiling when
-/// that is configured.
+/// A cap is not a node: it has no packets and no place in the tree. Its ceiling changes by
+/// configuration.
 #[test]
 fn a_cap_is_in_no_tree() {
     let (mut engine, leaves) = classes(
@@ -238,9 +238,9 @@ fn a_cap_is_in_no_tree() {
     engine.audit().expect("rows that agree");
 }
 
-/// An urgent packet of a limited host waits for what its other classes sent before it:
-/// for two full packets of the limit at most, and one of another host on the link.
-/// Meanwhile its class keeps what it is owed, or the others would go first again.
+/// An urgent packet of a limited host waits for packets that its other classes sent before it. It
+/// waits for at most two full packets at the limit, and for one of another host on the link. Until
+/// then its class keeps its deficit, or the others would go first again.
 #[test]
 fn an_urgent_packet_waits_for_two_of_its_host() {
     const SLOW: u64 = 249_500;
@@ -298,8 +298,8 @@ fn an_urgent_packet_waits_for_two_of_its_host() {
     assert!(longest <= 2 * full / LIMIT + full / SLOW, "{longest}");
 }
 
-/// Classes of one rank share a host's limit, also where another host fills one of them
-/// and the guarantee of the other is not used up.
+/// Classes of one rank share a host's limit even where another host fills one of them and the
+/// guarantee of the other is not used up.
 #[test]
 fn classes_share_a_cap_beside_a_host_that_fills_one() {
     let shape = [(2, 40), (2, 40)].map(|(priority, guarantee)| Class {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ceilings that are far from reached, and slow ones.
+//! Ceilings that are rarely reached, and slow ceilings.
 
 use crate::promises::{LATE, Load, SIZE, Sent, bytes, saturated, share};
 use crate::support::{Chance, S, link};
 use weirgate_aqm::{Engine, NodeRule, Packet, SLOW_TICKS, TICK_NS};
 
-/// A node that sends in bursts of any size, after pauses of any length, has no more in any
-/// time than its ceiling, its burst and a full packet.
+/// A node that sends in bursts of any size, after pauses of any length, never gets more in any
+/// period than its ceiling, its burst and a full packet.
 #[test]
 fn bursts_after_pauses_keep_to_the_ceiling() {
     let link = link(1_000_000_000);
@@ -24,7 +24,7 @@ fn bursts_after_pauses_keep_to_the_ceiling() {
         let (mut chance, mut now) = (Chance(1), S);
         let (mut had, mut least, mut waits) = (0.0_f64, f64::MAX, 0);
         for _ in 0..2_000 {
-            // Some are as far apart as a packet takes, or a little more or less.
+            // Some packets are as far apart as one takes at the ceiling, or a little more or less.
             let packet = 1_514 * S / ceiling;
             now += packet / 2 + chance.below(packet);
             if chance.below(8) == 0 {
@@ -70,8 +70,8 @@ fn bursts_after_pauses_keep_to_the_ceiling() {
     }
 }
 
-/// Nodes whose ceilings take long for a packet go on at the same times, and have what their
-/// ceilings give all the same.
+/// Nodes with ceilings that are slow for a packet become eligible at common times, and still get
+/// what their ceilings allow.
 #[test]
 fn slow_ceilings_open_together() {
     let link = link(100_000_000);
@@ -91,11 +91,11 @@ fn slow_ceilings_open_together() {
     for (load, number) in loads.iter().zip(0..) {
         let had = bytes(&sent, |it| it.leaf == load.leaf && it.at_ns >= 2 * S);
         let due = (ceiling_bytes_s + number) as f64;
-        // A packet at either end, and what a ceiling gives in 131 us.
+        // A packet at either end, and what a ceiling allows in 131 us.
         let off = packet + due * (SLOW_TICKS * TICK_NS) as f64 / 1e9;
         assert!((had - due).abs() <= off, "{had} bytes of {due}");
     }
-    // Some 15,000 packets a second, and a time for each 131 us.
+    // Some 15,000 packets a second, and one wake-up every 131 us.
     let wakes: std::collections::BTreeSet<u64> = sent
         .iter()
         .filter(|it| it.at_ns >= 2 * S)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts of a leaf that have leaves of their own: what each gets, how long one waits that
-//! sends little, and what becomes of more hosts than there is room for.
+//! Hosts of a leaf that have leaves of their own: the share of each, how long a host waits that
+//! sends little, and what happens with more hosts than the engine has room for.
 
 use crate::support::{MS, S, link};
 use std::collections::{BTreeMap, VecDeque};
 use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 
-/// A flow of a host: how many of its packets are queued at a time, and of what length.
+/// A flow of a host: how many of its packets are queued at a time, and their length.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     host: u32,
@@ -15,14 +15,14 @@ struct Flow {
     len: u32,
 }
 
-/// A leaf whose hosts share it, below a node of its own.
+/// Returns an engine with a leaf that its hosts share, below a node of its own.
 fn leaf(link: &Link, size: EngineSize) -> (Engine<Flow>, u32) {
     let mut engine = Engine::new(link, size);
     let leaf = below(&mut engine);
     (engine, leaf)
 }
 
-/// Another one, as an equal of those that there are.
+/// Adds another such leaf, at the level of the existing ones.
 fn below(engine: &mut Engine<Flow>) -> u32 {
     let rule = NodeRule {
         quantum: 1_514,
@@ -58,8 +58,8 @@ fn packet(flow: Flow, now_ns: u64) -> Packet {
     }
 }
 
-/// Sends for so long from flows each of which sends again when a packet of it has gone;
-/// the bytes of each host in the second half.
+/// Runs for `span` with flows that each send again when one of their packets has left. Returns the
+/// bytes of each host in the second half.
 fn shares(engine: &mut Engine<Flow>, leaf: u32, flows: &[Flow], span: u64) -> BTreeMap<u32, f64> {
     let (mut now, end) = (S, S + span);
     let mut had = BTreeMap::new();
@@ -89,7 +89,7 @@ fn shares(engine: &mut Engine<Flow>, leaf: u32, flows: &[Flow], span: u64) -> BT
     had
 }
 
-/// So many hosts, with one to twelve flows of packets of different lengths.
+/// Returns `hosts` hosts, with one to twelve flows of packets of different lengths.
 fn many(hosts: u32) -> Vec<Flow> {
     let flows = |host: u32| {
         (0..=host * 5 % 12).map(move |flow| Flow {
@@ -102,13 +102,13 @@ fn many(hosts: u32) -> Vec<Flow> {
     (1..=hosts).flat_map(flows).collect()
 }
 
-/// Hosts have equal parts, within one percent, whatever they have of flows.
+/// Hosts have equal shares within one percent, however many flows they have.
 #[test]
 fn hosts_share_equally() {
     for hosts in [1, 5, 40, 1_000] {
         let link = link(1_000_000_000);
         let (mut engine, leaf) = leaf(&link, size(hosts));
-        // Four hundred turns of each, half of which count.
+        // Four hundred turns of each host, half of which count.
         let span = u64::from(hosts) * 1_514 * 400 * S / link.rate_bytes_s;
         let had = shares(&mut engine, leaf, &many(hosts), span);
         let due = had.values().sum::<f64>() / f64::from(hosts);
@@ -120,7 +120,7 @@ fn hosts_share_equally() {
     }
 }
 
-/// Flows of a host have equal parts of it, beside a host of one flow.
+/// Flows of a host share it equally, beside a host with one flow.
 #[test]
 fn flows_share_their_host() {
     let link = link(100_000_000);
@@ -158,8 +158,8 @@ fn flows_share_their_host() {
     }
 }
 
-/// A host that has one packet in the queue, or two a little short of a turn, has no more
-/// than one that always has many, and no less.
+/// A host that has one packet in the queue, or two a little short of a turn, gets as much as one
+/// that always has many.
 #[test]
 fn a_host_gains_nothing_by_pausing() {
     for (window, len) in [(1, 1_514), (1, 200), (2, 1_513), (3, 760)] {
@@ -182,8 +182,8 @@ fn a_host_gains_nothing_by_pausing() {
     }
 }
 
-/// A known host that sends a small packet now and then waits for a packet that is on its
-/// way and one of others, not for all their turns.
+/// A known host that sends a small packet now and then waits for the packet being transmitted and
+/// one of others, not for the turns of all.
 #[test]
 fn a_host_that_sends_little_goes_first() {
     let link = link(10_000_000);
@@ -220,7 +220,7 @@ fn a_host_that_sends_little_goes_first() {
             Some((.., flow)) if flow.host == ask.host => {
                 let since = asked.take().expect("it came");
                 waits += 1;
-                // The first of a host that nobody knows waits for all turns.
+                // The first packet of an unknown host waits for the turns of all.
                 if waits > 1 {
                     longest = longest.max(now - since);
                 }
@@ -238,7 +238,7 @@ fn a_host_that_sends_little_goes_first() {
     assert!(longest <= 2 * full_ns + MS, "{longest} ns");
 }
 
-/// Rows are lent again to those that come after, and nothing is lost.
+/// Rows are reused for later hosts, and no row is lost.
 #[test]
 fn rows_are_lent_again() {
     let link = link(1_000_000_000);
@@ -268,8 +268,8 @@ fn rows_are_lent_again() {
     assert_eq!(engine.counts(leaf).expect("a leaf").drops, 0);
 }
 
-/// Who sends under more addresses than there is room for has the queues of one leaf for
-/// those that get none. Another class has its part, and its hosts have leaves.
+/// When one sender uses more addresses than there are rows, the rest of its addresses share the
+/// queues of one leaf. Another class keeps its share, and its hosts have leaves.
 #[test]
 fn a_flood_of_hosts_takes_half_of_the_room() {
     let link = link(100_000_000);
@@ -330,8 +330,8 @@ fn a_flood_of_hosts_takes_half_of_the_room() {
     );
 }
 
-/// A leaf that is removed takes its hosts' packets with it, and another that gets its
-/// number does not have them.
+/// Removing a leaf discards its hosts' packets, and a new leaf with the same number does not get
+/// them.
 #[test]
 fn a_leaf_goes_with_its_hosts() {
     let link = link(8_000_000);

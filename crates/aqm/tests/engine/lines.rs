@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What engines promise that share a line: the rate holds over all of them, nothing of it
-//! is lost, and equals below their roots share it. Each is a host of its own, woken late.
+//! Engines that share a line: the rate holds over all of them and is used fully, and equals below
+//! their roots share it. Each engine is a separate host, woken late.
 
 use crate::support::{Chance, S};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weirgate_aqm::{Engine, EngineLine, EngineSize, Link, NodeRule, Packet, ROUND_NS};
 
-/// What the line makes up for (`ENGINE_LATE_NS`).
+/// The time by which the line may catch up (`ENGINE_LATE_NS`).
 const LATE: u64 = 65_536;
 
-/// A frame, as all of these are at most.
+/// Bytes of the largest frame of these tests.
 const FRAME: u32 = 1_514;
 
-/// Room for a small tree.
+/// A size for a small tree.
 const SIZE: EngineSize = EngineSize {
     nodes: 40,
     inner: 4,
@@ -27,14 +27,14 @@ const SIZE: EngineSize = EngineSize {
 #[derive(Debug, Clone, Copy)]
 struct Child {
     rule: NodeRule,
-    /// Its packets have so many bytes.
+    /// Bytes of each of its packets.
     length: u32,
-    /// Of 100 times that it could have a packet more, it has one so many times.
+    /// Out of 100 chances to queue another packet, the number that are used.
     busy: u64,
 }
 
 impl Child {
-    /// One that always has something to send.
+    /// Returns a child that is always backlogged.
     fn greedy(quantum: u32, length: u32) -> Self {
         Self {
             rule: NodeRule {
@@ -48,7 +48,7 @@ impl Child {
     }
 }
 
-/// What was sent: when, by which engine, of which of its children, and how long it was.
+/// A packet sent: when, by which engine, of which child, and its length.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at_ns: u64,
@@ -57,8 +57,8 @@ struct Sent {
     wire: u32,
 }
 
-/// A queue of a device: an engine, its leaves, how many packets each has, and when its
-/// host asks again.
+/// A queue of a device: an engine, its leaves, the number of packets of each, and when its host
+/// asks again.
 struct Member {
     engine: Engine<usize>,
     leaves: Vec<u32>,
@@ -66,8 +66,8 @@ struct Member {
     asks_ns: u64,
 }
 
-/// Engines with these children, which share a line for so long. A host is woken up to
-/// `late` behind the time that it asked for, and sometimes before it.
+/// Runs engines with these children on a shared line for `span`. A host is woken up to `late` after
+/// the time that it asked for, and sometimes before it.
 fn shared(link: &Link, all: &[Vec<Child>], span: u64, late: u64, chance: &mut Chance) -> Vec<Sent> {
     let common = EngineLine::new(all.len() as u32);
     let member = |(number, children): (usize, &Vec<Child>)| {
@@ -123,7 +123,7 @@ fn shared(link: &Link, all: &[Vec<Child>], span: u64, late: u64, chance: &mut Ch
             continue;
         }
         own.engine.audit().expect("rows that agree");
-        // A packet that comes has the host ask, too.
+        // The arrival of a packet makes the host ask, too.
         let most = now + 200_000;
         let opens = departure.opens_ns.unwrap_or(most);
         own.asks_ns = match chance.below(4) {
@@ -134,13 +134,13 @@ fn shared(link: &Link, all: &[Vec<Child>], span: u64, late: u64, chance: &mut Ch
     sent
 }
 
-/// Bytes of those that are wanted.
+/// Returns the bytes of the packets that match.
 fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
     let own = sent.iter().filter(|it| wanted(it));
     own.map(|it| u64::from(it.wire)).sum::<u64>() as f64
 }
 
-/// Any line from 10 Mbit/s to 40 Gbit/s.
+/// Draws a line from 10 Mbit/s to 40 Gbit/s.
 fn any_link() -> impl Strategy<Value = Link> {
     (20.3_f64..32.2).prop_map(|rate| Link {
         rate_bytes_s: rate.exp2() as u64,
@@ -149,12 +149,12 @@ fn any_link() -> impl Strategy<Value = Link> {
     })
 }
 
-/// As long as so many frames take, or rounds of all.
+/// Returns the time of `frames` frames, or of 400 rounds if that is longer.
 fn span(link: &Link, frames: u64) -> u64 {
     (frames * u64::from(FRAME) * S / link.rate_bytes_s).max(400 * ROUND_NS)
 }
 
-/// Whether the line's rate holds over any time, by the bytes that began to be sent.
+/// Checks that the line's rate holds over any period, by the bytes whose transmission began in it.
 fn holds(link: &Link, members: usize, sent: &[Sent]) -> Result<(), String> {
     let rate = link.rate_bytes_s as f64;
     let frames = members as f64 * f64::from(link.wire_bytes(FRAME));
@@ -175,7 +175,7 @@ fn holds(link: &Link, members: usize, sent: &[Sent]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the line was used whole in that time, to 0.2 % and what it makes up for.
+/// Checks that the line was fully used in that time, to 0.2 % and the catch-up.
 fn is_used(link: &Link, members: usize, sent: &[Sent], span: u64) -> Result<(), String> {
     let rate = link.rate_bytes_s as f64;
     let due = rate * span as f64 / 1e9;
@@ -191,7 +191,7 @@ fn is_used(link: &Link, members: usize, sent: &[Sent], span: u64) -> Result<(), 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// All engines together have the rate, to 0.2 % and what the line makes up for.
+    /// All engines together get the rate, to 0.2 % and the catch-up of the line.
     #[test]
     fn a_rate_holds_over_all_engines(
         link in any_link(),
@@ -207,9 +207,9 @@ proptest! {
         prop_assert_eq!(is_used(&link, all.len(), &sent, span), Ok(()));
     }
 
-    /// Equals below roots share the line as their quanta, whichever engine they are of. A
-    /// small engine among large ones has up to 5 % more: it takes its next lease while they
-    /// still use theirs.
+    /// Equals below the roots share the line by their quanta, whichever engine they belong to. A
+    /// small engine among large ones gets up to 5 % more: it takes its next lease while they still
+    /// use theirs.
     #[test]
     fn equals_of_all_engines_share(
         link in any_link(),
@@ -233,7 +233,7 @@ proptest! {
         }
     }
 
-    /// Who is guaranteed gets it, under floods below the other roots.
+    /// A guaranteed node gets its guarantee under floods below the other roots.
     #[test]
     fn guarantees_hold_over_all_engines(
         link in any_link(),
@@ -258,7 +258,7 @@ proptest! {
         }
     }
 
-    /// What engines leave that come and go, one that always has packets gets.
+    /// An engine that is always backlogged gets what intermittent engines leave.
     #[test]
     fn what_others_leave_is_used(
         link in any_link(),
@@ -280,8 +280,8 @@ proptest! {
     }
 }
 
-/// An engine whose part is next to nothing, beside one that has nearly all: the rate holds,
-/// and once the other has nothing more the small one is not held for what it had before.
+/// An engine with a tiny share runs beside one that has nearly all. The rate holds, and once the
+/// large one is empty, the small one is not held back for what it sent before.
 #[test]
 fn a_small_engine_keeps_to_its_leases() {
     let link = Link {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engine of rows promises.
+//! Properties of the engine of rows.
 
 #[path = "../support/growth.rs"]
 mod growth;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engine promises, whatever the tree is and however late its host is
-//! woken. What was sent is judged by its bytes and times alone.
+//! Properties of the engine for any tree, however late its host is woken. They are judged by the
+//! bytes and times of the packets sent alone.
 
 use crate::support::{Chance, MS, S, link};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 
-/// What a ceiling makes up for (`ENGINE_LATE_NS`).
+/// The time by which a ceiling may catch up (`ENGINE_LATE_NS`).
 pub(crate) const LATE: u64 = 65_536;
 
-/// Room for small trees.
+/// A size for small trees.
 pub(crate) const SIZE: EngineSize = EngineSize {
     nodes: 200,
     inner: 60,
@@ -20,7 +20,7 @@ pub(crate) const SIZE: EngineSize = EngineSize {
     hosts: 0,
 };
 
-/// A packet that was sent.
+/// A packet sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) at_ns: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Sent {
     wire: u32,
 }
 
-/// A node that shares by this quantum.
+/// Returns the rule of a node that shares by this quantum.
 pub(crate) fn share(quantum: u32) -> NodeRule {
     NodeRule {
         quantum,
@@ -38,7 +38,7 @@ pub(crate) fn share(quantum: u32) -> NodeRule {
     }
 }
 
-/// What one leaf is always sent: packets of `lengths`, of flows of hosts.
+/// The permanent load of one leaf: packets of `lengths`, of flows of hosts.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) leaf: u32,
@@ -57,9 +57,9 @@ impl Load {
     }
 }
 
-/// Sends for so long from leaves that always have something to send, each flow some
-/// packets. The host is woken up to `late` behind the time that it asked for, and
-/// every other time it asks before that, as it does when a packet comes.
+/// Runs for `span` with leaves that are always backlogged, each flow with some packets. The host is
+/// woken up to `late` after the time that it asked for. Every other time it asks earlier, as it
+/// does when a packet arrives.
 pub(crate) fn saturated(
     engine: &mut Engine<(u32, u32)>,
     link: &Link,
@@ -71,7 +71,7 @@ pub(crate) fn saturated(
     let (mut now, mut sent) = (S, Vec::new());
     let mut queued = BTreeMap::new();
     let end = now + span;
-    // What is missing is filled up, at first of all.
+    // Packets that left are replaced; at first all are missing.
     let mut short: Vec<(usize, usize)> = Vec::new();
     for (number, load) in loads.iter().enumerate() {
         short.extend((0..load.flows.len()).map(|flow| (number, flow)));
@@ -105,7 +105,7 @@ pub(crate) fn saturated(
             }
         }
         let departure = engine.depart(now);
-        // CoDel takes from who waits for seconds; that counts for no rate.
+        // CoDel drops packets that wait for seconds; these drops count for no rate.
         for (leaf, (host, flow)) in departure.dropped {
             *queued.get_mut(&(leaf, host, flow)).expect("it came") -= 1;
             short.push(place[&(leaf, host, flow)]);
@@ -134,7 +134,7 @@ pub(crate) fn saturated(
     sent
 }
 
-/// Bytes of those that are wanted.
+/// Returns the bytes of the packets that match.
 pub(crate) fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
     let all: u64 = sent
         .iter()
@@ -144,7 +144,7 @@ pub(crate) fn bytes(sent: &[Sent], wanted: impl Fn(&Sent) -> bool) -> f64 {
     all as f64
 }
 
-/// Any link, from 1 Mbit/s to 1 Gbit/s.
+/// Draws a link from 1 Mbit/s to 1 Gbit/s.
 fn any_link() -> impl Strategy<Value = Link> {
     let rate = (16.93_f64..26.9).prop_map(f64::exp2);
     (rate, 0_u32..3, -14_i32..45, 0_u32..90).prop_map(|(rate, framing, overhead, mpu)| Link {
@@ -157,13 +157,13 @@ fn any_link() -> impl Strategy<Value = Link> {
     })
 }
 
-/// How long a thousand and more packets take.
+/// Returns the time that 1500 full packets take, within 20 ms to 20 s.
 fn span(link: &Link) -> u64 {
     (1500 * 1514 * S / link.rate_bytes_s).clamp(20 * MS, 20 * S)
 }
 
-/// A node of a random tree: below which of those before it, and its rule by
-/// shares of the link.
+/// A node of a random tree: the choice of its parent among earlier nodes, and its rule as shares of
+/// the link.
 #[derive(Debug, Clone)]
 struct Twig {
     below: prop::sample::Index,
@@ -198,7 +198,7 @@ fn twig() -> impl Strategy<Value = Twig> {
         )
 }
 
-/// A tree with its leaves, and of each node its parent, ceiling and burst.
+/// A tree with its leaves, and the parent, ceiling and burst of each node.
 struct Grown {
     engine: Engine<(u32, u32)>,
     leaves: Vec<u32>,
@@ -214,7 +214,7 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
     for (number, twig) in twigs.iter().enumerate() {
         let (parent, depth) = *twig.below.get(&inner);
         let rule = NodeRule {
-            // Every fourth has none.
+            // Every fourth node has no ceiling.
             ceiling_bytes_s: if twig.ceiling > 10 {
                 link.rate_bytes_s * twig.ceiling / 40
             } else {
@@ -225,7 +225,7 @@ fn grown(link: &Link, twigs: &[Twig]) -> Grown {
             priority: twig.priority,
             ..share(twig.quantum)
         };
-        // The first is a leaf, so that there is one.
+        // The first node is a leaf, so that the tree has one.
         let forks = twig.inner && depth < 7 && number > 0;
         let id = engine.add(parent, forks, &rule).expect("room");
         nodes.insert(id, (parent, rule.ceiling_bytes_s, twig.burst));
@@ -253,9 +253,9 @@ impl Grown {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Over any time that begins with a packet of a node, what begins in it is the
-    /// ceiling's, its burst, one full packet (of the root: what a host may be late) and
-    /// the last packet at most: of every node of any tree.
+    /// In any period that begins with a packet of a node, the node sends at most its ceiling, its
+    /// burst, one full packet and the last packet. The root has the catch-up of `LATE` instead of
+    /// the burst and the full packet. This holds for every node of any tree.
     #[test]
     fn no_node_is_above_its_ceiling(
         link in any_link(),
@@ -273,12 +273,12 @@ proptest! {
                 continue;
             }
             let slack = if *node == tree.engine.root() { LATE } else { LATE.max((full + u64::from(*burst)) * S / ceiling) };
-            // The least of `sent - ceiling * time` before each packet so far.
+            // The minimum of `sent - ceiling * time` before each packet so far.
             let (mut had, mut least) = (0.0_f64, f64::MAX);
             for one in sent.iter().filter(|one| tree.above(one.leaf).any(|it| it == *node)) {
                 let due = *ceiling as f64 * (one.at_ns - S) as f64 / 1e9;
                 least = least.min(had - due);
-                // What has begun before this one, over the shortest time and the longest.
+                // The bytes above the ceiling before this packet, over the worst period.
                 let over = had - due - least;
                 let allowed = *ceiling as f64 * slack as f64 / 1e9 + 1.0;
                 prop_assert!(over <= allowed, "node {} is {} bytes over, {} allowed", node, over, allowed);
@@ -287,8 +287,8 @@ proptest! {
         }
     }
 
-    /// The link is never idle, but for what its host is woken late beyond what is
-    /// made up for, while a leaf without ceilings has packets.
+    /// The link is never idle while a leaf without ceilings has packets, except for wake-ups later
+    /// than the catch-up allows.
     #[test]
     fn the_link_is_never_idle(
         link in any_link(),
@@ -309,7 +309,7 @@ proptest! {
         prop_assert!((had - due).abs() <= full + late, "{} bytes for {}", had, due);
     }
 
-    /// Equals share as their quanta, to one percent of their shares and a turn.
+    /// Equals share by their quanta, within one percent of their shares and a turn.
     #[test]
     fn equals_share_by_their_quanta(
         link in any_link(),
@@ -323,7 +323,7 @@ proptest! {
         for (weight, most) in &children {
             let rule = share(weight * 512);
             let leaf = if nested {
-                // Two levels down, where a leaf has no equals.
+                // Two levels down, where a leaf has no siblings.
                 let site = engine.add(root, true, &rule).expect("room");
                 engine.add(site, false, &share(1514)).expect("room")
             } else {
@@ -332,7 +332,7 @@ proptest! {
             loads.push(Load::of(leaf, 40..most + 1));
         }
         let weights: u32 = children.iter().map(|(weight, _)| weight).sum();
-        // Two hundred turns of all.
+        // Two hundred turns of all leaves.
         let span = u64::from(weights) * 512 * 200 * S / link.rate_bytes_s;
         let sent = saturated(&mut engine, &link, &loads, span, 32_000, &mut Chance(seed));
         let all = bytes(&sent, |_| true);
@@ -344,8 +344,8 @@ proptest! {
         }
     }
 
-    /// Who is guaranteed gets it, under a flood of siblings that are more urgent and
-    /// guaranteed nothing, at any level.
+    /// A guaranteed node gets its guarantee at any level, under a flood of more urgent siblings
+    /// without guarantees.
     #[test]
     fn guarantees_hold_under_a_flood(
         link in any_link(),
@@ -376,8 +376,7 @@ proptest! {
         loads.push(Load::of(flood, 1514..1515));
         let span = 3 * span(&link);
         let sent = saturated(&mut engine, &link, &loads, span, 32_000, &mut Chance(seed));
-        // Each may wait for a packet of everybody, once in its parent and once at
-        // the root.
+        // Each may wait for a packet of all others, once in its parent and once at the root.
         let full = f64::from(link.wire_bytes(1514));
         let behind = full * (loads.len() + sites.len()) as f64;
         for (leaf, rate) in owed {

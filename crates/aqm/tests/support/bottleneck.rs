@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line with a discipline's queue, and senders of two kinds. The first have Reno's law
-//! and nothing else: a window that halves at a loss, once in a round trip, and else grows
-//! by a packet in each. The others send at a rate, whatever becomes of it.
+//! A link with a discipline's queue, and senders of two kinds. The first follow only Reno's law:
+//! the window halves at a loss, at most once in a round trip, and otherwise grows by one packet in
+//! each. The others send at a constant rate, without reaction.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -13,24 +13,24 @@ use weirgate_aqm::{Action, Packet, Queue};
 /// Bytes of each packet.
 pub const LEN: u32 = 1500;
 
-/// Who sends.
+/// A sender of packets.
 #[derive(Debug, Clone, Copy)]
 pub enum Sender {
-    /// By Reno's law.
+    /// Follows Reno's law.
     Responsive,
-    /// So many packets a second.
+    /// Sends this many packets a second.
     Constant(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A packet has been sent.
+    /// A packet has left the link.
     Gone,
-    /// Its acknowledgement is back.
+    /// The acknowledgement of a packet of this sender has arrived.
     Acked(usize),
-    /// The sender knows that this packet was lost.
+    /// The sender has detected the loss of this packet.
     Lost(usize, u64),
-    /// A constant sender's next packet.
+    /// A constant sender sends its next packet.
     Next(usize),
 }
 
@@ -45,9 +45,9 @@ struct State {
     delivered: u64,
 }
 
-/// The line.
+/// The link.
 pub struct Bottleneck {
-    /// Its queue.
+    /// The queue of the link.
     pub kit: Queue<usize>,
     bits_s: u64,
     rtt_ns: u64,
@@ -60,19 +60,19 @@ pub struct Bottleneck {
     left: u64,
 }
 
-/// What a while of it came to.
+/// Results of a stretch of time.
 #[derive(Debug)]
 pub struct Shares {
-    /// The part of the line that each sender had.
+    /// The share of the link that each sender had.
     pub of: Vec<f64>,
-    /// The part of the time that the line was busy.
+    /// The fraction of the time that the link was busy.
     pub used: f64,
-    /// What packets waited, in the mean, in ms.
+    /// The mean queueing delay in ms.
     pub wait_ms: f64,
 }
 
 impl Bottleneck {
-    /// A line of so many bits a second, with these senders.
+    /// Creates a link of `bits_s` bits a second, with these senders.
     pub fn new(
         name: &str,
         (bits_s, rtt_ns): (u64, u64),
@@ -100,7 +100,7 @@ impl Bottleneck {
             waited_ns: 0,
             left: 0,
         };
-        // Not all at once.
+        // Senders do not start at the same time.
         for flow in 0..senders.len() {
             line.push(flow as u64 * rtt_ns / 7, Event::Next(flow));
         }
@@ -125,7 +125,7 @@ impl Bottleneck {
         let behind = self.kit.packets() * self.serve_ns();
         let arrival = self.kit.arrive(&sent, self.chance.word(), flow);
         if arrival.verdict.action == Action::Drop {
-            // Known when what stands before it has been acknowledged.
+            // The sender detects the loss when the packets ahead have been acknowledged.
             self.push(now + behind + self.rtt_ns, Event::Lost(flow, number));
         } else if self.sending.is_none() {
             self.serve(now);
@@ -135,7 +135,7 @@ impl Bottleneck {
     fn serve(&mut self, now: u64) {
         let departure = self.kit.depart(now);
         for (_, flow) in departure.dropped {
-            // Its number is not known here: any that is under way tells the sender.
+            // The number of the packet is not known here: any packet in flight informs the sender.
             let number = self.senders[flow].next - 1;
             self.push(now + self.rtt_ns, Event::Lost(flow, number));
         }
@@ -150,7 +150,7 @@ impl Bottleneck {
         }
     }
 
-    /// Sends what the window allows.
+    /// Sends as many packets as the window allows.
     fn fill(&mut self, flow: usize, now: u64) {
         while f64::from(self.senders[flow].under_way) < self.senders[flow].window.floor() {
             self.senders[flow].under_way += 1;
@@ -202,7 +202,7 @@ impl Bottleneck {
         }
     }
 
-    /// Goes on until a time.
+    /// Runs until a time.
     pub fn run(&mut self, until: u64) {
         while let Some(&Reverse((now, event))) = self.events.peek() {
             if now >= until {
@@ -213,7 +213,7 @@ impl Bottleneck {
         }
     }
 
-    /// What came of the time between two instants.
+    /// Returns the results of the time between two instants.
     pub fn shares(&mut self, from: u64, until: u64) -> Shares {
         self.run(from);
         let before: Vec<u64> = self.senders.iter().map(|one| one.delivered).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meters against their RFCs' definitions: tokens that come one by one,
-//! at the instants k/rate, and buckets that take one at a time.
+//! The meters against the definitions in their RFCs: tokens arrive one by one, at the instants
+//! k/rate, and buckets take one at a time.
 
 #[path = "support/definition.rs"]
 mod definition;
@@ -36,8 +36,8 @@ fn kinds() -> impl Strategy<Value = MeterKind> {
     ]
 }
 
-/// The time to the next packet: mostly near what the rates need for one, now
-/// and then an hour, so that buckets run empty, hover and fill.
+/// Returns the time to the next packet. It is mostly close to what the rates need for one, and
+/// sometimes very long, so that buckets run empty, hover and fill.
 fn gap(word: u64) -> u64 {
     match word % 16 {
         0 => word * 800,
@@ -51,7 +51,8 @@ fn brought(word: u64) -> Colour {
     [Colour::Green, Colour::Yellow, Colour::Red][(word % 3) as usize]
 }
 
-/// Compares on `packets` packets of one seed; how many of each colour.
+/// Compares a meter with its definition on `packets` packets of one seed; returns the number of
+/// each colour.
 fn compare(kind: MeterKind, aware: bool, seed: u64, packets: usize) -> [usize; 3] {
     let mut meter = Meter::new(kind, aware).expect("a meter");
     let mut definition = Definition::new(kind, aware);
@@ -77,7 +78,7 @@ proptest! {
         compare(kind, aware, seed, 500);
     }
 
-    /// Asking more often, with packets of no byte, changes nothing.
+    /// Additional packets of 0 bytes change nothing.
     #[test]
     fn being_asked_in_between_changes_nothing(kind in kinds(), seed: u64) {
         let mut often = Meter::new(kind, false).expect("a meter");
@@ -146,7 +147,7 @@ fn the_ends_of_the_range_are_exact() {
             assert_eq!(meter.colour((1 << 29) - 1, Colour::Green, now), expected);
         }
     }
-    // 12.5 bytes come in a nanosecond: 12, then 13.
+    // 12.5 bytes of tokens accrue in a nanosecond: 12, then 13.
     let mut meter = Meter::new(
         MeterKind::Bucket {
             rate: 12_500_000_000,
@@ -159,11 +160,11 @@ fn the_ends_of_the_range_are_exact() {
     assert_eq!(meter.colour(13, Colour::Green, 1), Colour::Red);
     assert_eq!(meter.colour(12, Colour::Green, 1), Colour::Green);
     assert_eq!(meter.colour(13, Colour::Green, 2), Colour::Green);
-    // Time that goes backwards brings nothing.
+    // Time that goes backwards adds no tokens.
     assert_eq!(meter.colour(1, Colour::Green, 1), Colour::Red);
 }
 
-/// RFC 3290 section 5.1.1: a rate's bytes in each interval, and no more.
+/// RFC 3290 section 5.1.1: a rate's bytes pass in each interval, and no more.
 #[test]
 fn an_average_meter_counts_each_interval_by_itself() {
     let second = 1_000_000_000;
@@ -179,12 +180,12 @@ fn an_average_meter_counts_each_interval_by_itself() {
             passed += 1;
         }
     }
-    // Six of 1500 bytes fit in 10,000, in each of ten seconds.
+    // Six packets of 1500 bytes fit in 10,000, in each of ten seconds.
     assert_eq!(passed, 60);
 }
 
-/// RFC 3290 section 5.1.2: the average follows what is offered with its gain,
-/// computed here in real numbers.
+/// RFC 3290 section 5.1.2: the average follows the offered load with its gain, computed here in
+/// floating point.
 #[test]
 fn a_moving_average_follows_the_formula() {
     let (rate, interval, gain) = (7_500.0, 1_000_000_000, 0.25);
@@ -206,7 +207,7 @@ fn a_moving_average_follows_the_formula() {
         }
         let bytes = (u64::from(words.word()) % 3000) as u32;
         total += f64::from(bytes);
-        // Between the two lie roundings of 2^-16 byte.
+        // Close to the rate, rounding to 2^-16 byte may decide either way.
         let near = (average - rate).abs() < 1.5;
         let got = meter.colour(bytes, Colour::Green, now);
         assert!(

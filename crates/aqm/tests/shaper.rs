@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the shaper with classes promises, whatever its classes are and however
-//! late its host is woken.
+//! Properties of the shaper with classes, for any classes and however late its host is woken.
 
 mod support;
 
@@ -9,10 +8,10 @@ use std::collections::BTreeMap;
 use support::{Chance, MS, S};
 use weirgate_aqm::{Discipline, Link, Packet, Settings, Shaper, ShaperRule};
 
-/// What a timer may be late and the gate makes up for (`AQM_GATE_SLACK_NS`).
+/// How late a timer may be for the gate to catch up (`AQM_GATE_SLACK_NS`).
 const SLACK: u64 = 50_000;
 
-/// Any link, from 56 kbit/s to 100 Mbit/s.
+/// Draws a link from 56 kbit/s to 100 Mbit/s.
 fn link() -> impl Strategy<Value = Link> {
     let rate = (12.77_f64..16.35).prop_map(f64::exp2);
     (rate, 0_u32..3, -14_i32..45, 0_u32..90).prop_map(|(rate, framing, overhead, mpu)| Link {
@@ -42,7 +41,7 @@ fn rules(shares: &[(u64, u32)]) -> Vec<ShaperRule> {
     (0..).zip(shares).map(rule).collect()
 }
 
-/// A packet on the wire.
+/// A packet sent on the link.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at_ns: u64,
@@ -50,9 +49,8 @@ struct Sent {
     wire: u64,
 }
 
-/// Sends for so long from classes that always have something to send. The host
-/// is woken up to `late` behind the time that it asked for, and every other time
-/// it asks before that, as it does when a packet comes.
+/// Runs for `span` with classes that are always backlogged. The host is woken up to `late` after
+/// the time that it asked for. Every other time it asks earlier, as it does when a packet arrives.
 fn saturated(
     shaper: &mut Shaper<()>,
     link: &Link,
@@ -98,7 +96,7 @@ fn saturated(
     sent
 }
 
-/// Bytes by class.
+/// Returns the bytes sent by each class.
 fn by_class(sent: &[Sent], classes: usize) -> Vec<f64> {
     let total = |class| {
         sent.iter()
@@ -117,9 +115,9 @@ fn by_class(sent: &[Sent], classes: usize) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Over any 100 ms that begin with a packet, one packet and 0.05 % at most
-    /// above the rate, asked early and woken late, and as much below it, but for
-    /// what it was woken late.
+    /// Over any 100 ms that begin with a packet, the bytes exceed the rate by at most one packet
+    /// and 0.05 %. They fall short by no more than that and the lateness of the host. The host asks
+    /// early and is woken late.
     #[test]
     fn the_rate_holds_over_any_tenth_of_a_second(
         link in link(),
@@ -156,8 +154,8 @@ proptest! {
         }
     }
 
-    /// Among equals everyone has its share of the wire, to a packet of its own
-    /// and one of the other's.
+    /// Equals get their shares of the link by weight, within one packet of their own and one of
+    /// another.
     #[test]
     fn shares_are_those_of_the_weights(
         link in link(),
@@ -184,20 +182,20 @@ proptest! {
         }
     }
 
-    /// Who has a guarantee gets it, whatever more urgent classes without one
-    /// want; who has a ceiling stays below it; and the line is never idle for it.
+    /// A class gets its guarantee, whatever more urgent classes without guarantees send. A class
+    /// with a ceiling stays below it, and the link is never idle because of it.
     #[test]
     fn guarantees_and_ceilings_hold(
         link in link(),
         parts in prop::collection::vec((1_u64..12, 0_u32..8, 100_u32..1515), 2..7),
         seed in any::<u64>(),
     ) {
-        // In all at most 84 % of the link is guaranteed.
+        // At most 84 % of the link is guaranteed in total.
         let mut rules = rules(&parts.iter().map(|(_, priority, _)| (1, *priority)).collect::<Vec<_>>());
         for (rule, (part, ..)) in rules.iter_mut().zip(&parts) {
             rule.guarantee_bytes_s = link.rate_bytes_s * part / 84;
         }
-        // The first has a ceiling just above.
+        // The first class has a ceiling just above its guarantee.
         rules[0].ceiling_bytes_s = rules[0].guarantee_bytes_s + link.rate_bytes_s / 50 + 1;
         let lengths: Vec<u32> = parts.iter().map(|(.., len)| *len).collect();
         let mut shaper = shaped(&link, &rules);
@@ -210,7 +208,7 @@ proptest! {
             let packets = parts.len() as f64 * full;
             prop_assert!(*had >= due - packets, "{had} of {due} bytes: {rules:?}");
             if rule.ceiling_bytes_s > 0 {
-                // The first packet, and one that was waited for.
+                // Allows for the first packet, and for one that was waited for.
                 let most = rule.ceiling_bytes_s as f64 * lasted;
                 prop_assert!(*had <= most + 2.0 * full + 1.0, "{had} bytes; {most} are its ceiling");
             }
@@ -219,8 +217,8 @@ proptest! {
         prop_assert!(all >= link.rate_bytes_s as f64 * lasted - full, "{all} bytes in all");
     }
 
-    /// Any disciplines, rules and packets, changed meanwhile: every packet comes
-    /// out once, or is dropped once, and in the end the shaper is empty.
+    /// With any disciplines, rules and packets, and changes under traffic, every packet leaves once
+    /// or is dropped once. In the end the shaper is empty.
     #[test]
     fn nothing_is_lost_or_doubled(
         link in link(),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates that are shared (`aqm/include/share.h`): between hosts, then between the
-//! connections of each.
+//! Shared rates (`aqm/include/share.h`): between hosts, then between the connections of each.
 
 use proptest::prelude::*;
 use weirgate_aqm::{ShareMember, ShareSum, WHOLE_SHARE};
@@ -8,7 +7,7 @@ use weirgate_aqm::{ShareMember, ShareSum, WHOLE_SHARE};
 const SECOND: u64 = 1 << 30;
 const RATE: u64 = 1_000_000;
 
-/// A host, and what each of its connections wants in bytes a second.
+/// A host, and the wanted rate of each of its connections in bytes a second.
 #[derive(Default)]
 struct Host {
     connections: ShareSum,
@@ -16,8 +15,8 @@ struct Host {
     each: Vec<(ShareMember, u64)>,
 }
 
-/// Seconds in which each gets what it wants of what it may have, in sixteen parts;
-/// what each host got in the last.
+/// Runs for `seconds` in steps of a sixteenth. Each connection gets what it wants, up to its share.
+/// Returns what each host got in the last second.
 fn run(wanted: &[Vec<u64>], seconds: u64) -> Vec<u64> {
     let mut slot = ShareSum::default();
     let host = |wants: &Vec<u64>| Host {
@@ -51,7 +50,7 @@ fn run(wanted: &[Vec<u64>], seconds: u64) -> Vec<u64> {
     got
 }
 
-/// However many connections a host has, each gets the same.
+/// Each host gets the same, however many connections it has.
 #[test]
 fn hosts_have_equal_shares() {
     let much = RATE;
@@ -65,8 +64,8 @@ fn hosts_have_equal_shares() {
     }
 }
 
-/// What a host leaves of its share the other has, and so it is between the
-/// connections of one.
+/// Another host gets what a host leaves of its share; the same holds for the connections of one
+/// host.
 #[test]
 fn what_is_left_others_have() {
     let got = run(&[vec![RATE; 8], vec![RATE / 10]], 8);
@@ -79,7 +78,7 @@ fn what_is_left_others_have() {
     );
 }
 
-/// What others take is left to them, up to two shares of as many as there are.
+/// Rate that others use is left to them, up to two shares.
 #[test]
 fn others_count_for_what_they_use() {
     let (mut sum, mut one) = (ShareSum::default(), ShareMember::default());
@@ -91,8 +90,7 @@ fn others_count_for_what_they_use() {
 }
 
 proptest! {
-    /// Whatever each wants, none is without a limit, and together they have not
-    /// much more than the rate.
+    /// For any demands, no connection is unlimited, and the sum does not exceed the rate by much.
     #[test]
     fn the_rate_is_kept(wanted in prop::collection::vec(
         prop::collection::vec(1_000_u64..2_000_000, 1..9), 1..9)) {
@@ -100,7 +98,7 @@ proptest! {
         prop_assert!(all <= RATE * 130 / 100, "{all}");
     }
 
-    /// Who has ended counts for nothing.
+    /// A member that has ended counts for nothing.
     #[test]
     fn who_has_ended_needs_no_part(parts in prop::collection::vec(0_u64..200_000, 1..20)) {
         let (mut sum, mut one, mut other) =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The states of a stream of datagrams that is too fast (Shah 1999, section
-//! 5.2.2), and the token bucket beside them.
+//! The states of a UDP stream that is too fast (Shah 1999, section 5.2.2), and the token bucket
+//! mode.
 
 use proptest::prelude::*;
 use weirgate_aqm::{Udp, UdpRule, UdpState, UdpVerdict};
@@ -20,7 +20,7 @@ const RULE: UdpRule = UdpRule {
     age_ns: 5 * SECOND,
 };
 
-/// Sends 1,470 bytes each `gap` until `end`; when each state began and which.
+/// Sends 1,470 bytes every `gap` until `end`. Returns each state with the time at which it began.
 fn send(udp: &mut Udp, from: u64, end: u64, gap: u64) -> Vec<(u64, UdpState)> {
     let mut seen = vec![(from, udp.state())];
     let mut now = from;
@@ -41,8 +41,8 @@ fn send(udp: &mut Udp, from: u64, end: u64, gap: u64) -> Vec<(u64, UdpState)> {
     seen
 }
 
-/// 7 Mbit/s against 2 (Must show 4 of the issue): through all states, with the
-/// times that were configured, and it stays refused.
+/// 7 Mbit/s against a limit of 2 Mbit/s (Must show 4 of the issue). The stream passes through all
+/// states at the configured times, and stays refused.
 #[test]
 fn a_sender_that_does_not_listen_is_refused() {
     let mut udp = Udp::new(RULE);
@@ -56,11 +56,11 @@ fn a_sender_that_does_not_listen_is_refused() {
     ];
     assert_eq!(states, all);
     let lasted: Vec<u64> = seen.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-    // The first chunk shows it; then the times to within two datagrams.
+    // The first chunk reveals the rate; the later times match within two datagrams.
     assert!(lasted[0] <= 102 * MS, "{lasted:?}");
     assert!(lasted[1].abs_diff(3 * SECOND) <= 4 * MS, "{lasted:?}");
     assert!(lasted[2].abs_diff(2 * SECOND) <= 4 * MS, "{lasted:?}");
-    // A silence of the age: a new stream.
+    // After a silence of the configured age, the stream counts as a new one.
     assert_eq!(udp.arrived(1_470, 30 * SECOND), UdpVerdict::Deliver);
     assert_eq!(udp.state(), UdpState::Okay);
 }
@@ -70,7 +70,7 @@ fn one_that_slows_down_is_spared() {
     let mut udp = Udp::new(RULE);
     send(&mut udp, SECOND, 3 * SECOND, 1_680_000);
     assert_eq!(udp.state(), UdpState::Drop);
-    // 1 Mbit/s from now on.
+    // 1 Mbit/s from here on.
     let seen = send(&mut udp, 3 * SECOND, 20 * SECOND, 11_760_000);
     let states: Vec<UdpState> = seen.iter().map(|one| one.1).collect();
     assert_eq!(states, [UdpState::Drop, UdpState::Warn, UdpState::Okay]);
@@ -79,7 +79,7 @@ fn one_that_slows_down_is_spared() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The bucket delivers the rate and no more, whatever comes.
+    /// The bucket delivers the rate and no more, for any arrivals.
     #[test]
     fn the_bucket_delivers_the_rate(
         gaps in prop::collection::vec((100_000_u64..4_000_000, 28_u32..1_500), 200..800),
@@ -99,7 +99,7 @@ proptest! {
         prop_assert!(delivered as f64 >= least.min(due - 13_000.0), "{delivered} of {came}, {due}");
     }
 
-    /// Any datagrams at any time: never a panic; discarded only above the rate.
+    /// Any datagrams at any time cause no panic; they are discarded only above the rate.
     #[test]
     fn slow_streams_are_never_touched(
         gaps in prop::collection::vec((6_000_000_u64..900_000_000, 0_u32..1_470), 1..300),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a virtual queue promises: it holds a rate in bytes on the wire, exactly,
-//! and with thresholds out of reach it is a token bucket.
+//! Properties of the virtual queue: it enforces a rate in bytes on the wire exactly, and with
+//! thresholds out of reach it is a token bucket.
 
 mod support;
 
@@ -10,7 +10,7 @@ use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A line of 2 Mbit/s with cells, as ADSL has them.
+/// Returns a link with ATM cells, as ADSL has them.
 fn adsl(rate_bytes_s: u64) -> Link {
     Link {
         rate_bytes_s,
@@ -29,7 +29,7 @@ fn settings(given: &[(&str, u64)]) -> Settings {
     settings
 }
 
-/// A token bucket of `burst` bytes on the wire.
+/// Returns the settings of a token bucket of `burst` bytes on the wire.
 fn bucket(burst: u64) -> Settings {
     settings(&[
         ("bands", 1),
@@ -43,8 +43,8 @@ fn bucket(burst: u64) -> Settings {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes whenever: in any time from the start, no more passes than
-    /// the bucket and the rate allow; and less only where less comes.
+    /// For any arrivals, no more passes in any time from the start than the bucket and the rate
+    /// allow, and less only where less arrives.
     #[test]
     fn a_bucket_passes_its_rate(
         rate in 20_000_u64..2_000_000,
@@ -55,7 +55,7 @@ proptest! {
         let burst = full * u64::from(link.wire_bytes(1514));
         let mut queue = VirtualQueue::new(&bucket(burst), &link, 0);
         let (mut now, mut passed) = (SECOND, 0);
-        // The bucket in bytes, with fractions, as a policer is described.
+        // The bucket in bytes with fractions, as a policer is usually described.
         let mut filled = 0.0_f64;
         for (len, gap) in packets {
             now += gap;
@@ -76,7 +76,7 @@ proptest! {
         prop_assert_eq!(queue.number("sent_wire_bytes"), Some(passed));
     }
 
-    /// A change of the rate keeps what is queued, in bytes.
+    /// A change of the rate keeps the queue in bytes.
     #[test]
     fn a_new_rate_keeps_the_queue(
         before in 20_000_u64..2_000_000,
@@ -95,8 +95,8 @@ proptest! {
         prop_assert!(queued.abs_diff(count * u64::from(wire)) <= 4, "{queued}");
     }
 
-    /// Any packets at any times: never a panic, counts add up, what cannot be
-    /// marked never is.
+    /// Any packets at any times cause no panic. Counts add up, and a packet that cannot be marked
+    /// never is.
     #[test]
     fn counts_add_up(
         packets in prop::collection::vec(
@@ -125,8 +125,8 @@ proptest! {
     }
 }
 
-/// A flow that sends little is spared while one without end pays, and what
-/// passes comes down to the rate without a queue that grows.
+/// Short flows lose nothing while a permanent flow loses packets. The load that passes falls to the
+/// rate without a growing queue.
 #[test]
 fn elephants_pay_and_mice_do_not() {
     let link = adsl(250_000);
@@ -142,7 +142,7 @@ fn elephants_pay_and_mice_do_not() {
     let mut queue = VirtualQueue::new(&wanted, &link, 0);
     let mut chance = Chance(5);
     let mut lost = [0_u64; 2];
-    // 5 % more than the rate, a tenth of it in flows of five packets.
+    // 5 % above the rate, a tenth of it in flows of five packets.
     let wire = link.wire_bytes(1514);
     let gap = u64::from(wire) * SECOND / 262_500;
     for index in 0..20_000_u64 {
@@ -159,15 +159,15 @@ fn elephants_pay_and_mice_do_not() {
         lost[usize::from(mouse)] += u64::from(verdict.action == Action::Drop);
     }
     assert_eq!(lost[1], 0, "mice");
-    // Senders that do not listen drive it to where it ends, and no further.
+    // Unresponsive senders drive the queue to its upper end, and no further.
     assert!(lost[0] > 800, "elephants: {}", lost[0]);
     let queued = queue.number("queued_wire_bytes").expect("a counter");
     assert!((30_000..60_000).contains(&queued), "{queued}");
 }
 
-/// Senders of one packet each that go slower when they lose one, and faster again
-/// as time goes by: every discipline that decides on a virtual queue holds them to
-/// the rate. One such sender alone leaves some of it to those with slow averages.
+/// One responsive sender slows down at a loss and speeds up as time passes. Every discipline that
+/// decides on a virtual queue holds it to the rate. Disciplines with slow averages leave a part of
+/// the rate unused with a single sender.
 #[test]
 fn every_discipline_holds_who_listens() {
     let link = Link {
@@ -198,7 +198,7 @@ fn every_discipline_holds_who_listens() {
                 rate *= 0.7;
             }
             let gap = (1514.0 / rate * 1e9) as u64;
-            // A packet more in each 50 ms, as with a window.
+            // One packet more in each 50 ms, as with a congestion window.
             rate += 1514.0 / 0.05 * gap as f64 / 5e7;
             now += gap;
             if now > 11 * SECOND {
@@ -213,8 +213,8 @@ fn every_discipline_holds_who_listens() {
     }
 }
 
-/// What decides at departure is called in time: CoDel drops nothing of a queue
-/// that is short, and does within an interval of a standing one.
+/// A discipline that decides at departure is called in time. CoDel drops nothing from a short
+/// queue, and drops within an interval from a standing one.
 #[test]
 fn codel_decides_at_a_virtual_departure() {
     let link = Link {
@@ -224,8 +224,8 @@ fn codel_decides_at_a_virtual_departure() {
     };
     let codel = Discipline::named("codel").expect("one of the kit");
     let mut queue = VirtualQueue::new(&Settings::new(codel), &link, 0);
-    // What the rate carries, behind a burst of so many packets: each waits for
-    // that long, and the first is dropped when they have for 100 ms.
+    // Packets arrive at the rate, behind a burst of `burst` packets. Each waits as long as the
+    // burst takes, and the first is dropped after 100 ms of this.
     let gap = 1514 * SECOND / 1_250_000;
     let first_drop = |queue: &mut VirtualQueue, from: u64, burst: u64| {
         (0..1_000_u64).find(|index| {
@@ -245,11 +245,11 @@ fn codel_decides_at_a_virtual_departure() {
     let index = first_drop(&mut queue, 10 * SECOND, 10).expect("a drop");
     let after = (index - 10) * gap;
     assert!((95_000_000..110_000_000).contains(&after), "{after} ns");
-    // When the queue has run empty, so has the state of dropping.
+    // An empty queue ends the dropping state.
     assert_eq!(first_drop(&mut queue, 20 * SECOND, 3), None);
 }
 
-/// What keeps account of waiting packets is refused, and says why.
+/// Disciplines that keep account of waiting packets are refused, with a reason.
 #[test]
 fn who_counts_what_waits_is_refused() {
     for discipline in Discipline::every() {

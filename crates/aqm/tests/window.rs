@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What receive-window control promises: nothing offered is taken back, a
-//! segment fits, the edge keeps to the rate; and what Shah found of his own
-//! algorithms.
+//! Properties of receive-window control: the offered window never shrinks, a segment fits, and the
+//! right edge keeps to the rate. Also Shah's findings on his algorithms.
 
 use proptest::prelude::*;
 use weirgate_aqm::{Window, WindowAlgorithm, WindowRule};
@@ -12,11 +11,10 @@ const SECOND: u64 = 1_000 * MS;
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
-    /// Whatever comes and whatever the receiver offers, a window is never more
-    /// than it offers. It is never less than what is left of an earlier offer, nor
-    /// less than a segment where the receiver offers one. No edge moves by less
-    /// than a segment unless it has to. A scaled window has whole units, so what is
-    /// left of an offer may be rounded up by a unit less one byte.
+    /// For any arrivals and any window of the receiver, a window is never more than the receiver
+    /// offers. It is never less than the rest of an earlier offer, nor less than a segment if the
+    /// receiver offers one. The edge moves by less than a segment only if it must. A scaled window
+    /// has whole units, so the rest of an offer may be rounded up by a unit less one byte.
     #[test]
     fn nothing_is_taken_back(
         algorithm in prop::sample::select(vec![
@@ -49,14 +47,14 @@ proptest! {
         for (bytes, gap, receiver, shift) in segments {
             now += gap;
             let left = edge.wrapping_sub(ack);
-            // A sender uses at most what it was offered, and one byte beyond
-            // where it probes a closed window.
+            // A sender uses at most the offered window, and one byte beyond it when it probes a
+            // closed window.
             let came = bytes.min(left.max(1));
             window.arrived(came, 1_448, now);
             ack = ack.wrapping_add(came);
             edge = if came > left { ack } else { edge };
             let left = edge.wrapping_sub(ack);
-            // A receiver takes nothing back either, and scales.
+            // A receiver does not shrink its window either, and scales it.
             let unit = 1_u32 << shift;
             let receiver = receiver.max(left).div_ceil(unit) * unit;
             let chosen = window.offer(rate, ack, receiver, now);
@@ -80,9 +78,8 @@ proptest! {
                 prop_assert!(whole, "the edge moved by {moved}");
             }
             edge = next;
-            // The first of what is under way is lost and the rest comes: the
-            // sender must know these acknowledgements for duplicates, as long as
-            // it has a segment to go on with.
+            // The first segment in flight is lost and the rest arrives. The sender must recognise
+            // these acknowledgements as duplicates, as long as it may send another segment.
             if advertised >= 1_448 {
                 for _ in 0..3 {
                     now += gap;
@@ -96,7 +93,7 @@ proptest! {
     }
 }
 
-/// A connection that has had its first window, at 100,000 bytes a second.
+/// Returns a connection after its first window, at 100,000 bytes a second, and its right edge.
 fn begun() -> (Window, u64) {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
     window.arrived(1_448, 1_448, SECOND);
@@ -105,11 +102,11 @@ fn begun() -> (Window, u64) {
     (window, 1_448 + u64::from(offered))
 }
 
-/// The last byte that is on offer after a second in which all that was on offer
-/// came, in segments in this order, with `numbered` called for each.
+/// Returns the right edge after a second in which all offered bytes arrived, in segments in this
+/// order. `before` is called before the first of them.
 fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
     let (mut window, edge) = begun();
-    // Enough to have four on offer.
+    // Wait long enough to have four segments on offer.
     let now = SECOND + 100 * MS;
     let offered = window.offer(100_000, 1_448, 4_194_304, now);
     window.advertised(100_000, 1_448, offered, now);
@@ -122,16 +119,16 @@ fn edge_after(order: [u32; 4], before: impl Fn(&mut Window)) -> u32 {
     edge_at_last(&mut window, 5 * 1_448, 2 * SECOND)
 }
 
-/// The last byte that is on offer when an acknowledgement was repeated: the second
-/// one, for which nothing came, lets go all that was earned.
+/// Returns the right edge after an acknowledgement was repeated. The repetition, without new data,
+/// releases all that was earned.
 fn edge_at_last(window: &mut Window, ack: u32, now: u64) -> u32 {
     let offered = window.offer(100_000, ack, 4_194_304, now);
     window.advertised(100_000, ack, offered, now);
     ack + window.offer(100_000, ack, 4_194_304, now)
 }
 
-/// RFC 9293 section 3.10.7.4: what lies beyond the window is not acceptable, so
-/// whoever made it, it must not turn all that follows into what came twice.
+/// RFC 9293 section 3.10.7.4: a segment beyond the window is not acceptable. A forged one must not
+/// make the following segments count as retransmissions.
 #[test]
 fn what_lies_beyond_the_window_decides_nothing() {
     let straight = edge_after([0, 1, 2, 3], |_| {});
@@ -139,7 +136,7 @@ fn what_lies_beyond_the_window_decides_nothing() {
     assert_eq!(straight, forged);
 }
 
-/// What comes late came once; what comes twice is owed.
+/// A late segment counts once; a segment that arrives twice creates a debt.
 #[test]
 fn only_what_comes_twice_is_owed() {
     let straight = edge_after([0, 1, 2, 3], |_| {});
@@ -152,9 +149,8 @@ fn only_what_comes_twice_is_owed() {
     assert!(twice + 3 * 1_448 <= straight, "{twice} of {straight}");
 }
 
-/// What is owed is paid once, no faster than by half of what is acknowledged, and
-/// by what the edge does not go on; nothing is paid without an acknowledgement of
-/// something.
+/// A debt is paid once, by edges that do not advance, and by at most half of the acknowledged
+/// bytes. Nothing is paid without an acknowledgement of new data.
 #[test]
 fn what_is_owed_is_paid_by_not_going_on() {
     let straight = edge_after([0, 1, 2, 3], |_| {});
@@ -177,8 +173,8 @@ fn what_is_owed_is_paid_by_not_going_on() {
     );
 }
 
-/// The first acknowledgement after a pause does not let go at once what the pause has
-/// earned: those that follow let go the rest, segment by segment.
+/// The first acknowledgement after a pause does not release all that the pause has earned. The
+/// following ones release the rest, segment by segment.
 #[test]
 fn a_pause_is_not_made_up_for_in_one_burst() {
     const MSS: u32 = 1_448;
@@ -187,7 +183,7 @@ fn a_pause_is_not_made_up_for_in_one_burst() {
     window.arrived(MSS, MSS, SECOND);
     let mut edge = MSS + window.offer(RATE, MSS, 4_194_304, SECOND);
     window.advertised(RATE, MSS, edge - MSS, SECOND);
-    // Forty segments on their way, then nothing for 40 ms, then one each 0.8 ms.
+    // Forty segments in flight, then nothing for 40 ms, then one every 0.8 ms.
     let offered = window.offer(RATE, MSS, 4_194_304, SECOND + 40 * MS);
     window.advertised(RATE, MSS, offered, SECOND + 40 * MS);
     edge = edge.max(MSS + offered);
@@ -203,20 +199,19 @@ fn a_pause_is_not_made_up_for_in_one_burst() {
         edge = ack + offered;
     }
     assert!(largest <= 11 * MSS, "{}", largest / MSS);
-    // Of the 114.8 segments that were earned, no more than four are left.
+    // Of the 114.8 segments that were earned, at most four are left.
     let gone = (edge - MSS) / MSS;
     assert!((110..=114).contains(&gone), "{gone}");
 }
 
-/// What a sender gets that always has data, on a line of `line` bytes a second
-/// with a round trip of `trip_ns`: bytes in each second. Its receiver
-/// acknowledges each segment and offers 4 MiB.
+/// Returns the bytes in each second of a sender that always has data. The line has `line` bytes a
+/// second and a round trip of `trip_ns`. The receiver acknowledges each segment and offers 4 MiB.
 fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize) -> Vec<u64> {
     const MSS: u32 = 1_448;
     let mut window = Window::new(rule);
     let mut each = vec![0_u64; seconds];
-    // Data on the way: when it arrives, how much. Acknowledgements: when they
-    // arrive, which byte they allow.
+    // Data in flight: the time of arrival and the bytes. Acknowledgements: the time of arrival and
+    // the right edge.
     let mut data: Vec<(u64, u32)> = Vec::new();
     let mut acks: Vec<(u64, u32)> = vec![(0, 14_480)];
     let (mut sent, mut ack, mut allowed, mut free) = (0_u32, 0_u32, 0_u32, 0_u64);
@@ -230,8 +225,8 @@ fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize
         }
         if next_ack <= next_data {
             allowed = allowed.max(acks.remove(0).1);
-            // Whole segments; less only where nothing is on its way any more,
-            // after 200 ms, as senders avoid silly windows too.
+            // Whole segments; less only when nothing is in flight any more, after 200 ms: senders
+            // avoid the silly window syndrome too.
             while allowed - sent >= MSS || (allowed > sent && data.is_empty() && acks.is_empty()) {
                 let size = (allowed - sent).min(MSS);
                 let wait = if size < MSS { 200 * MS } else { 0 };
@@ -252,8 +247,8 @@ fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize
     }
 }
 
-/// Mean of what came after three seconds, in parts of the rate, and its
-/// coefficient of variation.
+/// Returns the mean after three seconds as a fraction of the rate, and its coefficient of
+/// variation.
 fn figures(each: &[u64], rate: u64) -> (f64, f64) {
     let late = &each[3..];
     let mean = late.iter().sum::<u64>() as f64 / late.len() as f64;
@@ -262,8 +257,7 @@ fn figures(each: &[u64], rate: u64) -> (f64, f64) {
     (mean / rate as f64, variance.sqrt() / mean)
 }
 
-/// RATE-6.7 and 6.2: a T1 with 6 ms, Ethernet of 10 Mbit/s with 0.4 ms, a
-/// satellite's 550 ms.
+/// RATE-6.7 and 6.2: a T1 with 6 ms, Ethernet of 10 Mbit/s with 0.4 ms, a satellite with 550 ms.
 const LINES: [(u64, u64); 3] = [
     (192_625, 6 * MS),
     (1_250_000, 400_000),
@@ -282,7 +276,7 @@ fn the_edge_keeps_to_any_rate() {
             };
             let each = transfer(rule, rate, line, trip, 20);
             let (mean, variation) = figures(&each, rate);
-            // Over the satellite a second holds two bursts or one.
+            // Over the satellite a second contains one or two bursts.
             let steady = variation <= 0.1 || trip > 500 * MS;
             assert!(
                 (0.95..=1.05).contains(&mean) && steady,
@@ -292,8 +286,8 @@ fn the_edge_keeps_to_any_rate() {
     }
 }
 
-/// Without holding back, a segment for each round trip is the least (Shah 6.5):
-/// C t / (t + L).
+/// Without holding acknowledgements back, a segment per round trip is the minimum (Shah 6.5): C t /
+/// (t + L).
 #[test]
 fn without_holding_back_there_is_the_thesis_floor() {
     let (line, trip) = LINES[0];
@@ -305,7 +299,7 @@ fn without_holding_back_there_is_the_thesis_floor() {
         20,
     );
     let (mean, _) = figures(&each, line);
-    // 1448 bytes for 7.86 ms of line and 6 of round trip.
+    // 1448 bytes in 7.86 ms of the line and 6 ms of round trip.
     assert!((0.5..0.6).contains(&mean), "{mean}");
     let each = transfer(
         WindowRule::new(WindowAlgorithm::Mss),
@@ -317,7 +311,7 @@ fn without_holding_back_there_is_the_thesis_floor() {
     assert!((0.5..0.6).contains(&figures(&each, line).0), "algorithm 2");
 }
 
-/// RATE-6.2: under one segment algorithm 1 finds no rest.
+/// RATE-6.2: below one segment algorithm 1 oscillates.
 #[test]
 fn algorithm_1_oscillates() {
     let (line, trip) = LINES[1];
@@ -348,7 +342,7 @@ fn a_chunk_is_scaled_to_its_length() {
     assert_eq!(window.rate(), 0, "the chunk is open");
     window.arrived(1_000, 1_000, SECOND + 55 * MS);
     assert_eq!(window.rate(), 9_090 * 20);
-    // After a silence it is forgotten, at the next arrival.
+    // After a silence, the next arrival resets the rate.
     window.arrived(1_000, 1_000, 20 * SECOND);
     assert_eq!(window.rate(), 0);
 }

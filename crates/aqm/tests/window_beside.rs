@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive windows beside a queue (`aqm/include/window_beside.h`): whom the
-//! queue holds, and what is on offer to those.
+//! Receive windows beside a queue (`aqm/include/window_beside.h`): which connections are left to
+//! the queue, and the window that they are offered.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,11 +9,11 @@ use weirgate_aqm::{Window, WindowAlgorithm, WindowRule};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Bytes a second of a line of 50 Mbit/s, and microseconds of a usual path.
+/// 50 Mbit/s in bytes a second, and a usual round trip in microseconds.
 const FAST: u64 = 6_000_000;
 const PATH_US: u32 = 20_000;
 
-/// A connection with so long a path, by its handshake.
+/// Returns a connection whose handshake measured this round trip.
 fn along(round_trip_us: u32) -> Window {
     let mut window = Window::new(WindowRule::new(WindowAlgorithm::Edge));
     window.path(round_trip_us);
@@ -28,16 +28,16 @@ fn loosened(round_trip_us: u32, share: u64, all: u64) -> u32 {
 #[test]
 fn a_handshake_that_waited_in_a_queue_is_corrected_by_timestamps() {
     let share = FAST / 32;
-    // Of 100 ms, in which it has 13 segments; the path has 2.6 of them.
+    // The handshake measured 100 ms, in which the connection has 13 segments; the path has 2.6.
     let mut window = along(100_000);
     assert!(window.loosens(1_448, share, FAST) > 0);
     window.asks(7, SECOND);
-    // Of the acknowledgement before, and of the one that is waited for.
+    // First the echo of an earlier acknowledgement, then that of the awaited one.
     window.hears(6, SECOND + MS);
     assert!(window.loosens(1_448, share, FAST) > 0);
     window.hears(7, SECOND + 20 * MS);
     assert_eq!(window.loosens(1_448, share, FAST), 0);
-    // A longer one changes nothing.
+    // A longer measurement changes nothing.
     window.asks(30, 2 * SECOND);
     window.hears(31, 3 * SECOND);
     assert_eq!(window.loosens(1_448, share, FAST), 0);
@@ -49,13 +49,13 @@ fn the_first_acknowledgement_with_a_timestamp_is_the_one_that_counts() {
     let mut window = along(20_000);
     window.asks(7, SECOND);
     window.hears(7, SECOND + 20 * MS);
-    // Of the same tick: what echoes it may have been sent for the first.
+    // In the same tick: its echo may belong to the first acknowledgement.
     window.asks(7, SECOND + 19 * MS);
     window.hears(7, SECOND + 21 * MS);
     assert!(window.loosens(1_448, FAST / 4, FAST) > 0);
 }
 
-/// The clock of timestamps goes round (RFC 7323, section 5.4).
+/// The timestamp clock wraps (RFC 7323, section 5.4).
 #[test]
 fn a_timestamp_beyond_the_end_of_its_numbers_is_later() {
     let mut window = along(100_000);
@@ -66,18 +66,18 @@ fn a_timestamp_beyond_the_end_of_its_numbers_is_later() {
 
 #[test]
 fn the_queue_holds_whom_it_holds_better() {
-    // Four on a fast line: 20 segments in a round trip.
+    // Four connections on a fast line: 20 segments in a round trip.
     assert_eq!(
         loosened(PATH_US, FAST / 4, FAST),
         30_000 + 30_000 / 64 + 6_000
     );
-    // 64 of them have one each, and four on a slow line four.
+    // 64 connections have one each, and four on a slow line have four.
     assert_eq!(loosened(PATH_US, FAST / 64, FAST), 0);
     assert_eq!(loosened(PATH_US, 250_000, 1_000_000), 0);
-    // Eight, where a segment takes 1.4 ms; and where it takes 0.7 ms.
+    // Eight segments, where a segment takes 1.4 ms, and where it takes 0.7 ms.
     assert_eq!(loosened(PATH_US, 600_000, 1_000_000), 0);
     assert!(loosened(PATH_US, 600_000, 2_000_000) > 0);
-    // The whole line, and a path that is not known.
+    // The whole line; and an unknown path.
     assert!(loosened(PATH_US, FAST, FAST) > 0);
     assert_eq!(loosened(0, FAST / 4, FAST), 0);
 }
@@ -102,7 +102,7 @@ fn a_sender_that_does_not_slow_down_for_losses_is_held() {
     window.begun(0, 10_000_000, SECOND);
     let mut first = 0;
     let mut held_at = None;
-    // Every fifth segment comes twice.
+    // Every fifth segment arrives twice.
     for number in 0..2_000_u32 {
         let repeats = number % 5 == 4;
         let start = if repeats { first - 1_448 } else { first };
@@ -116,7 +116,7 @@ fn a_sender_that_does_not_slow_down_for_losses_is_held() {
             assert_eq!(held_at, None, "who was held once stays so");
         }
     }
-    // A quarter of a second of its share came twice by then, beyond a sixteenth.
+    // By then a quarter of a second of its share has arrived twice, beyond a sixteenth.
     let held_at = held_at.expect("it was held");
     assert!((1_500..2_000).contains(&held_at), "{held_at}");
 }
@@ -128,7 +128,7 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
     let share = FAST / 4;
     window.begun(0, 14_600, SECOND);
     let (mut ack, mut offered, mut loose) = (0, 14_600, 0);
-    // Each segment lets two go, until all of it is on offer.
+    // Each segment releases two, until the whole window is on offer.
     while loose == 0 || offered < loose {
         window.arrived(1_448, 1_448, SECOND);
         loose = window.loosens(1_448, share, FAST);
@@ -139,8 +139,8 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
         offered = next;
     }
     let edge = ack + offered;
-    // Many come: a sixteenth of the share, for which the edge goes on when what was on
-    // offer beyond a round trip has been earned.
+    // Many connections arrive, and the share falls to a sixteenth. The edge advances when the offer
+    // beyond a round trip has been earned.
     let share = share / 16;
     let (mut now, mut last) = (SECOND, edge);
     while now < 3 * SECOND {
@@ -158,7 +158,7 @@ fn what_was_on_offer_is_owed_when_the_rate_holds_again() {
     assert!(u64::from(last) <= most, "{last} {most}");
 }
 
-/// Segments of a connection whose end inside takes so long to answer.
+/// Sends segments of a connection whose inside end takes `inside_ns` to answer.
 fn answered(window: &mut Window, inside_ns: u64) {
     let share = FAST / 4;
     let mut now = 2 * SECOND;
@@ -176,12 +176,12 @@ fn answered(window: &mut Window, inside_ns: u64) {
 #[test]
 fn what_an_answer_takes_inside_is_on_offer_too() {
     let usual = 30_000 + 30_000 / 64 + 6_000;
-    // 10 ms of the share are 15 kB, of which half may be a queue that is meant to be.
-    // Where as much comes as the share, all of it may be.
+    // 10 ms of the share are 15 kB, of which half may be an intended queue. If arrivals equal the
+    // share, all of it may be.
     for (had, inside_ns, more) in [
         (0, 10 * MS, 7_500),
         (65_536, 10 * MS, 0),
-        // Twice a round trip with a long queue is the most.
+        // The maximum is twice a round trip with a long queue.
         (0, 400 * MS, 2 * (30_000 + 15_000) - usual),
     ] {
         let mut window = along(PATH_US);
@@ -194,10 +194,9 @@ fn what_an_answer_takes_inside_is_on_offer_too() {
     }
 }
 
-/// Senders that always have data, with a queue here that is a hundredth faster than
-/// windows: the longest and the shortest time that what comes waits there, after five
-/// seconds. Each sender's path takes `paths_us`; the end inside answers at once. The
-/// share of each is one of so many.
+/// Runs senders that always have data, with a local queue that is 1 % faster than the windows.
+/// Returns the shortest and the longest queueing delay after five seconds. The round trip of each
+/// sender is in `paths_us`; the inside end answers at once. Each has one of `shares` shares.
 fn queued(paths_us: &[u32], all: u64, shares: u64) -> (u64, u64) {
     const MSS: u32 = 1_448;
     let share = all / shares;
@@ -206,7 +205,7 @@ fn queued(paths_us: &[u32], all: u64, shares: u64) -> (u64, u64) {
     let mut edges = vec![1 + 10 * MSS; windows.len()];
     let mut sent = vec![1 + 10 * MSS; windows.len()];
     let mut acks = vec![1; windows.len()];
-    // What arrives: when, and of whom.
+    // Arrivals: the time and the sender.
     let mut coming = BinaryHeap::new();
     for (sender, window) in windows.iter_mut().enumerate() {
         window.begun(1, 10 * MSS, 0);
@@ -243,8 +242,8 @@ fn queued(paths_us: &[u32], all: u64, shares: u64) -> (u64, u64) {
     (shortest, longest)
 }
 
-/// So long that the line is never idle, and so short that CoDel never drops, which it
-/// does where 5 ms are exceeded (RFC 8289, section 4.4).
+/// The queue is so long that the line is never idle, and so short that CoDel never drops: it drops
+/// when 5 ms are exceeded (RFC 8289, section 4.4).
 #[test]
 fn the_queue_of_those_who_are_left_to_it_is_short_and_never_runs_dry() {
     for (paths_us, all) in [
@@ -259,7 +258,7 @@ fn the_queue_of_those_who_are_left_to_it_is_short_and_never_runs_dry() {
     }
 }
 
-/// Others have half of the shares, and send nothing.
+/// The others have half of the shares, and send nothing.
 #[test]
 fn what_others_leave_is_taken_with_as_short_a_queue() {
     for (paths_us, all) in [

@@ -413,8 +413,8 @@ proptest! {
     }
 }
 
-/// A ceiling a little above its share costs a node nothing of that, though it is
-/// held after each of its packets: it goes on with its turn.
+/// A node whose ceiling is a little above its share loses nothing of the share. The ceiling
+/// holds it after each of its packets, and then it continues its turn.
 #[test]
 fn a_ceiling_takes_no_part_of_a_turn() {
     let link = link(10_000_000);
@@ -433,7 +433,7 @@ fn a_ceiling_takes_no_part_of_a_turn() {
     assert!((part - 10.0 / 11.0).abs() < 0.01, "{part} of the link");
 }
 
-/// A node that had nothing to send goes above its ceiling by its burst, and no further.
+/// A node that was idle exceeds its ceiling by its burst, and no further.
 #[test]
 fn a_burst_is_what_a_pause_leaves() {
     let link = link(10_000_000);
@@ -457,7 +457,7 @@ fn a_burst_is_what_a_pause_leaves() {
             it.leaf == leaf && (from..to).contains(&(it.at_ns - S))
         })
     };
-    // The link takes 1.25 MB a second, and each node 0.125 MB.
+    // The link sends 1.25 MB a second, and each node 0.125 MB.
     let more = of(with, 0, S) - of(without, 0, S);
     assert!((more - 100_000.0).abs() < 2.0 * 1_514.0, "{more} bytes");
     let early = of(with, 0, 100 * MS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tree of the engine can be, how it changes under traffic, and who pays for a
+//! Which trees the engine accepts, how a tree changes under traffic, and who loses packets in a
 //! flood.
 
 use crate::support::{S, link};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weirgate_aqm::{Engine, EngineError, EngineSize, NodeRule, Packet};
 
-/// Room for small trees.
+/// A size for small trees.
 const SIZE: EngineSize = EngineSize {
     nodes: 20,
     inner: 10,
@@ -17,7 +17,7 @@ const SIZE: EngineSize = EngineSize {
     hosts: 0,
 };
 
-/// A node that shares by this quantum.
+/// Returns the rule of a node that shares by this quantum.
 fn share(quantum: u32) -> NodeRule {
     NodeRule {
         quantum,
@@ -28,17 +28,16 @@ fn share(quantum: u32) -> NodeRule {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever is done to the tree while packets are queued, each goes out once or is
-    /// dropped once, rows agree, nobody is above its ceiling, and nothing waits that
-    /// could go.
+    /// The tree changes while packets are queued. Each packet is sent once or dropped once, and the
+    /// rows are consistent. No node is above its ceiling, and no packet waits that could be sent.
     #[test]
     fn trees_change_under_traffic(calls in prop::collection::vec(any::<[u8; 6]>(), 1..700)) {
         crate::growth::grow(&calls.concat());
     }
 }
 
-/// A leaf that floods does not take the room of others, and a flow that floods not
-/// that of another in the same leaf.
+/// A leaf that floods does not take the room of other leaves, and a flow that floods not that of
+/// another flow in the same leaf.
 #[test]
 fn who_floods_pays_for_it() {
     let link = link(8_000_000);
@@ -64,7 +63,7 @@ fn who_floods_pays_for_it() {
             *lost.entry(flow).or_insert(0) += 1;
         }
     }
-    // Half of the room is the flood's, the other is free.
+    // The flood occupies half of the room; the other half is free.
     let flood = engine.counts(leaves[0]).expect("a leaf");
     assert_eq!((flood.packets, flood.bytes), (150, 150_000));
     for _ in 0..20 {
@@ -85,8 +84,8 @@ fn who_floods_pays_for_it() {
     engine.audit().expect("rows that agree");
 }
 
-/// A site and the one below it change places while packets wait in both: everything goes
-/// out, and the ceiling that is above now holds for both.
+/// A site and the site below it change places while packets wait in both. All packets are sent, and
+/// the ceiling that is above now holds for both.
 #[test]
 fn sites_change_places_under_traffic() {
     for held in [false, true] {
@@ -113,7 +112,7 @@ fn sites_change_places_under_traffic() {
                 assert!(arrival.refused.is_none() && arrival.evicted.is_empty());
             }
         }
-        // Some go, and where it has a ceiling the lower one is held.
+        // Some packets leave; if the lower site has a ceiling, it is held.
         let mut gone = 0;
         for _ in 0..4 {
             let departure = engine.depart(now);
@@ -136,7 +135,8 @@ fn sites_change_places_under_traffic() {
             }
         }
         assert_eq!(gone as u64 + sent, 200, "held: {held}");
-        // A packet takes 8 ms at the ceiling, and 0.8 at the link's rate. Two may be ahead.
+        // A packet takes 8 ms at the ceiling, and 0.8 ms at the link's rate. Two packets may be
+        // ahead.
         let each = if held { 8_000_000 } else { 800_000 };
         let took = now - began;
         assert!(
@@ -146,7 +146,7 @@ fn sites_change_places_under_traffic() {
     }
 }
 
-/// The tree is refused what it cannot be.
+/// The engine refuses invalid trees.
 #[test]
 fn trees_have_their_bounds() {
     let mut engine: Engine<()> = Engine::new(&link(1_000_000), SIZE);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The meters as their RFCs word them: tokens that come one by one, at the
-//! instants k/rate, and buckets that take one at a time. No arithmetic but
-//! counting, and nothing in common with what is measured against it.
+//! The meters as their RFCs word them: tokens arrive one by one, at the instants k/rate, and
+//! buckets take one at a time. The code only counts, and shares nothing with the code under test.
 
 use weirgate_aqm::{Colour, MeterKind};
 
 const NS: u128 = 1_000_000_000;
 
-/// What `rate` tokens a second have brought by a time: the k-th comes at k/rate.
+/// Returns the tokens that have arrived by a time at `rate` tokens a second: the k-th arrives at
+/// k/rate.
 fn come(rate: u64, ns: u64) -> u128 {
     u128::from(ns) * u128::from(rate) / NS
 }
 
-/// A meter as its RFC words it: no arithmetic but counting.
+/// A meter as its RFC words it: the code only counts.
 pub struct Definition {
     kind: MeterKind,
     aware: bool,
@@ -24,7 +24,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// One of this kind, before its first packet.
+    /// Returns a meter of this kind, before its first packet.
     pub fn new(kind: MeterKind, aware: bool) -> Self {
         Self {
             kind,
@@ -37,7 +37,8 @@ impl Definition {
         }
     }
 
-    /// The colour of a packet of so many bytes that brings one, at a time.
+    /// Returns the colour at a time of a packet of `bytes` bytes that arrives with the colour
+    /// `brings`.
     pub fn colour(&mut self, bytes: u32, brings: Colour, now: u64) -> Colour {
         let bytes = u64::from(bytes);
         let begin = *self.begin.get_or_insert_with(|| {
@@ -137,8 +138,8 @@ impl Definition {
         }
     }
 
-    /// RFC 3290 section 5.1.1: the bytes of each interval by themselves, what
-    /// does not conform uncounted.
+    /// RFC 3290 section 5.1.1: counts the bytes of each interval separately, without those that do
+    /// not conform.
     fn average(&mut self, allowed: u128, number: u64, bytes: u64, brings: Colour) -> Colour {
         if number != self.te {
             (self.te, self.tc) = (number, 0);

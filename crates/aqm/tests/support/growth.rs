@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls of an engine made of bytes: nodes come, change, move and go while packets
-//! are queued. What must hold after each is checked here.
+//! Engine calls decoded from bytes: nodes are added, changed, moved and removed while packets are
+//! queued. The invariants are checked after each call.
 
 use std::collections::BTreeMap;
 use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
@@ -8,10 +8,10 @@ use weirgate_aqm::{Engine, EngineSize, Link, NodeRule, Packet};
 /// A second.
 const S: u64 = 1_000_000_000;
 
-/// What a ceiling makes up for (`ENGINE_LATE_NS`).
+/// The time by which a ceiling may catch up (`ENGINE_LATE_NS`).
 const LATE: u64 = 65_536;
 
-/// Bytes of a call.
+/// Bytes that encode a call.
 const CALL: usize = 6;
 
 const LINK: Link = Link {
@@ -24,7 +24,7 @@ const LINK: Link = Link {
     room_packets: 0,
 };
 
-/// Ceilings of caps.
+/// Ceilings of caps, in bytes a second.
 const CAPS: [u64; 2] = [20_000, 200_000];
 
 const SIZE: EngineSize = EngineSize {
@@ -36,33 +36,33 @@ const SIZE: EngineSize = EngineSize {
     hosts: 9,
 };
 
-/// A node as it was configured, and what it has had.
+/// A node as it was configured, and the bytes it has sent.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     parent: u32,
     inner: bool,
     ceiling_bytes_s: u64,
     burst_bytes: u32,
-    /// The cap that a leaf has, or 0.
+    /// The cap of a leaf, or 0.
     cap: u32,
-    /// Whether it ever distinguished hosts. Then it has no ceiling, which would hold for
-    /// each of them.
+    /// Whether it ever distinguished hosts. Then it has no ceiling, because that would hold for
+    /// each host.
     hosts: bool,
-    /// Bytes since its ceiling was set, and when that was.
+    /// Bytes sent since its ceiling was set, and the time of that.
     had: f64,
     since_ns: u64,
-    /// The least that it was ahead of its ceiling when a packet began.
+    /// The minimum of bytes ahead of its ceiling at the start of a packet.
     least: f64,
 }
 
-/// What became of the calls.
+/// Results of the calls.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Grown {
-    /// The most packets that a leaf had when it was removed.
+    /// The largest number of packets that a leaf had when it was removed.
     pub removed_with: u32,
     /// Packets sent.
     pub sent: u64,
-    /// Packets dropped after they were taken.
+    /// Packets dropped after they were accepted.
     pub dropped: u64,
 }
 
@@ -71,19 +71,19 @@ struct Growth {
     nodes: BTreeMap<u32, Known>,
     /// Ceilings that leaves share.
     caps: BTreeMap<u32, Known>,
-    /// Packets that were taken and have neither gone nor been dropped.
+    /// Packets that were accepted, and neither sent nor dropped yet.
     here: BTreeMap<u64, u32>,
     now: u64,
     next: u64,
     grown: Grown,
 }
 
-/// Makes the calls, and then sends all that is queued.
+/// Makes the calls, and then sends all queued packets.
 ///
 /// # Panics
 ///
-/// Where a packet is lost or doubled or stays for ever, rows disagree, a node is
-/// above its ceiling, or nothing is sent though something could be.
+/// If a packet is lost, duplicated or never sent, rows are inconsistent, a node is above its
+/// ceiling, or nothing is sent although a packet could be.
 pub fn grow(data: &[u8]) -> Grown {
     let engine = Engine::new(&LINK, SIZE);
     let mut growth = Growth {
@@ -115,8 +115,8 @@ pub fn grow(data: &[u8]) -> Grown {
     growth.grown
 }
 
-/// Only leaves have caps here, so that no packet counts twice for one, and those that
-/// tell hosts apart no ceilings.
+/// Returns the rule without a cap for inner nodes, so that no packet counts twice for a cap. Leaves
+/// that distinguish hosts have neither cap nor ceiling.
 fn of_leaf(inner: bool, hosts: bool, rule: &NodeRule) -> NodeRule {
     let free = hosts || rule.hosts;
     NodeRule {
@@ -131,8 +131,8 @@ fn of_leaf(inner: bool, hosts: bool, rule: &NodeRule) -> NodeRule {
 }
 
 impl Known {
-    /// A packet of it begins: it is ahead of its ceiling by no more than that makes up
-    /// for.
+    /// Counts a packet whose transmission begins, and checks that the node is ahead of its ceiling
+    /// by no more than the allowed slack.
     fn begun(&mut self, root: bool, now: u64, wire: u32) {
         let rate = self.ceiling_bytes_s;
         let full = u64::from(LINK.wire_bytes(LINK.mtu_bytes));
@@ -193,7 +193,7 @@ impl Growth {
         }
     }
 
-    /// One of the nodes that there are.
+    /// Returns one of the existing nodes.
     fn node(&self, number: u8) -> u32 {
         let at = usize::from(number) % self.nodes.len();
         self.nodes.keys().nth(at).copied().unwrap_or(0)
@@ -245,7 +245,7 @@ impl Growth {
         }
     }
 
-    /// Asks for a packet; whether there was one, and else when to ask again.
+    /// Asks for a packet. Returns the present time if there was one, else the time to ask again.
     fn depart(&mut self) -> Option<u64> {
         let departure = self.engine.depart(self.now);
         for (leaf, gone) in departure.dropped {
@@ -270,8 +270,8 @@ impl Growth {
         departure.opens_ns
     }
 
-    /// A packet began: nobody above its leaf is ahead of its ceiling by more than
-    /// that makes up for.
+    /// Counts a packet whose transmission begins for each node above its leaf, and checks their
+    /// ceilings.
     fn begun(&mut self, leaf: u32, wire: u32) {
         let root = self.engine.root();
         let cap = self.nodes[&leaf].cap;
@@ -310,8 +310,7 @@ impl Growth {
         assert!(path.take(9).any(|id| id == 0), "more than eight levels");
     }
 
-    /// A node and its parent change places, as in a list that is exchanged: nobody tells the
-    /// engine.
+    /// Exchanges a node and its parent.
     fn change_places(&mut self, at: u32) {
         let parent = self.nodes[&at].parent;
         let above = self.nodes.get(&parent).map_or(0, |node| node.parent);
@@ -341,7 +340,7 @@ impl Growth {
         }
     }
 
-    /// Sends the rest: the slowest packet takes 0.3 s.
+    /// Sends the remaining packets: the slowest takes 0.3 s.
     fn drain(&mut self) {
         for _ in 0..100_000 {
             if self.here.is_empty() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links, packets and chance for tests.
+//! Links, packets and random numbers for tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 #[allow(unused_imports, reason = "each test file uses a part")]
 pub use weirgate_aqm::Chance;
 use weirgate_aqm::{Discipline, Link, Packet, Queue, Settings};
 
-/// One as a ratio.
+/// 1 as a ratio in 32.32 fixed point.
 pub const ONE: u64 = 1 << 32;
 
 /// A second.
@@ -15,7 +15,7 @@ pub const S: u64 = 1_000_000_000;
 /// A millisecond.
 pub const MS: u64 = 1_000_000;
 
-/// A link of so many bits a second with packets of 1500 bytes.
+/// Returns a link of `bits_s` bits a second with packets of 1500 bytes.
 pub fn link(bits_s: u64) -> Link {
     Link {
         rate_bytes_s: bits_s / 8,
@@ -24,7 +24,7 @@ pub fn link(bits_s: u64) -> Link {
     }
 }
 
-/// A packet.
+/// Returns a packet of `len` bytes.
 pub fn packet(arrived_ns: u64, len: u32) -> Packet {
     Packet {
         arrived_ns,
@@ -35,7 +35,7 @@ pub fn packet(arrived_ns: u64, len: u32) -> Packet {
     }
 }
 
-/// A discipline with parameters by name.
+/// Returns a queue of a discipline with parameters by name.
 pub fn queue<T>(name: &str, link: &Link, params: &[(&str, u64)]) -> Queue<T> {
     let every = Discipline::every();
     let discipline = every.into_iter().find(|one| one.name() == name);

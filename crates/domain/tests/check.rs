@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a domain promises: sums, worst cases, and what is reported where they do
-//! not fit.
+//! Checks of a domain: sums, worst cases, and reports where promises do not fit.
 //!
 //! Over 500 lines: one test for each promise and each warning of `domain check`.
 
@@ -28,8 +27,8 @@ fn findings(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is held to nothing is promised nothing, and what a router has no room
-/// for is reported before it is applied.
+/// Traffic without a profile gets no promise, and conditioners that exceed a router's room are
+/// reported before anything is applied.
 #[test]
 fn what_no_router_could_hold_is_refused() {
     let free = ROW.replace("class = \"gold\"", "class = \"rest\"");
@@ -63,7 +62,7 @@ fn the_example_keeps_what_it_promises() {
     let domain = domain(example);
     assert_eq!((domain.routers.len(), domain.customers.len()), (8, 40));
     assert_eq!(findings(example), Vec::<String>::new());
-    // Packets leave a building for the other site by the one way there is.
+    // Packets leave a building for the other site by the only path.
     let first = domain.first_ports("hall");
     assert_eq!(first.len(), 7);
     let ports = domain.ports();
@@ -96,10 +95,10 @@ fn a_row_of_routers_keeps_what_is_promised() {
         ]
     );
     let delay = check.delays[0].as_ref().expect("a domain");
-    // A full packet on 10 Mbit/s Ethernet takes 1538 B, 1.23 ms: each port
-    // adds that, and 0.1 ms for the machine. Only at the first one are the five
-    // packets of 238 B before one another: 0.95 ms. After it they come as fast
-    // as they leave, and a packet waits for one of its own, 0.19 ms.
+    // A full packet on 10 Mbit/s Ethernet takes 1538 B, 1.23 ms: each port adds that, and 0.1 ms
+    // for the machine. Only at the first port do the five packets of 238 B queue behind one
+    // another: 0.95 ms. After it they arrive as fast as they leave, and a packet waits for one of
+    // its own, 0.19 ms.
     for (number, hop) in delay.hops.iter().enumerate() {
         let own = if number == 0 { 952 } else { 190 };
         let least = Span::from_micros(1232 + 100 + own);
@@ -110,7 +109,7 @@ fn a_row_of_routers_keeps_what_is_promised() {
         let steps = hop.steps.iter().map(|(_, time)| *time);
         assert_eq!(steps.fold(Span::ZERO, |a, b| a + b), hop.wait);
     }
-    // What waited may come closer together: the burst grows at each port.
+    // Packets that waited may leave closer together: the burst grows at each port.
     let bursts: Vec<u64> = delay.hops.iter().map(|hop| hop.burst).collect();
     assert_eq!(bursts[0], 5 * 238);
     assert!(bursts.is_sorted_by(|a, b| a < b), "{bursts:?}");
@@ -119,8 +118,7 @@ fn a_row_of_routers_keeps_what_is_promised() {
         Outcome::Kept
     );
     let waits = delay.worst().saturating_sub(delay.variation());
-    // Four links of 1 ms, and six times 238 B at 10 Mbit/s: five ports and the
-    // sender's own line.
+    // Four links of 1 ms, and six times 238 B at 10 Mbit/s: five ports and the sender's own link.
     assert_eq!(
         waits,
         Span::from_micros(4000 + 6 * 190) + Span::from_nanos(6 * 400)
@@ -138,7 +136,7 @@ fn what_exceeds_a_class_is_refused_with_link_sum_and_change() {
          kbit/s there; the sum of telephone [promise `telephone` 2515 kbit/s in place of 2600 \
          kbit/s | a link of 10336 kbit/s at core0 of west | give `voice` a share of 31.1%]"
     );
-    // Each change alone is enough there.
+    // Each of these changes alone resolves the findings about that sum.
     for changed in [
         text.replace("2600kbit", "2515kbit"),
         text.replace("share = \"30%\"", "share = \"31.1%\""),
@@ -170,7 +168,7 @@ fn a_delay_that_cannot_be_had_is_refused_with_the_one_that_can() {
             "a link of 16818 kbit/s at core0 of west",
         ]
     );
-    // Each alone is enough, and a little less is not.
+    // Each change alone is enough, and a slightly smaller one is not.
     for (from, enough, less) in [
         (
             "delay = \"13ms\"",
@@ -226,7 +224,7 @@ fn services_in_a_circle_are_named() {
           alone, and nothing of EF: they need no worst case]"
         ]
     );
-    // Each change that is named is enough.
+    // Each of the suggested changes is enough.
     assert_eq!(findings(&ring(&all[1..], TIME)), Vec::<String>::new());
     let slow = ring(&all, TIME).replacen("delay = \"1ms\"", "delay = \"9ms\"", 1);
     assert_eq!(findings(&slow), Vec::<String>::new());
@@ -239,7 +237,7 @@ fn services_in_a_circle_are_named() {
     );
 }
 
-/// A loss that is promised.
+/// A promised loss.
 const TIME: &str = "loss = \"1%\"\n";
 
 #[test]
@@ -263,7 +261,7 @@ fn more_than_the_senders_own_line_brings_is_refused() {
     );
 }
 
-/// What can be read and would be carried out at the wrong machine, or nowhere.
+/// Files that can be read, but would be applied on the wrong machine or on none.
 #[test]
 fn machines_and_versions_are_told_apart() {
     let refused = |text: &str, says: &str| {
@@ -298,7 +296,7 @@ fn machines_and_versions_are_told_apart() {
     refused(&versions, "`at-a` and `at-c` have no IP version in common");
 }
 
-/// Far more than a file may hold is one problem, and soon found.
+/// A file far over the limits gives one problem, and quickly.
 #[test]
 fn too_many_services_are_one_problem() {
     let many: Vec<(&str, &str)> = std::iter::repeat_n(("a", "c"), 6000).collect();
@@ -314,7 +312,7 @@ fn too_many_services_are_one_problem() {
     assert_eq!(messages, ["there are more than 4096 services"]);
 }
 
-/// All mistakes of a file at once, each with its place and what would be right.
+/// All mistakes of a file are reported at once, each with its place and the correction.
 #[test]
 fn a_broken_file_is_refused_with_everything_that_is_wrong() {
     let source = include_str!("domains/broken.toml");
@@ -359,8 +357,8 @@ fn every_port_has_a_policy_that_is_one() {
     );
 }
 
-/// Customers are measured where they enter, expedited forwarding wherever it
-/// leaves, and the policies with that are policies.
+/// Customers are measured where they enter and expedited forwarding wherever it leaves. The
+/// resulting policies are valid.
 #[test]
 fn conditioners_hold_what_was_promised() {
     let domain = domain(ROW);
@@ -375,8 +373,7 @@ fn conditioners_hold_what_was_promised() {
         let entering = policy.conditioners.iter().filter(|one| one.enters).count();
         let customer = domain.customers.contains_key(&port.towards);
         assert_eq!(entering > 0, customer, "{text}");
-        // Expedited forwarding is held at every port, to nothing where nothing
-        // was promised.
+        // Expedited forwarding is metered at every port, at a rate of 0 where nothing was promised.
         assert_eq!(policy.conditioners.len(), entering + 1, "{text}");
         let voice = check.loads.iter().any(|load| {
             load.port == PortId(number) && load.class == "voice" && !load.services.is_empty()
@@ -391,7 +388,7 @@ fn conditioners_hold_what_was_promised() {
     snapshot("conditioners_hold_what_was_promised", &texts);
 }
 
-/// A camera in the urgent class of two routers of the kit.
+/// A camera in the urgent class of two routers that use the kit.
 const CAMERA: &str = r#"version = 1
 [router.west]
 role = "boundary"
@@ -430,9 +427,8 @@ packet = "1000B"
 burst = "4000B"
 "#;
 
-/// Two delay classes by six importance levels: each is a class with all of its
-/// code points, customers' packets get their importance by what they were
-/// promised.
+/// Two delay classes by six importance levels: each is a class with all of its code points.
+/// Customers' packets get the importance of their promise.
 #[test]
 fn urgency_and_importance_are_two_things() {
     let domain = domain(CAMERA);
@@ -473,9 +469,9 @@ fn urgency_and_importance_are_two_things() {
     );
 }
 
-/// What exceeds profiles waits with what keeps to them where routers tell levels
-/// apart, so that no time is promised there; else it stays outside, and the
-/// router that cannot tell them is named.
+/// Where routers distinguish levels, excess traffic waits with conforming traffic, so that no delay
+/// is promised there. Otherwise it is dropped at the edge, and the router that cannot distinguish
+/// levels is named.
 #[test]
 fn times_and_levels_do_not_go_together() {
     let timed = CAMERA.replace("burst = \"4000B\"", "burst = \"4000B\"\ndelay = \"60ms\"");
@@ -487,7 +483,7 @@ fn times_and_levels_do_not_go_together() {
         "{found:?}"
     );
 
-    // One router that cannot tell levels apart, and excess stays outside.
+    // One router cannot distinguish levels, and excess is dropped at the edge.
     let mixed = timed.replace(
         "[router.east]\nrole = \"boundary\"\nengine = \"kit\"",
         "[router.east]\nrole = \"boundary\"",
@@ -522,8 +518,7 @@ fn times_and_levels_do_not_go_together() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is promised: nothing panics, and with more to send, no service
-    /// has a shorter worst case.
+    /// For any promises, nothing panics, and with more load no service has a shorter worst case.
     #[test]
     fn more_load_is_never_faster(rate in 100_u64..900, more in 1_u64..900, burst in 200_u64..5000) {
         let text = |rate: u64, burst: u64| ROW
@@ -543,7 +538,7 @@ fn snapshot(name: &str, text: &str) {
     weirgate_testing::golden(format!("crates/domain/tests/snapshots/{name}.txt"), text);
 }
 
-/// A list of routers, which `[[router]]` makes, is answered with the form that is right.
+/// A list of routers, from `[[router]]`, gives an error with the correct form.
 #[test]
 fn the_form_of_a_router_is_reported() {
     let (_, problems) = parse("version = 1\n[[router]]\nhost = \"a\"\n");

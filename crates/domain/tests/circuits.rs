@@ -13,7 +13,7 @@ core = "core0"
 rate = "9gbit"
 "#;
 
-/// The first error, with line and column.
+/// Returns the first error, with line and column.
 fn refused(text: &str) -> String {
     let (domain, problems) = parse(text);
     assert!(domain.is_none(), "{text}");
@@ -31,7 +31,7 @@ fn routers_may_have_circuits_alone() {
     assert!(matches!(&own.of, CircuitsOf::Sites(sites) if sites[0].value == "North"));
     let check = check(&domain);
     assert_eq!((check.findings.len(), check.ports.len()), (0, 0));
-    // Nothing is planned there beside them, so a policy of the router's own stays.
+    // No plan is made for a router with circuits, so the router's own policy stays.
     assert!(router_policies(&domain, &check).is_empty());
     // A port needs classes, and a router without circuits a role.
     let more = format!("{ALONE}[router.south]\n[class.all]\nbehaviour = \"DF\"\nshare = \"1%\"\n");

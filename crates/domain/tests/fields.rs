@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fields that readers know are those that the registry declares.
+//! The readers know exactly the fields that the registry declares.
 
 use std::collections::BTreeSet;
 use weirgate_domain::{TABLES, parse};
 
-/// Every table once, in the order of [`TABLES`], each with a field that there is not.
+/// Every table once, in the order of [`TABLES`], each with an unknown field.
 const EVERY_TABLE: &str = r#"
 qqqqqqqq = 1
 version = 1

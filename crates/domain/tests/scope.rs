@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom promises are about: conditioners by receiver and by what packets carry,
-//! what they have no room for, and what a file leaves open.
+//! The scope of promises: conditioners by receiver and by packet contents, the limits on their
+//! number, and files that leave it open.
 
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ fn domain(text: &str) -> Domain {
     domain.unwrap_or_else(|| panic!("{problems:#?}"))
 }
 
-/// What is wrong with a text, with the lines.
+/// Returns the problems of a text, with their lines.
 fn problems(text: &str) -> Vec<String> {
     let (_, problems) = parse(text);
     let line = |at: usize| 1 + text[..at].matches('\n').count();
@@ -27,7 +27,7 @@ fn problems(text: &str) -> Vec<String> {
     each.collect()
 }
 
-/// The policy of a customer's port.
+/// Returns the policy of a customer's port.
 fn port_policy(domain: &Domain, customer: &str) -> (String, Policy) {
     let check = check(domain);
     let at = check.ports.iter().position(|port| port.towards == customer);
@@ -39,17 +39,17 @@ fn port_policy(domain: &Domain, customer: &str) -> (String, Policy) {
     (own, policy.expect("no problems"))
 }
 
-/// A packet that a customer sends.
+/// A packet sent by a customer.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     to: IpAddr,
     code: u8,
     protocol: u8,
-    /// At the source and at the destination.
+    /// The source and the destination port.
     ports: Option<[u16; 2]>,
 }
 
-/// What the program does with it, as `docs/conditioners.md` says. Where packets
+/// Returns the conditioner that the program applies, as `docs/conditioners.md` says. Where packets
 /// enter the link's own device, the inside host is the receiver.
 fn found<'p>(policy: &'p Policy, packet: &Packet) -> &'p Conditioner {
     let port = |ports: &[weirgate_document::Value<Ports>], own: Option<u16>| {
@@ -110,7 +110,7 @@ fn conditioners_tell_receivers_and_ports_apart() {
     snapshot("conditioners_tell_receivers_and_ports_apart", &text);
 }
 
-/// Without networks, a promise is by its class as before, and a note says so.
+/// Without networks, a promise applies to its class as before, and a note says so.
 #[test]
 fn what_is_left_open_is_reported() {
     let left = |line: &&str| !line.starts_with("networks") && !line.starts_with("address");
@@ -149,7 +149,7 @@ fn what_is_left_open_is_reported() {
     assert!(policy.conditioners.iter().all(|one| one.local.is_empty()));
     assert_eq!(policy.conditioners[2].smallest, None);
     assert!(policy.conditioners[3].smallest.is_some());
-    // The address alone is a network of one.
+    // An address alone is a network of one host.
     let single = domain(&SCOPE.replace("networks", "#"));
     let notes = check(&single).notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
@@ -161,8 +161,8 @@ fn what_is_left_open_is_reported() {
     assert!(text.contains("local-address = [\"10.2.0.1/32\"]"), "{text}");
 }
 
-/// What a small packet counts as is the least of what is measured together, and
-/// so much is reckoned on the wire.
+/// The minimum size of a small packet is the least of the services metered together, and the
+/// overhead on the wire is computed with it.
 #[test]
 fn small_packets_are_reckoned_where_they_are_measured() {
     let more = "\n[[service]]\nname = \"more\"\nfrom = \"alfa\"\nto = \"beta\"\nclass = \"voice\"\n\
@@ -174,8 +174,8 @@ fn small_packets_are_reckoned_where_they_are_measured() {
         .map(|one| one.smallest.map_or(0, weirgate_units::Size::as_bytes))
         .collect();
     assert_eq!(sizes, [100, 200, 200, 200, 500, 100]);
-    // 138 bytes of Ethernet for each 100: 500 kbit/s of both, and 200 kbit/s of
-    // calls, of which 200 take 238.
+    // 138 bytes of Ethernet for each 100: 500 kbit/s of both services, and 200 kbit/s of calls,
+    // whose 200 bytes take 238.
     let check = check(&domain);
     let load = check.loads.iter().find(|load| load.class == "voice");
     let promised = load.expect("a load").promised.as_bits_per_second();
@@ -258,7 +258,7 @@ fn what_cannot_be_told_apart_is_refused() {
     );
 }
 
-/// Services to so many receivers that a port has no room for them.
+/// Services to so many receivers that a port has no room for their conditioners.
 #[test]
 fn more_promises_than_conditioners_are_named() {
     let many = |count: usize| {
@@ -274,7 +274,7 @@ fn more_promises_than_conditioners_are_named() {
         }
         domain(&text)
     };
-    // Five promises that the file has are five, and all else takes two.
+    // Five promises of the file take five conditioners, and all other traffic takes two.
     assert_eq!(check(&many(25)).findings, []);
     port_policy(&many(25), "alfa");
     let findings = check(&many(27)).findings;
@@ -288,7 +288,7 @@ fn more_promises_than_conditioners_are_named() {
     assert_eq!(findings[0].changes[0], "promise 2 less");
 }
 
-/// Names that are too long for a conditioner, or meet, are numbered.
+/// Names that are too long for a conditioner, or collide, are numbered.
 #[test]
 fn every_conditioner_has_a_name_of_its_own() {
     let long = "a-customer-with-quite-a-long-nam";
@@ -329,7 +329,7 @@ fn every_conditioner_has_a_name_of_its_own() {
     port_policy(&same, "alfa");
 }
 
-/// To which of four customers, in which class, by which ports: TCP's or UDP's.
+/// The customer (one of four), the class, and TCP (or UDP) with a port.
 type Promise = (usize, usize, Option<(bool, u16)>);
 
 fn promises() -> impl Strategy<Value = Vec<Promise>> {
@@ -341,14 +341,13 @@ const CLASSES: [(&str, u8); 3] = [("voice", 46), ("signal", 40), ("gold", 10)];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// Whatever is promised to whom by whatever: a service's packets are measured
-    /// by its contract and leave with its code point, and what nobody was
-    /// promised leaves with none.
+    /// For any promises, packets of a service are metered by its contract and leave with its code
+    /// point. Packets without a promise leave with none.
     #[test]
     fn each_packet_is_measured_by_its_promise(list in promises()) {
         let mut text: String = SCOPE.split("[[service]]").next().expect("a head").to_owned();
         for (number, port) in (0..4).zip(30_u8..) {
-            // The last of them is nowhere that is known.
+            // The last customer has no known network.
             let networks = if number == 3 { String::new() } else {
                 format!("networks = [\"10.{port}.0.0/16\", \"2001:db8:{port}::/48\"]\n")
             };
@@ -365,7 +364,7 @@ proptest! {
                                   class = \"{class}\"\nrate = \"8kbit\"\n{select}");
         }
         let (domain, _) = parse(&text);
-        // Services that select the same are refused.
+        // Services with the same selection are refused.
         let Some(domain) = domain else { return Ok(()) };
         let (_, policy) = port_policy(&domain, "alfa");
         let contracts = contracts(&domain, "alfa");
@@ -387,15 +386,15 @@ proptest! {
                     ColourAction::Drop => panic!("green is dropped"),
                 };
                 prop_assert_eq!(leaves, code);
-                // A fragment but the first is of no service with ports, and loses
-                // what it brings unless its class was promised by the code point.
+                // A later fragment belongs to no service with ports. It loses its code point unless
+                // its class was promised by the code point.
                 let later = Packet { ports: None, code, ..packet };
                 let one = found(&policy, &later);
                 let promised = contracts.iter().find(|own| own.name == one.name.value);
                 prop_assert!(promised.is_none_or(|own| own.select.is_empty()));
             }
         }
-        // To somebody else, unless the class was promised to one who may be there.
+        // To another receiver, unless the class was promised to one whose networks are unknown.
         for (class, code) in CLASSES {
             let to: IpAddr = "192.0.2.1".parse().expect("an address");
             let packet = Packet { to, code, protocol: 17, ports: Some([1000, 99]) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was measured beside what was promised; routers' policies as one text.
+//! Measurements compared with promises; policies of routers as one text.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,12 +55,12 @@ fn a_promise_is_judged_by_its_figure() {
         Quantity::Loss,
     ];
     assert_eq!(kept(&measured(625, 625)), all.map(|one| (one, true)));
-    // One packet of 625 is lost, of which only the promise of no loss speaks.
+    // One packet of 625 is lost, which breaks only the promise of no loss.
     let one = all.map(|one| (one, one != Quantity::Loss));
     assert_eq!(kept(&measured(625, 624)), one);
-    // Nothing arrives: nothing is kept.
+    // Nothing arrives: no promise is kept.
     assert_eq!(kept(&measured(625, 0)), all.map(|one| (one, false)));
-    // 5 ms there, and 26 ms on top.
+    // 5 ms there, and 26 ms in addition.
     let mut late = measured(625, 625);
     late.variation = Span::from_millis(26);
     let late = kept(&late);
@@ -101,14 +101,14 @@ fn it_is_said_since_when() {
         "{text}"
     );
     snapshot("it_is_said_since_when", &text);
-    // Another promise is another matter, kept or not.
+    // A changed promise is judged separately.
     let mut other = domain.clone();
     other.services[0].loss = Some("0.1%".parse().unwrap());
     let judged = |service| Fate::Judged(comparisons(service, &measured(625, 624)));
     let fates_then = other.services.iter().map(judged).collect();
     let (text, _) = verification(&other, fates_then, "then", since.clone());
     assert!(text.contains("BROKEN since then"), "{text}");
-    // What was not measured is remembered as it was.
+    // A service that was not measured keeps its earlier result.
     let none = vec![Fate::NotMeasured("no reason".to_owned()); domain.services.len()];
     let (text, since) = verification(&domain, none, "third", since);
     assert!(text.contains("not measured: no reason"), "{text}");
@@ -150,7 +150,7 @@ fn suspects_are_what_only_broken_services_pass() {
         .iter()
         .map(|port| check.ports[port.0].router.as_str())
         .collect();
-    // `books` is of another class and clears nothing.
+    // `books` is of another class and clears no result.
     assert_eq!(names, ["two", "three", "east"]);
 }
 

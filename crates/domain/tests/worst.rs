@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The derived worst case beside a simulation of every packet: five ports in a
-//! row, each with best effort that always has a full packet to send, expedited
-//! forwarding that runs through all of them and more that joins and leaves.
+//! The derived worst case against a simulation of every packet. Five ports stand in a row, each
+//! with best effort that is always backlogged. Expedited forwarding runs through all of them, and
+//! more joins and leaves at each.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
@@ -12,8 +12,8 @@ use weirgate_domain::{Check, Domain, Service, check, parse};
 /// Rates of the five ports, kbit/s.
 const PORTS: [u64; 5] = [10_000, 10_100, 10_230, 10_410, 10_570];
 
-/// One packet: when it came to the port, what of its time it has waited so
-/// far, and its service. Times are in nanoseconds.
+/// One packet: its arrival at the port, its waiting time so far, and its service. Times are in
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Packet {
     at: u64,
@@ -21,8 +21,8 @@ struct Packet {
     service: usize,
 }
 
-/// A domain of five routers in a row with a service through all of them and
-/// one beside it at each port, so that 30 % of the slowest is promised.
+/// Returns a domain of five routers in a row with a service through all of them and one more at
+/// each port. They use 30 % of the slowest port.
 fn row(burst: u64, beside: u64) -> (Domain, Check) {
     let mut text = "version = 1\n[class.voice]\nbehaviour = \"EF\"\nshare = \"32%\"\n\
                     [class.rest]\nbehaviour = \"DF\"\nshare = \"60%\"\n"
@@ -66,7 +66,7 @@ fn row(burst: u64, beside: u64) -> (Domain, Check) {
     (domain, found)
 }
 
-/// Numbers that look random, all from one (Steele and others, `SplitMix64`).
+/// Pseudorandom numbers from a seed (Steele and others, `SplitMix64`).
 struct Numbers(u64);
 
 impl Numbers {
@@ -79,8 +79,8 @@ impl Numbers {
     }
 }
 
-/// What a service sends: as much as its profile lets it at once, then pauses of
-/// any length up to a burst's own time, so that bursts come at any moment.
+/// Returns the packets of a service: as much at once as its profile allows, then pauses of up to
+/// the time of a burst, so that bursts come at any moment.
 fn sent(service: &Service, number: usize, numbers: &mut Numbers) -> Vec<Packet> {
     let packet = service.packet.as_bytes() * 8_000_000_000;
     let most = service.burst.as_bytes() * 8_000_000_000;
@@ -102,7 +102,7 @@ fn sent(service: &Service, number: usize, numbers: &mut Numbers) -> Vec<Packet> 
     list
 }
 
-/// The longest wait of a packet through all ports, in nanoseconds.
+/// Returns the longest wait of a packet through all ports, in nanoseconds.
 fn simulated(domain: &Domain, check: &Check, seed: u64) -> u64 {
     let mut numbers = Numbers(seed);
     let through = check.paths[0].as_ref().unwrap();
@@ -117,13 +117,13 @@ fn simulated(domain: &Domain, check: &Check, seed: u64) -> u64 {
             }
         }
         inside.sort();
-        // The gate stays 0.2 % below the line.
+        // The gate stays 0.2 % below the link's rate.
         let gate = port.rate.as_bits_per_second() * 998 / 1000;
         let time = |ip: u32| u64::from(layer.wire_bytes(ip)) * 8_000_000_000 / gate;
         let mut free = numbers.below(time(1500));
         let mut next = Vec::new();
         for packet in &inside {
-            // Best effort has the gate whenever nothing urgent is there.
+            // Best effort uses the gate whenever no urgent packet waits.
             while free < packet.at {
                 free += time(1500);
             }
@@ -152,7 +152,7 @@ fn simulated(domain: &Domain, check: &Check, seed: u64) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Whatever comes within its profile, no packet waits longer than derived.
+    /// For any arrivals within the profile, no packet waits longer than derived.
     #[test]
     fn no_packet_waits_longer_than_derived(
         seed in any::<u64>(), packets in 1_u64..8, beside in 100_u64..1500
@@ -164,8 +164,8 @@ proptest! {
     }
 }
 
-/// The derived worst case is near what can happen: some traffic within its
-/// profile waits for more than half of it, few packets at once or many.
+/// The derived worst case is close to the possible one: some traffic within its profile waits more
+/// than half as long, with few packets at once or many.
 #[test]
 fn more_than_half_of_the_derived_wait_happens() {
     for (packets, beside) in [(2, 200), (2, 1000), (6, 600)] {

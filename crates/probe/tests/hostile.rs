@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Peers that report numbers which cannot be: each is an error that names peer,
-//! field, value and bound, and none makes a client panic or wait.
+//! Peers that report impossible numbers: each is an error that names peer, field, value and bound.
+//! None makes a client panic or wait.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod near;
@@ -15,7 +15,7 @@ use weirgate_probe::{
     Sequence, Stop, Stream, granted, measure, play, remote,
 };
 
-/// A serving end that answers the packets of a train, or a question, so.
+/// Starts a serving end that answers the packets of a train, or a question, with `answer`.
 fn train_server(answer: impl Fn(Message) -> Option<Message> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -88,7 +88,7 @@ fn a_gap_that_would_take_minutes_ends_a_measurement() {
     }
 }
 
-/// An iperf3 server (iperf_api.c) that takes four connections and reports so.
+/// Starts an iperf3 server (iperf_api.c) that accepts four connections and reports `result`.
 fn iperf3_server(result: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -119,7 +119,7 @@ fn iperf3_test(
     for mut stream in streams {
         thread::spawn(move || {
             let block = vec![0; 65_536];
-            // Which way does not matter: it both reads and writes.
+            // The direction does not matter: it both reads and writes.
             let mut reader = stream.try_clone().unwrap();
             thread::spawn(move || while matches!(reader.read(&mut [0; 8_192]), Ok(1..)) {});
             while stream.write_all(&block).is_ok() {}
@@ -200,7 +200,7 @@ fn an_interval_that_is_none_is_named() {
     );
 }
 
-/// A serving end of sequences that agrees to everything and then says this.
+/// Starts a serving end of sequences that agrees to everything and then sends `word`.
 fn bulk_server(word: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -210,7 +210,7 @@ fn bulk_server(word: &'static str) -> SocketAddr {
             thread::spawn(move || {
                 let _ = stream.write_all(b"yes\n");
                 if word.is_empty() {
-                    // A line that has no end.
+                    // A line without an end.
                     let _ = stream.write_all(b"9 word\n");
                     while stream.write_all(&[b'x'; 8_192]).is_ok() {}
                     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link layers found again from the times they make, with and without noise.
+//! Link layers inferred from packet times, with and without noise.
 
 use proptest::prelude::*;
 use weirgate_linklayer::{Framing, LinkLayer};
@@ -18,7 +18,7 @@ impl Noise {
     }
 }
 
-/// The times of a busy line, each off by at most `error` seconds.
+/// Returns the times of a busy link, each off by at most `error` seconds.
 fn busy(framing: Framing, overhead: i32, rate: f64, error: f64, seed: u64) -> Vec<Timed> {
     let layer = LinkLayer::custom(overhead, 0, framing).expect("a layer");
     let mut noise = Noise(seed);
@@ -44,8 +44,8 @@ fn rate_within(found: &Inference, rate: f64, part: f64) -> bool {
     (found / rate - 1.0).abs() < part
 }
 
-/// Overheads from 8 to 48 on every framing at five rates: no cut is wrong, no
-/// overhead is wrong, and every one is alone.
+/// Overheads from 8 to 48 on every framing at five rates: framing and overhead are always right,
+/// and every result is unique.
 #[test]
 fn exact_times_give_every_line_type() {
     for framing in [Framing::None, Framing::Atm, Framing::Ptm] {
@@ -63,8 +63,8 @@ fn exact_times_give_every_line_type() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// With noise of up to a tenth of a cell's time: never confidently wrong
-    /// about cells, and the true overhead is among those that fit.
+    /// With noise of up to a tenth of a cell's time, cells are never reported wrongly with
+    /// confidence, and the true overhead is among the candidates.
     #[test]
     fn noise_makes_unsure_and_not_wrong(
         atm: bool, overhead in 8..=48_i32, rate in 56e3_f64..100e6, part in 0.0_f64..0.1, seed: u64,
@@ -79,14 +79,14 @@ proptest! {
             let one = found.layers.iter().any(|fit| fit.overhead == overhead);
             prop_assert!(one, "{:?}", found);
         }
-        // A cell is a tenth of a small packet; these are clear.
+        // A cell is a tenth of a small packet; these cases are clear.
         if part < 0.02 {
             prop_assert!(found.cut.is_some());
             prop_assert!(rate_within(&found, rate, 0.02));
         }
     }
 
-    /// Round trips: cells or not, or unsure; the overhead modulo a cell.
+    /// Round trips: cells, no cells, or unsure; and the overhead modulo a cell.
     #[test]
     fn round_trips_show_cells(
         atm: bool, overhead in 8..=48_i32, base in 1e-3_f64..0.3, part in 0.0_f64..0.3, seed: u64,
@@ -110,8 +110,7 @@ proptest! {
         }
     }
 
-    /// Times of nothing, of one size, or of no line at all: unsure, and no
-    /// panic.
+    /// Times without data, of one size, or of no link at all: unsure, and no panic.
     #[test]
     fn what_is_no_line_is_not_known(
         times in prop::collection::vec((0_u32..3000, any::<f64>(), any::<f64>()), 0..60),
@@ -150,8 +149,8 @@ fn in_words(ip_bytes: u32, overhead: i32) -> u32 {
     framed + framed.div_ceil(64)
 }
 
-/// What a train tells that goes through such a line, sent faster than it takes it,
-/// by clocks that are read up to 2 us late.
+/// Returns the measurement of a train through this link, sent faster than its rate, with clocks
+/// that are read up to 2 us late.
 fn through_words(size: u32, overhead: i32, rate: f64, noise: &mut Noise) -> Timed {
     let time = f64::from(in_words(size, overhead)) * 8.0 / rate;
     // As `measure` sends them.
@@ -177,9 +176,9 @@ fn through_words(size: u32, overhead: i32, rate: f64, noise: &mut Noise) -> Time
     }
 }
 
-/// Lines of code words, up and down, scored against what they are: never taken for
-/// cells, the rate on the wire within 2 %, with code words or without, and the
-/// overhead to the byte in nine of ten.
+/// Links with code words, up and down, compared with the truth. They are never taken for cells, and
+/// the rate on the wire is within 2 %, with code words or without. The overhead is exact to the
+/// byte in nine of ten.
 #[test]
 fn lines_of_code_words_are_measured() {
     let rates = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line of any rate up to 10 Gbit/s is measured: no train is asked for that an end refuses.
+//! A link of any rate up to 10 Gbit/s is measured: no end is asked for a train that it refuses.
 
 use proptest::prelude::*;
 use std::io;
@@ -10,12 +10,12 @@ use weirgate_probe::{COOKIE, Client, Datagrams, Direction, Message, Seen, Train,
 /// IPv4 and UDP.
 const HEADERS: u64 = 28;
 
-/// The way to a serving end over a line of this rate with a buffer that holds everything.
-/// No time goes by.
+/// The path to a serving end over a link of this rate with an unlimited buffer. No real time
+/// passes.
 #[derive(Debug)]
 struct Line {
     bits_per_second: f64,
-    /// The train that is expected, and what is said next.
+    /// The expected train, and the next answer.
     state: Mutex<(Option<Train>, Option<Message>)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages come out as they went in, and nothing that comes in does harm.
+//! Messages survive a round trip, and no input does harm.
 
 use proptest::prelude::*;
 use weirgate_probe::{COOKIE, GREETING, Message, SHORTEST, Seen, Train};
@@ -73,7 +73,7 @@ proptest! {
         }
     }
 
-    /// What is taken part in has an end, in bytes and in time.
+    /// A measurement is bounded in bytes and in time.
     #[test]
     fn a_checked_train_has_an_end(train in train()) {
         if train.check().is_ok() {
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// What cannot be true of a train is not read, and the field is named.
+/// Impossible values of a train are refused, and the field is named.
 #[test]
 fn numbers_that_cannot_be_are_refused() {
     let fine = Seen {
@@ -131,7 +131,7 @@ fn numbers_that_cannot_be_are_refused() {
     );
 }
 
-/// Nobody gets more than he sent before he has shown where he is.
+/// A client gets no more bytes than it sent before it has proven its address.
 #[test]
 fn a_greeting_is_longer_than_its_answer() {
     let answer = Message::Welcome {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts that merely answer: an irtt server by its format, and a web server.
+//! Hosts that only answer: an irtt server by its format, and a web server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -17,11 +17,11 @@ enum Manner {
     Refuses,
 }
 
-/// Answers as irtt's server does (packet.go, params.go).
+/// Starts a server that answers as irtt's does (packet.go, params.go).
 fn irtt_server(manner: Manner) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         let token = [1, 2, 3, 4, 5, 6, 7, 8];
         let mut packet = [0; 2048];
@@ -31,7 +31,7 @@ fn irtt_server(manner: Manner) -> SocketAddr {
             let mut answer = packet[..4].to_vec();
             match packet[3] {
                 1 => {
-                    // Version 1, then length and interval, as it was asked.
+                    // Version 1, then length and interval, as requested.
                     assert_eq!(packet[4..6], [1, 2], "{:?}", &packet[..length]);
                     answer[3] = if manner == Manner::Refuses {
                         1 | 2 | 4
@@ -70,7 +70,7 @@ fn an_irtt_server_returns_packets() {
         .map(|_| irtt.echo(0, Duration::from_millis(500)).unwrap())
         .collect();
     for (place, echo) in took.iter().enumerate() {
-        // A machine that is busy may lose more.
+        // A busy machine may lose more.
         if place % 3 == 1 {
             assert_eq!(*echo, Echo::Lost, "{took:?}");
         }
@@ -79,7 +79,7 @@ fn an_irtt_server_returns_packets() {
         took.iter().any(|echo| matches!(echo, Echo::After(_))),
         "{took:?}"
     );
-    // Not faster than it granted.
+    // Not faster than the server granted.
     assert!(begin.elapsed() >= Duration::from_millis(100));
 }
 
@@ -87,7 +87,7 @@ fn an_irtt_server_returns_packets() {
 fn who_does_not_answer_or_refuses_is_named() {
     let refused = Irtt::open(irtt_server(Manner::Refuses)).unwrap_err();
     assert!(matches!(refused, RemoteError::Refused(_)), "{refused}");
-    // Bound and given up: nobody is there.
+    // Bound and closed again: no listener.
     let gone = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -96,7 +96,7 @@ fn who_does_not_answer_or_refuses_is_named() {
     assert!(matches!(silent, RemoteError::Silent(_)), "{silent}");
 }
 
-/// A web server: `/large` never ends, `/small` does, `/moved` leads elsewhere.
+/// Starts a web server: `/large` never ends, `/small` does, `/moved` redirects.
 fn web_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -126,7 +126,7 @@ fn web_server() -> SocketAddr {
     address
 }
 
-/// A lost echo holds up no other: a full queue drops some, and those after it tell its length.
+/// A lost echo delays no other: a full queue drops some, and later ones measure its length.
 #[test]
 fn echoes_go_on_while_some_are_lost() {
     let server = web_server();
@@ -138,7 +138,7 @@ fn echoes_go_on_while_some_are_lost() {
     assert!(echoes.all.len() >= 3, "{echoes:?}");
     assert!(echoes.lost() >= 1, "{echoes:?}");
     assert!(echoes.middle().is_some(), "{echoes:?}");
-    // One that comes back after the load tells that those before it are lost.
+    // An echo that returns after the load proves that those before it are lost.
     assert!(
         begin.elapsed() < Duration::from_secs(8),
         "{:?}",

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 use weirgate_probe::{Bulk, Load, Remote, RemoteError, remote};
 
-/// A server whose file never ends; its certificate, as PEM.
+/// Starts a server whose file never ends; returns its certificate as PEM.
 fn server() -> (SocketAddr, String) {
     let made = rcgen::generate_simple_self_signed(vec![String::from("localhost")]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -36,7 +36,7 @@ fn server() -> (SocketAddr, String) {
             let mut stream = StreamOwned::new(connection, stream.unwrap());
             thread::spawn(move || {
                 let mut head = [0; 1000];
-                // Who does not trust the certificate says nothing.
+                // A client that does not trust the certificate sends no request.
                 if !matches!(stream.read(&mut head), Ok(1..)) {
                     return;
                 }

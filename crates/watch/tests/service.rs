@@ -285,8 +285,8 @@ fn the_file_is_never_far_behind() {
     assert!(worst <= 5_200, "{worst} ms");
 }
 
-/// Clients that ask for much and read little: what they are sent is not held for each
-/// of them, looks and others' requests go on, and they are left.
+/// Clients that request much and read slowly do not make the service buffer an answer for each.
+/// Sampling and other requests continue, and slow clients are disconnected.
 #[test]
 fn who_asks_for_much_and_reads_little_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
@@ -327,7 +327,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
         whole.len() / 1000
     );
     assert!(more < 40_000, "{more} kB");
-    // Two at most have what they read in memory; the others wait for their turn.
+    // At most two answers that were read are in memory; other requests wait for their turn.
     for path in ["/metrics", "/api/about", "/api/now"] {
         let begin = Instant::now();
         assert!(service.get(path).starts_with("HTTP/1.1 200"), "{path}");
@@ -343,13 +343,13 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
     std::thread::sleep(Duration::from_secs(2));
     let looked = seen() - first;
     assert!(looked >= 1_000, "{looked} ms");
-    // One more is asked to come again, within the time that it waits for a place.
+    // One more client is told to retry, within the time that it waits for a place.
     let begin = Instant::now();
     let busy = service.raw(ask.as_bytes());
     assert!(busy.starts_with("HTTP/1.1 503"), "{busy:.60}");
     assert!(busy.contains("retry-after: 10"));
     assert!(begin.elapsed() < Duration::from_secs(15));
-    // A graph's few points have room beside.
+    // A graph with few points is served meanwhile, because it has separate room.
     let few = service.get(&format!(
         "/api/read?series=a&from={}&to={now}",
         now - 60_000
@@ -358,7 +358,7 @@ fn who_asks_for_much_and_reads_little_does_no_harm() {
     drop(greedy);
 }
 
-/// Kilobytes of memory that this process has now.
+/// Returns the resident memory of this process in kilobytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -370,7 +370,7 @@ fn resident() -> u64 {
 fn a_unix_socket_and_a_second_writer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    // Somebody's socket that nobody listens at.
+    // A leftover socket without a listener.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let first = config(folder.path(), Listen::Socket(path.clone()));
     let second = config(folder.path(), Listen::Socket(folder.path().join("other")));
@@ -388,7 +388,7 @@ fn a_unix_socket_and_a_second_writer() {
         "{busy}"
     );
     first.end();
-    // A file that is something else is left alone.
+    // A file that is not a socket is left alone.
     std::fs::write(
         folder.path().join("deep/history"),
         "not mine, and long enough to tell",

@@ -65,36 +65,6 @@ fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), report)
 }
 
-/// A small domain with lines that take time and customers of both IP versions.
-#[test]
-fn a_domain_is_tried_before_it_is_built() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/domain/small.toml");
-    let (status, report) = tried(file, &["--time", "2s", "--beside", "3mbit"]);
-    assert_eq!(status, Some(0), "{report}");
-    assert!(
-        report.contains("Everything that was promised is kept."),
-        "{report}"
-    );
-    assert!(
-        report.contains("Circuits came into force here and were read back."),
-        "{report}"
-    );
-    // 15 ms of travel to the other end, and no more than the wait beside it.
-    let kept = report.lines().filter(|line| line.contains(" kept since "));
-    let delays = kept.map(|line| {
-        let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
-        // Rate, delay, jitter, loss, state.
-        let delay = cells[cells.len() - 4].trim();
-        delay.split(' ').next().unwrap().parse::<f64>().unwrap()
-    });
-    let delays: Vec<f64> = delays.collect();
-    assert_eq!(delays.len(), 2, "{report}");
-    assert!(
-        delays.iter().all(|ms| (15.0..30.0).contains(ms)),
-        "{delays:?}"
-    );
-}
-
 /// Tests that only `make test-all` runs.
 mod long {
     use super::*;

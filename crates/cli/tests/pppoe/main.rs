@@ -111,11 +111,6 @@ fn a_session_that_ends_under_load_is_shaped_when_it_returns() {
     cuts("home", 2, 8);
 }
 
-#[test]
-fn packets_are_charged_what_the_line_takes() {
-    in_the_guest("charges::charges", &[format!("{SIZES}=149")], 8);
-}
-
 /// Tests that only `make test-all` runs.
 mod long {
     #[test]

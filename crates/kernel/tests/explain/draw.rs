@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random packets: flows between a few hosts on the ports that rules speak of,
-//! so that conditions hold about as often as not.
+//! Random packets: flows between a few hosts on the ports that rules name, so that conditions match
+//! about as often as not.
 
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,7 +33,7 @@ ports = [25, "8000-8010", 443]
 pub struct Drawn {
     pub up: bool,
     pub parts: Vec<Packet>,
-    /// Milliseconds to wait before it.
+    /// Milliseconds to wait before sending it.
     pub pause: u64,
 }
 
@@ -69,7 +69,7 @@ fn outside(version: IpVersion, host: u8) -> IpAddr {
     }
 }
 
-/// Two hosts and what they speak.
+/// Two hosts and their protocol.
 #[derive(Debug, Clone)]
 pub struct Flow {
     version: IpVersion,
@@ -121,7 +121,7 @@ pub fn flow() -> impl Strategy<Value = Flow> {
         })
 }
 
-/// What may happen in a flow.
+/// An event of a flow.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A segment, datagram or message.
@@ -132,12 +132,12 @@ pub enum Event {
         options: (usize, usize),
         icmp: (u8, u8),
         ecn: u8,
-        /// A pattern that its payload has, and how it is spoilt.
+        /// A pattern in its payload, and how it is corrupted.
         betrays: Option<(usize, u8)>,
     },
-    /// The beginning of a TCP connection, as it should be.
+    /// A correct TCP handshake.
     Handshake { up: bool },
-    /// An ICMP error about the flow's packets of the other direction.
+    /// An ICMP error about the flow's packets in the other direction.
     Error { up: bool },
     /// A datagram in two or three parts.
     Fragments {
@@ -198,8 +198,8 @@ pub fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A payload that has a pattern, of a length as far as that is free; for some
-/// of `spoilt` a byte is another or missing, or all bits of the first are.
+/// Returns a payload with a pattern, of the given length where the pattern allows it. Some values
+/// of `spoilt` change, remove or add a byte, or invert the first one.
 fn content(pattern: &Pattern, payload: usize, spoilt: u8) -> Vec<u8> {
     let end = pattern.bytes.iter().map(|(at, bytes)| at + bytes.len());
     let end = end.max().unwrap_or_default();
@@ -228,12 +228,12 @@ fn content(pattern: &Pattern, payload: usize, spoilt: u8) -> Vec<u8> {
     out
 }
 
-/// The echo type in the flow's version.
+/// Returns the ICMP type and code in the flow's version.
 fn icmp(version: IpVersion, (kind, code): (u8, u8)) -> (u8, u8) {
     match (version, kind) {
         (IpVersion::V6, 8) => (128, 0),
         (IpVersion::V6, 0) => (129, 0),
-        // Not what the router answers or takes for itself.
+        // Excludes types that the router answers or consumes.
         (IpVersion::V6, other) => (other.min(4), code),
         (IpVersion::V4, _) => (kind, code),
     }
@@ -261,7 +261,7 @@ impl Flow {
         let mut bytes = one.bytes();
         if one.protocol == 6 && one.flags & 2 != 0 && one.tcp_options >= 4 {
             let options = one.header_length() - one.tcp_options;
-            // The largest segment; checksums are not looked at.
+            // The maximum segment size; checksums are not checked.
             let largest = if one.dscp & 1 == 0 { 1460_u16 } else { 400 };
             bytes[options..options + 2].copy_from_slice(&[2, 4]);
             bytes[options + 2..options + 4].copy_from_slice(&largest.to_be_bytes());
@@ -271,7 +271,7 @@ impl Flow {
         packet
     }
 
-    /// The packets of an event.
+    /// Returns the packets of an event.
     pub fn packets(&self, event: &Event) -> Vec<Drawn> {
         let drawn = |up, parts| Drawn {
             up,
@@ -314,7 +314,7 @@ impl Flow {
             Event::Error { up } => {
                 let mut quoted = self.blueprint(!*up);
                 quoted.flags = 0x10;
-                // 64 bits behind the header at least (RFC 792).
+                // At least 64 bits after the header (RFC 792).
                 quoted.payload = 8;
                 quoted.icmp = icmp(self.version, (8, 0));
                 let mut quoted = quoted.bytes();
@@ -350,11 +350,11 @@ impl Flow {
     }
 }
 
-/// A packet in two fragments, or whole where it is too short.
+/// Returns a packet in two fragments, or whole if it is too short.
 pub fn split(packet: &Packet, number: u16) -> Vec<Packet> {
     let header = if packet.ethertype == IPV4 { 20 } else { 40 };
     let data = &packet.bytes[header..];
-    // The first has the upper-layer header in any case.
+    // The first fragment always includes the upper-layer header.
     let cut = (data.len() / 2).max(64).div_ceil(8) * 8;
     if cut >= data.len() {
         return vec![packet.clone()];
@@ -387,7 +387,7 @@ pub fn split(packet: &Packet, number: u16) -> Vec<Packet> {
     vec![part(0, cut, true), part(cut, data.len(), false)]
 }
 
-/// A sequence: a few flows whose events are mixed.
+/// Draws a sequence: a few flows with interleaved events.
 pub fn sequence() -> impl Strategy<Value = Vec<Drawn>> {
     let flows = prop::collection::vec(flow(), 1..3);
     let events = prop::collection::vec((any::<prop::sample::Index>(), event()), 2..9);
@@ -396,7 +396,7 @@ pub fn sequence() -> impl Strategy<Value = Vec<Drawn>> {
             .iter()
             .flat_map(|(which, event)| flows[which.index(flows.len())].packets(event))
             .collect();
-        // Time passes in some sequences, so that buckets fill again.
+        // Time passes in some sequences, so that token buckets refill.
         if pause < 8
             && let Some(one) = all.last_mut()
         {

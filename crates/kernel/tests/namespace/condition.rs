@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic conditioners: both ways come, are changed without being
-//! exchanged, count, and go.
+//! Traffic conditioners in both directions are installed, changed in place, counted and removed.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use std::net::UdpSocket;
@@ -53,7 +52,7 @@ pub fn state(entering: Vec<Conditioner>, leaving: Vec<Conditioner>) -> State {
 fn send(packets: usize) {
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     for _ in 0..packets {
-        // What the conditioner drops, the kernel reports as no room.
+        // The kernel reports a drop by the conditioner as ENOBUFS.
         let _ = socket.send_to(&[0; 972], "10.9.0.2:9");
     }
 }
@@ -73,7 +72,7 @@ fn they_come_are_told_count_and_go() {
         assert_eq!(verify(&applied.after, &desired), []);
         let shown = run("tc filter show dev wan egress");
         assert!(shown.contains("weirgate-condition-out-"), "{shown}");
-        // Two packets fit in the bucket, which fills at a packet a second.
+        // Two packets fit in the bucket, which refills at a packet a second.
         send(5);
         let counted = kernel.conditioned(&name("wan")).await.unwrap();
         let names: Vec<&str> = counted.leaving.iter().map(|one| &*one.name).collect();
@@ -86,7 +85,7 @@ fn they_come_are_told_count_and_go() {
         // An unchanged state plans nothing.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Another rate of the first: changed, and the other keeps its counts.
+        // The rate of the first changes, and the other keeps its counters.
         let other = state(
             vec![voice.clone()],
             vec![bucket("voice", 1 << 46, 128), bucket("rest", 1, 8)],
@@ -101,13 +100,13 @@ fn they_come_are_told_count_and_go() {
         assert_eq!(number(&shown), number(&after), "the same program");
         let kept = kernel.conditioned(&name("wan")).await.unwrap();
         assert_eq!(kept.leaving[1], counted.leaving[1]);
-        // One way goes, the other stays.
+        // One direction is removed, the other stays.
         let one = state(Vec::new(), vec![bucket("rest", 1, 8)]);
         let now = observe(&kernel, &[&other]).await;
         let applied = kernel.apply(&plan(&now, &one).unwrap()).await.unwrap();
         assert_eq!(verify(&applied.after, &one), []);
         assert!(!run("tc filter show dev wan ingress").contains("weirgate"));
-        // And all of it.
+        // Then all of it.
         let now = observe(&kernel, &[&one]).await;
         kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
         assert!(!run("tc qdisc show dev wan").contains("clsact"));
@@ -130,7 +129,7 @@ fn every_refusal_leaves_what_was_there() {
             assert_eq!(observe(&kernel, &[&desired]).await, before, "{number}");
             assert!(!run("tc qdisc show dev wan").contains("clsact"));
         }
-        // What has no room in the program is refused before anything is done.
+        // Conditioners that exceed the program's room are refused before anything is applied.
         let crowd: Vec<Conditioner> = (0..33)
             .map(|number| bucket(&format!("n{number}"), 1, 8))
             .collect();
@@ -142,7 +141,7 @@ fn every_refusal_leaves_what_was_there() {
     });
 }
 
-/// Beside an `ingress` qdisc of others, what leaves is conditioned as ever.
+/// Egress is conditioned as before beside a foreign `ingress` qdisc.
 #[test]
 fn beside_an_ingress_qdisc_they_count_what_leaves() {
     in_namespace(|kernel| async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A namespace's number is its own, also when the namespace has gone.
+//! The cookie of a namespace is unique, also after the namespace has gone.
 
 use crate::harness::in_namespace;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A namespace with one veth pair `wan` - `far`, and states to put there.
+//! A namespace with one veth pair `wan` - `far`, and states for it.
 
 use std::future::Future;
 use std::process::Command;
@@ -18,8 +18,8 @@ pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce(Kernel) -> F + Sen
         "these tests need root: they make network namespaces and devices"
     );
     let body = move || {
-        // SAFETY: CLONE_NEWNET alone: the thread shares all else, and memory
-        // safety does not rest on which network namespace a thread is in.
+        // SAFETY: CLONE_NEWNET alone: the thread shares everything else, and memory safety does not
+        // depend on the thread's network namespace.
         #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
         unsafe {
             rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).unwrap();
@@ -43,7 +43,7 @@ pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce(Kernel) -> F + Sen
     }
 }
 
-/// Runs a command in the thread's namespace and returns what it prints.
+/// Runs a command in the thread's namespace and returns its output.
 pub fn run(line: &str) -> String {
     let mut words = line.split(' ');
     let output = Command::new(words.next().unwrap())
@@ -67,7 +67,7 @@ pub fn origin(line: u32) -> Origin {
     Origin::new(line, "a test")
 }
 
-/// A table of a shape that no tc can make: three slots and a scale.
+/// A size table that no tc command can create: three slots and a scale.
 pub fn stab() -> Stab {
     Stab {
         overhead: -4,
@@ -125,7 +125,7 @@ pub fn htb(major: u16, default_minor: u16, classes: Vec<HtbClass>) -> Qdisc {
     )
 }
 
-/// A gate with an inner tree: classes 2:10 and 2:20.
+/// Returns a gate with an inner tree: classes 2:10 and 2:20.
 pub fn tree() -> Qdisc {
     let inner = htb(
         2,
@@ -185,7 +185,7 @@ pub fn arriving(rules: Vec<Rule>) -> Table {
     }
 }
 
-/// Everything at once: `wan` shaped outwards, `far` inwards through an IFB.
+/// Returns a full state: `wan` is shaped at egress, `far` at ingress through an IFB.
 pub fn whole(rules: &[Rule]) -> State {
     let off = Offloads {
         tso: false,
@@ -216,7 +216,7 @@ pub async fn observe(kernel: &Kernel, states: &[&State]) -> State {
         .unwrap()
 }
 
-/// `wan` alone, with this root.
+/// Returns a state of `wan` alone, with this root.
 pub fn only(root: Option<Qdisc>) -> State {
     State {
         devices: [(name("wan"), device(root, None))].into(),
@@ -225,7 +225,7 @@ pub fn only(root: Option<Qdisc>) -> State {
     }
 }
 
-/// Plans, applies and verifies; the steps it took.
+/// Plans, applies and verifies; returns the steps taken.
 pub async fn apply(kernel: &Kernel, desired: &State, previous: Option<&State>) -> Vec<Step> {
     let before = observe(kernel, &[desired, previous.unwrap_or(desired)]).await;
     let options = Options {
@@ -237,7 +237,7 @@ pub async fn apply(kernel: &Kernel, desired: &State, previous: Option<&State>) -
     plan.steps
 }
 
-/// The numbers of the programs that a place of `wan` lists, `ingress` or `egress`.
+/// Returns the ids of the programs at a hook of `wan`, `ingress` or `egress`.
 pub fn numbers(way: &str) -> Vec<String> {
     let shown = run(&format!("tc filter show dev wan {way}"));
     let parts = shown.split(" id ").skip(1);

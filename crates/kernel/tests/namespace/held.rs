@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that comes in the place of one that went gets the programs of that one.
+//! A device that replaces a removed one gets the programs of that one.
 
 use crate::condition::{bucket, state};
 use crate::harness::{in_namespace, name, numbers, observe, run};
@@ -11,7 +11,7 @@ use weirgate_state::{Datagrams, HookPrograms};
 fn a_device_that_comes_back_has_the_same_programs() {
     in_namespace(|kernel| async move {
         let wan = name("wan");
-        // Conditioners are given the number of their device, and windows are two programs.
+        // Conditioners get the index of their device, and windows have two programs.
         let mut desired = state(vec![bucket("in", 1, 64)], vec![bucket("out", 1, 64)]);
         let hooks = desired.hooks.get_mut(&wan).unwrap();
         hooks.windows = Some(Box::new(windows(4_000)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter that holds arriving packets to a rate: whole, or as it was; changed
-//! without being exchanged.
+//! The filter that holds arriving packets to a rate: installed completely or not at all, and
+//! changed in place.
 
 use crate::harness::{in_namespace, name, observe, only, run};
 use weirgate_kernel::Fault;
@@ -18,7 +18,7 @@ fn holding(kbit: u64, min: u64) -> State {
         },
         mtu: 1514,
         parts: 31,
-        // One band, as a queue that holds nothing has.
+        // One band, as a virtual queue has.
         settings: [("min_bytes", min), ("bands", 1)]
             .map(|(name, value)| KitSetting {
                 name: name.to_owned(),
@@ -49,13 +49,13 @@ fn it_comes_is_told_and_goes() {
         let shown = run("tc filter show dev wan ingress");
         assert!(shown.contains("weirgate-inbound-"), "{shown}");
         let held = kernel.policed(&name("wan")).await.unwrap().unwrap();
-        // The kernel at the other end looks for its own addresses (ICMPv6).
+        // The kernel at the other end sends ICMPv6 for its own addresses.
         let foreign = held.flows.iter().filter(|flow| flow.protocol != 58);
         assert_eq!(foreign.count(), 0, "{:?}", held.flows);
         // An unchanged state plans nothing.
         let now = observe(&kernel, &[&desired]).await;
         assert_eq!(plan(&now, &desired).unwrap().steps, []);
-        // Another rate and another threshold: changed, not exchanged.
+        // A new rate and threshold change the filter in place.
         let number = |shown: &str| {
             let at = shown.split(" id ").nth(1).unwrap_or_default();
             at.split_whitespace().next().unwrap_or_default().to_owned()
@@ -68,7 +68,7 @@ fn it_comes_is_told_and_goes() {
         assert_eq!(verify(&applied.after, &other), []);
         let shown = run("tc filter show dev wan ingress");
         assert_eq!(number(&shown), id, "the same program");
-        // And back.
+        // The first settings again.
         let now = observe(&kernel, &[&other]).await;
         kernel.apply(&plan(&now, &before).unwrap()).await.unwrap();
         assert!(!run("tc qdisc show dev wan").contains("clsact"));
@@ -89,7 +89,7 @@ fn every_refusal_leaves_what_was_there() {
             assert_eq!(observe(&kernel, &[&desired]).await, before, "{number}");
             assert!(!run("tc qdisc show dev wan").contains("clsact"));
         }
-        // What the discipline does not take is refused before anything is done.
+        // Parameters that the discipline refuses are refused before anything is applied.
         let wrong = holding(1940, u64::MAX);
         let error = kernel.apply(&plan(&before, &wrong).unwrap()).await;
         let error = error.unwrap_err().to_string();

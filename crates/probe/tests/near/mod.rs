@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 use weirgate_probe::{Answer, Reflector, RemoteError, Sent};
 
-/// Each packet comes back after as long as is stated, without anybody waiting so long.
+/// Returns each packet after the stated delay, without real waiting.
 pub struct Near {
     took: Duration,
     sent: u32,

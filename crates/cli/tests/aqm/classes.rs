@@ -17,7 +17,7 @@ fn count(one: &Value, name: &str) -> u64 {
     number(one, "statistics", name)
 }
 
-/// Wire bytes that either class sent in five seconds.
+/// Returns the wire bytes that each class sent in five seconds.
 fn sent() -> [u64; 2] {
     let earlier = queues();
     thread::sleep(Duration::from_secs(5));
@@ -28,8 +28,8 @@ fn sent() -> [u64; 2] {
     })
 }
 
-/// Nothing of what a class has queued goes when its weight, priority or
-/// guarantee changes, its counts go on, and the link is shared anew.
+/// A change of a class's weight, priority or guarantee loses none of its queued packets. Its
+/// counters continue, and the link is shared by the new rule.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn change_in_place() {
@@ -47,7 +47,7 @@ fn change_in_place() {
     done("change wan0 weight=4 --class 1:20");
     let after = queues();
     for (was, is) in before.iter().zip(&after) {
-        // Packets of 1,000 bytes at 1 Mbit/s and a moment between the two looks.
+        // Packets of 1,000 bytes at 1 Mbit/s, and a short time between the two readings.
         assert!(count(was, "queued_packets") >= 45, "{was}");
         assert!(count(is, "queued_packets") >= 45, "{is}");
         assert!(count(is, "sent_packets") >= count(was, "sent_packets"));

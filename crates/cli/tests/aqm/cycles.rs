@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disciplines go on and off a device whose queue is full, again and again:
-//! nothing of them stays behind.
+//! Disciplines are loaded and removed repeatedly on a device whose queue is full: nothing of them
+//! stays behind.
 
 use super::inside::{done, far_packets, net, number, objects, settled};
 use net::{Far, Flood};
@@ -8,9 +8,8 @@ use std::net::{Shutdown, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-/// What goes on and off: every discipline of the kit, and the shaper with four
-/// of them as queues. Each has a queue of some 20 packets at a rate of which more
-/// than ten times as much comes.
+/// The qdiscs that are loaded and removed: every discipline of the kit, and the shaper with four of
+/// them as queues. Each has a queue of some 20 packets, and a load of more than ten times its rate.
 const KINDS: [&str; 12] = [
     "droptail wan0 --rate 1mbit limit_packets=20",
     "red wan0 --rate 1mbit limit_bytes=20kB",
@@ -30,25 +29,25 @@ const KINDS: [&str; 12] = [
      --class 1:40",
 ];
 
-/// How often packets of ours pause so that what is left can be counted.
+/// How often the test's senders pause so that leaked packets can be counted.
 const READINGS: usize = 5;
 
-/// Heads of packets that the kernel may keep for reuse and count as in use: 128
-/// of each processor (`NAPI_SKB_CACHE_SIZE`, net/core/skbuff.c), and a slab.
+/// Packet heads that the kernel may cache and count as in use: 128 per processor
+/// (`NAPI_SKB_CACHE_SIZE`, net/core/skbuff.c), and a slab.
 const KEPT_HEADS: u64 = 128 + 32;
 
-/// TCP sends this much, in bytes a second, beside the datagrams; without a bound
-/// it sends as fast as the machine can while there is no qdisc.
+/// TCP load in bytes a second beside the datagrams. Without a bound TCP sends as fast as the
+/// machine can while there is no qdisc.
 const OFFERED: u32 = 125_000;
 
-/// Every kind in turn.
+/// All kinds in turn.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_every_kind() {
     cycles(&KINDS, 30);
 }
 
-/// `WEIRGATE_CYCLES` of one kind, `WEIRGATE_KIND`.
+/// `WEIRGATE_CYCLES` cycles of one kind, `WEIRGATE_KIND`.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_one_kind() {
@@ -59,7 +58,7 @@ fn of_one_kind() {
     cycles(&[KINDS[number("WEIRGATE_KIND")]], number("WEIRGATE_CYCLES"));
 }
 
-/// What is queued and what was dropped, over all classes.
+/// Returns the packets queued and dropped, over all classes.
 fn load_of_the_queue() -> (u64, u64) {
     let text = done("show wan0 --json");
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -75,9 +74,9 @@ fn load_of_the_queue() -> (u64, u64) {
     )
 }
 
-/// So many cycles of these in turn, under datagrams in two classes and TCP. Packets
-/// pause now and then, and what the kernel then holds is counted, its caches
-/// shrunk before: a packet that a cycle leaves behind adds to every later count.
+/// Runs `count` cycles of these kinds in turn, under datagrams in two classes and TCP. Senders
+/// pause now and then, and the packets in the kernel are counted after its caches were shrunk. A
+/// packet that a cycle leaks adds to every later count.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn cycles(kinds: &[&str], count: usize) {
     let _far = Far::new(1);
@@ -86,7 +85,7 @@ fn cycles(kinds: &[&str], count: usize) {
     let mut heads = Vec::new();
     let mut waiting = 0;
     let mut next = kinds.iter().cycle();
-    // The first one fills what the kernel keeps, and has no cycle.
+    // The first reading fills the kernel's caches, and runs no cycle.
     for reading in 0..=READINGS {
         let flow = net::bulk_paced(0, OFFERED);
         let floods = [0x1_0020, 0x1_0030].map(|class| Flood::bursts(0, class, 1_000, 10));
@@ -94,7 +93,7 @@ fn cycles(kinds: &[&str], count: usize) {
             let kind = next.next().expect("a kind");
             done(&format!("load {kind}"));
             thread::sleep(Duration::from_millis(60));
-            // Looked at as often as there are kinds.
+            // Read once for each kind.
             if cycle < kinds.len() {
                 let (queued, dropped) = load_of_the_queue();
                 assert!(queued >= 5 && dropped > 20, "{kind}: {queued}, {dropped}");
@@ -124,8 +123,8 @@ fn cycles(kinds: &[&str], count: usize) {
     assert!(last <= first + KEPT_HEADS, "{heads:?}");
 }
 
-/// Packets that are known to be there are among those that are counted: a count
-/// that cannot rise would prove nothing.
+/// Checks that the count includes packets that are known to be queued: a count that cannot rise
+/// would prove nothing.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn the_count_counts() {
     const HELD: u64 = 250;
@@ -142,8 +141,8 @@ fn the_count_counts() {
     assert!(after >= before + HELD / 2, "{before}, then {after}");
 }
 
-/// Heads of packets in use. What processors have put by is given back first,
-/// because whole slabs of it count as in use (`flush_all`, mm/slub.c).
+/// Returns the packet heads in use. The caches of processors are flushed first, because their whole
+/// slabs count as in use (`flush_all`, mm/slub.c).
 fn heads_in_use() -> u64 {
     let name = "skbuff_head_cache";
     std::fs::write(format!("/sys/kernel/slab/{name}/shrink"), "1").expect("a cache that shrinks");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What loading and unloading do to a device beside its queue.
+//! Effects of loading and unloading on a device beside its queue.
 
 use super::inside::{done, far_packets, net, number, shown};
 use net::Far;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use weirgate_kernel::Kernel;
 use weirgate_state::{DeviceName, Offloads};
 
-/// What joins packets on their way to a device.
+/// Returns the offloads that merge packets on their way to a device.
 fn offloads(name: &str) -> Offloads {
     let name = [DeviceName::new(name).expect("a name")];
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -23,7 +23,7 @@ fn offloads(name: &str) -> Offloads {
     })
 }
 
-/// What is queued when a discipline is taken off is lost, and nothing else.
+/// Removing a discipline loses the queued packets, and nothing else.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn unloading_loses_what_is_queued() {
@@ -36,7 +36,7 @@ fn unloading_loses_what_is_queued() {
         }
     };
     let before = far_packets(0);
-    // As many as a socket's buffer has room for, so that none waits there.
+    // As many as the socket's buffer has room for, so that none waits there.
     offer(80);
     thread::sleep(Duration::from_millis(100));
     let last = shown("wan0");
@@ -48,12 +48,12 @@ fn unloading_loses_what_is_queued() {
     println!("{queued} were queued, {sent} of 100 went");
     assert!((40..80).contains(&queued), "{queued} queued");
     assert!(sent + queued >= 100, "{queued} queued, {sent} went");
-    // And it was lost: nothing else had room for it.
+    // The queued packets were lost: no other queue had room for them.
     assert!(sent + queued < 100 + 30, "{queued} queued, {sent} went");
 }
 
-/// A gate counts packets one at a time, so nothing may join them on their way to
-/// it; what was on is on again afterwards.
+/// A gate counts packets one at a time, so the offloads that merge packets are disabled while it is
+/// loaded. Those that were enabled are enabled again afterwards.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn nothing_joins_packets_for_a_gate() {

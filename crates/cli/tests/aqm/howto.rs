@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every command of docs/aqm-howto.md: those that need no root here, those on
-//! a device in the guest (`inside::howto`), each as it stands there.
+//! Every command of docs/aqm-howto.md, each exactly as on the page: here those that need no root,
+//! in the guest (`inside::howto`) those on a device.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The page's commands, in order: lines of its `sh` blocks.
+/// Returns the page's commands, in order: lines of its `sh` blocks.
 fn commands() -> Vec<String> {
     let text = weirgate_testing::read("docs/aqm-howto.md");
     let mut inside = false;
@@ -22,7 +22,7 @@ fn commands() -> Vec<String> {
     all
 }
 
-/// The page's blocks of a kind.
+/// Returns the page's blocks of a kind.
 fn blocks(kind: &str) -> Vec<String> {
     let text = weirgate_testing::read("docs/aqm-howto.md");
     let begin = format!("```{kind}\n");
@@ -31,7 +31,7 @@ fn blocks(kind: &str) -> Vec<String> {
     after.map(block).collect()
 }
 
-/// Makes of the template what the page makes of it.
+/// Applies the page's changes to the template.
 fn with_the_idea(folder: &Path) {
     let path = folder.join("mean/mean.c");
     let mut source = fs::read_to_string(&path).expect("the template");
@@ -54,7 +54,7 @@ fn with_the_idea(folder: &Path) {
     fs::write(folder.join("mean/delay.script"), script).expect("room");
 }
 
-/// What needs a device: `load`, `show`, `record`, ...
+/// Returns whether a command needs a device: `load`, `show`, `record`, ...
 fn on_a_device(line: &str) -> bool {
     let words = [
         "load", "show", "change", "unload", "trace", "record", "replay",
@@ -95,7 +95,7 @@ mod long {
         assert!(run >= 6, "{run} commands");
     }
 
-    /// `inside::howto` runs these very lines.
+    /// `inside::howto` runs exactly these lines.
     #[test]
     fn every_command_on_a_device_works() {
         let page: Vec<String> = commands()

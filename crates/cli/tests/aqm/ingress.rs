@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm load --ingress`: the command. What it does to the queue at the far
-//! end of a line is an experiment, `aqm-ingress`.
+//! `weirgate aqm load --ingress`: the command. The experiment `aqm-ingress` measures its effect on
+//! the queue at the far end of a line.
 
 use super::inside::{BROUGHT, done, fails, net, number, objects, settled, shown};
 use net::Far;
@@ -21,7 +21,7 @@ const LINE: &[&str] = &[
     "tc qdisc add dev far0 parent 1:10 pfifo limit 120",
 ];
 
-/// A download without end, and its bytes so far.
+/// Starts an endless download; returns it and the count of its bytes.
 fn download() -> (TcpStream, Arc<AtomicU64>) {
     let mut stream = TcpStream::connect(("10.0.0.2", 19)).expect("a connection");
     let handle = stream.try_clone().expect("a handle");
@@ -56,7 +56,7 @@ fn load_show_change_unload() {
     );
     assert_eq!(one["rate_bytes_s"], 1_125_000);
     assert_eq!(one["link"]["framing"], "atm");
-    // Beside a discipline at the root, and neither disturbs the other.
+    // Together with a discipline at the root; neither disturbs the other.
     done("load droptail wan0 --rate 5mbit");
     let (stream, count) = download();
     thread::sleep(Duration::from_secs(2));
@@ -85,7 +85,7 @@ fn load_show_change_unload() {
     settled(before);
 }
 
-/// A device that goes takes its program along, and the next command the pins.
+/// A removed device takes its program with it, and the next command removes the pins.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn what_is_left_of_a_device_is_removed() {
@@ -105,7 +105,7 @@ fn what_is_left_of_a_device_is_removed() {
     settled(before);
 }
 
-/// One's own, as `aqm build` makes it.
+/// A discipline of the user's own, as built by `aqm build`.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_ones_own() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. Ignored elsewhere.
+//! Tests that run in the guest. Ignored elsewhere.
 
 #[path = "../../../bpf/tests/inside/net.rs"]
 #[allow(dead_code, reason = "shared with the tests of crate bpf")]
@@ -22,7 +22,7 @@ fn weirgate(line: &str) -> Output {
         .expect("weirgate")
 }
 
-/// Runs a command that must succeed; what it printed.
+/// Runs a command that must succeed; returns its output.
 pub fn done(line: &str) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -30,7 +30,7 @@ pub fn done(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a command that must fail with this status; its output.
+/// Runs a command that must fail with this status; returns its output.
 pub fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -50,7 +50,7 @@ pub fn number(shown: &Value, part: &str, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {part} {name} in {shown}"))
 }
 
-/// Numbers of all programs, maps and links.
+/// Returns the numbers of all programs, maps and links.
 pub fn objects() -> [usize; 3] {
     [
         ProgInfoIter::default().count(),
@@ -59,7 +59,7 @@ pub fn objects() -> [usize; 3] {
     ]
 }
 
-/// The kernel frees after a grace period; waits for that, 10 s at most.
+/// Waits until the kernel has freed objects after a grace period, 10 s at most.
 pub fn settled(expected: [usize; 3]) {
     for _ in 0..100 {
         if objects() == expected {
@@ -98,7 +98,7 @@ fn load_show_change_unload() {
     let later = shown("wan0");
     assert_eq!(number(&later, "parameters", "target_ns"), 50_000_000);
     assert_eq!(one["rate_bytes_s"], later["rate_bytes_s"]);
-    // Queued packets are still there, and all are accounted for.
+    // Queued packets are still there, and every packet is accounted for.
     assert!(number(&before_change, "statistics", "queued_packets") > 0);
     assert!(number(&after, "statistics", "queued_packets") > 0);
     assert!(
@@ -138,7 +138,7 @@ fn classes_behind_the_gate() {
     let flow = net::bulk_in(0, 0x1_0030);
     let mut trips = net::probe(0, 0x1_0010, 60, Duration::from_millis(53));
     trips.sort();
-    // One packet of 32 cells at most is before the probe: 26.5 ms.
+    // At most one packet of 32 cells is ahead of the probe: 26.5 ms.
     assert!(trips[59] < Duration::from_micros(26_800), "{:?}", trips[59]);
     let text = done("show wan0 --json");
     let all: Value = serde_json::from_str(&text).expect("JSON");
@@ -174,8 +174,8 @@ fn classes_behind_the_gate() {
     settled(before);
 }
 
-/// Two devices, one discipline, different parameters; one is taken off while
-/// traffic flows: the other goes on, and only what was queued is lost.
+/// Two devices have one discipline with different parameters. One is unloaded under traffic: the
+/// other continues, and only queued packets are lost.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn two_devices() {
@@ -191,7 +191,7 @@ fn two_devices() {
     let sent = |one: &Value| number(one, "statistics", "sent_wire_bytes");
     let ratio = sent(&fast) as f64 / sent(&slow) as f64;
     assert!((3.5..4.5).contains(&ratio), "{ratio}");
-    // What arrived was sent, dropped with a reason, or is what is lost.
+    // Every arrival was sent, dropped with a reason, or is among the lost ones.
     let arrived = far_packets(0);
     let last = shown("wan0");
     done("unload wan0");
@@ -212,15 +212,15 @@ fn two_devices() {
     settled(before);
 }
 
-/// Packets that left through a device.
+/// Returns the packets that left through a device.
 pub fn far_packets(pair: u8) -> u64 {
     let path = format!("/sys/class/net/wan{pair}/statistics/tx_packets");
     let text = std::fs::read_to_string(path).expect("a device");
     text.trim().parse().expect("a number")
 }
 
-/// What a live qdisc recorded is replayed with the same verdicts; other
-/// disciplines take its packets.
+/// A recording of a live qdisc is replayed with the same verdicts, and other disciplines can
+/// process its packets.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn trace_record_replay() {
@@ -240,7 +240,7 @@ fn trace_record_replay() {
     println!("{}", text.lines().take(12).collect::<Vec<_>>().join("\n"));
     assert!(text.contains("arrive") && text.contains("depart"), "{text}");
     assert!(text.contains("average="), "{text}");
-    // A damaged file is refused, not believed.
+    // A damaged file is refused.
     let mut bytes = std::fs::read("/run.recording").expect("a file");
     let last = bytes.len() / 2;
     bytes[last] ^= 1;
@@ -254,7 +254,7 @@ fn trace_record_replay() {
     settled(before);
 }
 
-/// Runs weirgate itself: what it printed, and how it ended.
+/// Runs weirgate; returns its output and exit status.
 pub fn of_policy(words: &[&str]) -> (String, Option<i32>) {
     let output = Command::new("weirgate").args(words).output();
     let output = output.expect("weirgate");
@@ -265,8 +265,8 @@ pub fn of_policy(words: &[&str]) -> (String, Option<i32>) {
     )
 }
 
-/// A discipline of the kit as a policy's queue: applied, read back, changed in
-/// place without losing what is queued, exchanged for another, removed.
+/// A discipline of the kit as the queue of a policy: applied, read back, changed in place without
+/// loss of queued packets, replaced, removed.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn queues_of_a_policy() {
@@ -297,7 +297,7 @@ fn queues_of_a_policy() {
     assert_eq!(one["parameters"]["flows"]["text"], "pairs");
     let (text, status) = of_policy(&["plan", "/policy.toml"]);
     assert_eq!(status, Some(0), "{text}");
-    // What somebody else changes is a difference.
+    // A change by another tool shows as a difference.
     let class = one["class"].as_str().expect("a class");
     done(&format!("change wan0 queue_bytes=40000 --class {class}"));
     let packets = net::probe(0, 0, 3, Duration::from_millis(10));
@@ -352,11 +352,11 @@ pub const HOWTO: [&str; 15] = [
     "weirgate aqm unload wan0 --ingress",
 ];
 
-/// Where the lab puts what a test brings with it.
+/// The folder in which the lab puts files that a test brings along.
 pub const BROUGHT: &str = "/usr/sbin";
 
-/// A discipline of one's own: loaded from its file, then known by its name,
-/// beside those of the kit; another version of it is not taken for the same.
+/// A discipline of the user's own is loaded from its file, then known by its name beside those of
+/// the kit. Another version of it is not taken for the same.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn of_ones_own() {
@@ -374,7 +374,7 @@ fn of_ones_own() {
     let one = shown("wan0");
     assert_eq!(one["discipline"], "mean");
     assert_eq!(number(&one, "parameters", "limit_packets"), 9);
-    // By its name from now on; the file may be gone.
+    // From here on it is loaded by its name; the file may be removed.
     std::fs::rename(&first, "/moved.so").expect("a file");
     done("load mean wan1 --rate 1mbit");
     assert!(done("list mean").contains("limit_packets"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A discipline of one's own as the queue of a policy's class.
+//! A discipline of the user's own as the queue of a policy's class.
 
 use super::inside::{BROUGHT, far_packets, net, number, objects, of_policy, settled};
 use net::Far;
@@ -16,8 +16,7 @@ const POLICY: &str = "/site.toml";
 const FOLDER: &str = "/etc/weirgate/disciplines";
 const FILE: &str = "/etc/weirgate/disciplines/mean.so";
 
-/// Of [`write`]: the classes, their DSCP in the byte that a socket has, and their part of
-/// the line that they are guaranteed.
+/// The classes of [`write`], the TOS byte of their sockets, and their guaranteed share of the link.
 const CLASSES: [(&str, u32, f64); 3] =
     [("own", 0x20, 0.5), ("flows", 0, 0.25), ("plain", 0x40, 0.2)];
 
@@ -34,7 +33,7 @@ fn write(up: &str, own: &str) {
     fs::write(POLICY, text).expect("a file");
 }
 
-/// A command that must succeed; its output.
+/// Runs a command that must succeed; returns its output.
 fn well(words: &[&str]) -> String {
     let (text, status) = of_policy(words);
     assert_eq!(status, Some(0), "{words:?}: {text}");
@@ -47,7 +46,7 @@ fn queues() -> Vec<Value> {
     all["queues"].as_array().expect("queues").clone()
 }
 
-/// The queue with this discipline.
+/// Returns the queue with this discipline.
 fn queue(discipline: &str) -> Value {
     let all = queues();
     let found = all.iter().find(|one| one["discipline"] == discipline);
@@ -72,8 +71,8 @@ fn root() -> String {
     String::from_utf8_lossy(&output.expect("tc").stdout).into_owned()
 }
 
-/// What is wrong with a file is reported where the policy names the discipline, and nothing is
-/// loaded.
+/// Checks that a wrong file is reported at the place where the policy names the discipline, and
+/// that nothing is loaded.
 fn refused(why: &str) {
     for command in ["check", "apply"] {
         let (text, status) = of_policy(&[command, POLICY]);
@@ -122,7 +121,8 @@ fn refusals(built: &[u8]) {
     fs::rename(&other, FILE).expect("a file");
 }
 
-/// Each class has its guarantee under TCP in all of them, and what it drops is its own.
+/// Checks that each class gets its guarantee under TCP in all of them, and counts only its own
+/// drops.
 fn under_tcp() -> Vec<String> {
     let flows: Vec<TcpStream> = CLASSES
         .iter()
@@ -179,8 +179,8 @@ fn offer(each: u64) {
     }
 }
 
-/// Another version takes over with all that waits, in its own class and in the others:
-/// every packet that came was sent, or dropped by its discipline.
+/// Replaces the discipline by another version, which takes over all queued packets of its own class
+/// and of the others. Every packet was sent, or dropped by its discipline.
 fn exchanged(other: &[u8], from: &str) -> [Vec<u64>; 2] {
     let (before, sent) = (queues(), far_packets(0));
     offer(70);
@@ -204,13 +204,13 @@ fn exchanged(other: &[u8], from: &str) -> [Vec<u64>; 2] {
         "{waiting:?} waited, then {after:?}"
     );
     assert_ne!(root(), from, "another program is there");
-    // Its first packet, which the new program is called with.
+    // The first packet causes the first call of the new program.
     offer(1);
     thread::sleep(Duration::from_secs(20));
     let mut left = 0;
     for (was, is) in before.iter().zip(queues()) {
         let arrived = count(&is, "arrived_packets") - count(was, "arrived_packets");
-        // What the machine itself sends is in the class of the rest.
+        // Packets of the machine itself are in the default class.
         assert!(arrived >= 71, "its counts go on: {is}");
         assert_eq!(count(&is, "queued_packets"), 0, "{is}");
         let gone = count(&is, "sent_packets") - count(was, "sent_packets");
@@ -239,14 +239,14 @@ fn of_ones_own() {
     let kind = root();
     assert!(kind.contains("weir_S"), "{kind}");
     println!("{:?}", under_tcp());
-    // Nothing differs from the policy, and the other commands know it.
+    // The policy is in force without differences, and the other commands accept it.
     well(&["plan", POLICY]);
     well(&["show"]);
     write("128kbit", "\"mean\"");
     well(&["apply", POLICY]);
     let [waiting, after] = exchanged(&second, &kind);
     println!("{waiting:?} waited, and {after:?} with the other version");
-    // With the default that the other version has.
+    // With the default of the other version.
     let limit = |expected: u64| {
         assert_eq!(
             number(&queue("mean"), "parameters", "limit_packets"),
@@ -254,7 +254,7 @@ fn of_ones_own() {
         );
     };
     limit(7);
-    // Each is in force from the next packet on.
+    // Each state is in force from the next packet on.
     well(&["rollback"]);
     offer(1);
     limit(0);
@@ -262,7 +262,7 @@ fn of_ones_own() {
     well(&["apply", POLICY]);
     offer(1);
     limit(7);
-    // As after a boot, with the file gone: what was applied is there again.
+    // As after a boot, with the file removed: the applied state is restored.
     let other = root();
     fs::remove_file(FILE).expect("a file");
     net::run("tc qdisc del dev wan0 root");
@@ -270,7 +270,7 @@ fn of_ones_own() {
     well(&["boot"]);
     assert_eq!(root(), other);
     limit(7);
-    // A policy of the kit alone takes the queues over too.
+    // A policy with only disciplines of the kit takes the queues over too.
     write("128kbit", "\"pie\"");
     offer(70);
     let waiting = count(&queue("fq_codel"), "queued_packets");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate aqm` on a kernel: each test boots the lab's and runs one of the
-//! functions of `inside` there, which calls the command; those of `together` share
-//! a machine. It needs qemu, a fetched kernel and the guest's binary.
+//! `weirgate aqm` on a kernel: each test boots the lab's kernel and runs one of the functions of
+//! `inside` there, which calls the command. Those of `together` share a machine. They need qemu, a
+//! fetched kernel and the guest's binary.
 
 mod classes;
 mod cycles;
@@ -18,14 +18,14 @@ use std::path::Path;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests, Together};
 
-/// The laboratory's program, which the other one hands over to.
+/// The program of the lab, to which `weirgate` delegates.
 const LAB: &str = concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab");
 
 fn in_the_guest(name: &str) -> String {
     bringing(name, Limits::default(), &[])
 }
 
-/// The same with files beside the programs.
+/// Runs a test with files beside the programs.
 fn with(name: &str, files: &[String]) -> String {
     bringing(name, Limits::default(), files)
 }
@@ -34,7 +34,7 @@ fn bringing(name: &str, limits: Limits, files: &[String]) -> String {
     run(&format!("inside::{name}"), limits, files)
 }
 
-/// The test of this path.
+/// Runs the test of this path.
 fn run(path: &str, limits: Limits, files: &[String]) -> String {
     let mut programs = vec![env!("CARGO_BIN_EXE_weirgate"), LAB, "ip", "tc"];
     programs.extend(files.iter().map(String::as_str));
@@ -91,9 +91,8 @@ mod together {
     }
 }
 
-/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. A machine for each
-/// kind of qdisc, so that a run can be of some, and of more of each:
-/// `WEIRGATE_KINDS=0,1,5 WEIRGATE_EACH=340`.
+/// Must show 7 of the kit: `cargo xtask aqm-cycles` runs it. Each kind of qdisc has a separate
+/// machine, so that a run can select kinds and counts: `WEIRGATE_KINDS=0,1,5 WEIRGATE_EACH=340`.
 #[test]
 #[ignore = "takes some two hours"]
 fn nothing_stays_behind_a_thousand_cycles() {
@@ -119,7 +118,7 @@ fn nothing_stays_behind_a_thousand_cycles() {
     }
 }
 
-/// A discipline of one's own, and a version of it with another default.
+/// Builds a discipline of the user's own, and a version of it with another default.
 fn two_versions(folder: &Path) -> [String; 2] {
     let other = |folder: &Path| {
         work::change(folder, "AQM_PACKETS, 0, 0,", "AQM_PACKETS, 7, 0,");
@@ -200,7 +199,7 @@ mod long {
         println!("{}", run("cycles::of_every_kind", Limits::default(), &[]));
     }
 
-    /// What a class has of the link is changed while packets wait in it.
+    /// The share of a class changes while packets wait in it.
     #[test]
     fn a_class_changes_and_keeps_its_queue() {
         let limits = Limits::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that makes a shaper's ECN marks is part of what a policy wants:
-//! that it is gone shows, and that it cannot be there is an error.
+//! The program for a shaper's ECN marks is part of the state that a policy requires: its absence
+//! shows as a difference, and failing to load it is an error.
 
 use super::inside::{net, objects, of_policy, settled};
 use net::Far;
@@ -12,7 +12,7 @@ const POLICY: &str = "version = 1\n[link]\ndevice = \"wan0\"\nup = \"2mbit\"\n\
      [[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n\
      queue = { kind = \"codel\", ecn = true }\n";
 
-/// Where the program is pinned, which keeps it on its device.
+/// Returns the pin of the program, which keeps it on its device.
 fn pin() -> Option<PathBuf> {
     let all = fs::read_dir("/sys/fs/bpf/weirgate/shaper").expect("the shaper's pins");
     let mut all = all.map(|entry| entry.expect("a pin").path());
@@ -34,13 +34,13 @@ fn of_a_policy() {
     let first = pin().expect("a program that marks");
     let text = ended(&["plan", "/policy.toml"], 0);
     assert!(!text.contains("marks"), "all is as it should be: {text}");
-    // Somebody takes it away.
+    // The pin is removed behind weirgate's back.
     fs::remove_file(&first).expect("a pin");
     let text = ended(&["plan", "/policy.toml"], 1);
     assert!(text.contains("marks"), "{text}");
     ended(&["apply", "/policy.toml"], 0);
     assert_eq!(pin(), Some(first.clone()), "it is there again");
-    // It cannot be there: what the policy asks for is not to be had.
+    // The program cannot be pinned, so the policy cannot be applied.
     fs::remove_file(&first).expect("a pin");
     fs::create_dir(&first).expect("a folder in its place");
     let (text, status) = of_policy(&["apply", "/policy.toml"]);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The oldest kernel that weirgate is for, and what its verifier says of programs.
+//! The oldest supported kernel, and its verifier's answers for all programs.
 
 use std::process::Command;
 
-/// What needs a newer one than 6.1, beside qdiscs of BPF programs: arenas (6.9), marks that
-/// such qdiscs make, loops that the kernel counts (6.4).
+/// Programs that need a kernel newer than 6.1, besides qdiscs of BPF programs: arenas (6.9), marks
+/// by such qdiscs, loops that the kernel counts (6.4).
 const NEWER: [&str; 4] = ["circuits", "engine", "marks", "ingress_pie"];
 
-/// The same of 6.12.
+/// Programs that need a kernel newer than 6.12.
 const NEWER_THAN_6_12: [&str; 1] = ["engine"];
 
-/// Instructions that a verifier may go through for one program: a tenth of what the kernel
-/// allows. It takes a microsecond or two for each, so that more would delay `apply`, and it
-/// is where loops that are gone through once for each way into them show.
+/// Instructions that a verifier may process for one program: a tenth of the kernel's limit. Each
+/// takes a microsecond or two, so more would delay `apply`. A loop that is verified once for each
+/// path into it would exceed the limit.
 const VERIFIED_MOST: u64 = 100_000;
 
-/// What the verifier went through for a program, by a line of `aqm verify`.
+/// Returns the instructions that the verifier processed for a program, from a line of `aqm verify`.
 fn verified(line: &str) -> u64 {
     let (before, _) = line.split_once(" verified").expect("a number");
     let number = before.rsplit(' ').next().expect("a number");
     number.parse().expect("a number")
 }
 
-/// What a kernel's verifier says of every program.
+/// Returns the answers of a kernel's verifier for every program.
 fn asked(kernel: &[&str]) -> String {
     let mut command = Command::new(crate::LAB);
     let output = command.args(["aqm", "verify"]).args(kernel).output();
@@ -30,7 +30,7 @@ fn asked(kernel: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A verifier's answers: it takes all but `newer` and qdiscs, and soon.
+/// Checks a verifier's answers: it accepts all but `newer` and qdiscs, and quickly.
 fn takes(text: &str, newer: &[&str]) {
     let (taken, refused): (Vec<&str>, Vec<&str>) = text
         .lines()
@@ -49,7 +49,7 @@ fn takes(text: &str, newer: &[&str]) {
 
 /// Tests that only `make test-all` runs.
 mod long {
-    /// Its verifier goes through loops that later ones see the end of.
+    /// Its verifier walks through loops that later ones prune.
     #[test]
     fn debian_13_takes_what_is_for_it() {
         let prepared = std::process::Command::new(crate::LAB)
@@ -62,7 +62,7 @@ mod long {
         );
     }
 
-    /// No program keeps the verifier for long.
+    /// No program keeps the verifier busy for long.
     #[test]
     fn every_program_is_verified_soon() {
         let text = super::asked(&["--lab"]);
@@ -77,7 +77,7 @@ mod long {
     }
 }
 
-/// A program that a kernel refuses leaves all of its policies out of force there.
+/// A program that a kernel refuses makes all of its policies unavailable there.
 #[test]
 fn the_oldest_kernel_takes_what_is_for_it() {
     takes(&asked(&["--kernel", "6.1"]), &NEWER);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing a discipline of one's own, outside of this project's tree: what is
-//! made works, and every kind of mistake is refused with the line it is on.
+//! Writing a discipline outside of this project's tree: the result works, and every kind of mistake
+//! is refused with its line.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&out[..], &err[..]].concat()).into_owned()
 }
 
-/// A new discipline `mean`.
+/// Creates a new discipline `mean`.
 fn fresh() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let output = weirgate(folder.path(), "new mean");
@@ -30,7 +30,7 @@ fn fresh() -> TempDir {
     folder
 }
 
-/// Changes the source; the line on which the change begins.
+/// Changes the source; returns the line at which the change begins.
 pub fn change(folder: &Path, from: &str, to: &str) -> usize {
     let path = folder.join("mean/mean.c");
     let source = fs::read_to_string(&path).expect("a source");
@@ -39,7 +39,7 @@ pub fn change(folder: &Path, from: &str, to: &str) -> usize {
     source[..at].lines().count() + 1
 }
 
-/// A new discipline `mean`, changed and built: its file, by another name in a
+/// Creates a discipline `mean`, changes and builds it; returns its file, under another name in a
 /// folder.
 pub fn built(folder: &Path, name: &str, edit: impl FnOnce(&Path)) -> String {
     let work = fresh();
@@ -51,7 +51,7 @@ pub fn built(folder: &Path, name: &str, edit: impl FnOnce(&Path)) -> String {
     place.to_string_lossy().into_owned()
 }
 
-/// Where every arrival is decided.
+/// The line that decides about every arrival.
 const DECIDES: &str = "\tif (at->packets > s->longest_packets)";
 
 fn refused(folder: &Path, line: &str, expected: &[&str]) {
@@ -75,7 +75,7 @@ fn a_new_discipline_works() {
     let output = weirgate(folder.path(), "verify mean --lab");
     let report = text(&output);
     assert!(output.status.success(), "{report}");
-    // The qdisc's programs, and the one for arriving packets.
+    // The programs of the qdisc, and the one for arriving packets.
     for program in ["qdisc_enqueue", "inbound"] {
         assert!(report.contains(program), "no {program}: {report}");
     }
@@ -109,7 +109,7 @@ fn an_unbounded_loop_is_refused() {
     refused(folder.path(), "verify mean", &[&place, "AQM_LOOP"]);
 }
 
-/// Its bound shows, but a packet must not take so long.
+/// The loop is bounded, but a packet must not take so long.
 pub fn a_long_loop_is_refused() {
     let folder = fresh();
     let code = format!(
@@ -131,7 +131,7 @@ pub fn a_long_loop_is_refused() {
     );
 }
 
-/// The host owns packets; what a discipline can do is to keep them for ever.
+/// The host owns packets; the only leak of a discipline is to keep them for ever.
 #[test]
 fn a_leak_is_refused() {
     let folder = fresh();
@@ -178,8 +178,8 @@ fn an_access_out_of_range_is_refused() {
     refused(folder.path(), "verify mean --lab", &[&place]);
 }
 
-/// The parts of an instance lie side by side in the kernel, where one may be
-/// written through another: sanitizers have fences between them.
+/// The parts of an instance are adjacent in the kernel, where an overflow of one may write into
+/// another. Sanitizers have red zones between them.
 #[test]
 fn the_parts_of_an_instance_are_apart() {
     for (code, what) in [
@@ -227,7 +227,7 @@ fn memory_of_its_own_and_other_files_are_refused() {
     refused(folder.path(), "verify mean", &[&places[0], &places[1]]);
 }
 
-/// Its bound shows and is never reached. The compiler must not take such a loop away.
+/// The bound is visible and never reached. The compiler must not remove this loop.
 #[test]
 fn a_loop_that_begins_again_is_refused() {
     let folder = fresh();
@@ -238,7 +238,7 @@ fn a_loop_that_begins_again_is_refused() {
     refused(folder.path(), "verify mean --lab", &[&place]);
 }
 
-/// The same where a macro hides it.
+/// The same loop, hidden by a macro.
 pub fn a_hidden_loop_that_begins_again_is_refused() {
     let folder = fresh();
     let code = format!(
@@ -249,7 +249,7 @@ pub fn a_hidden_loop_that_begins_again_is_refused() {
     let output = weirgate(folder.path(), "test mean");
     let report = text(&output);
     assert_eq!(output.status.code(), Some(2), "{report}");
-    // The line is reported only where the report's stack goes beyond the signal's frame.
+    // The line is reported only if the report's stack goes beyond the signal frame.
     assert!(
         report.contains("mean.c") && report.contains("mean_arrive() does not come to an end"),
         "{report}"
@@ -266,7 +266,7 @@ pub fn a_hidden_loop_that_begins_again_is_refused() {
     );
 }
 
-/// The kernel's verifier takes minutes over these, and then names another line.
+/// The kernel's verifier takes minutes for these, and then reports another line.
 #[test]
 fn a_bound_that_changes_and_a_call_of_itself_are_refused() {
     let folder = fresh();
@@ -283,7 +283,7 @@ fn a_bound_that_changes_and_a_call_of_itself_are_refused() {
     refused(folder.path(), "verify mean --lab", &[&place]);
 }
 
-/// What the kernel would have as 0, because nobody asked for it.
+/// Fields that the kernel leaves 0, because the discipline did not request them.
 pub fn what_is_not_asked_for_decides_nothing() {
     for (what, code) in [
         ("random", "at->random > 2000000000"),
@@ -308,7 +308,7 @@ pub fn what_is_not_asked_for_decides_nothing() {
     }
 }
 
-/// A mark for a packet whose sender understands none, on arrival and at departure.
+/// A mark of a Not-ECT packet, on arrival and at departure.
 #[test]
 fn a_mark_that_nobody_understands_is_refused() {
     let folder = fresh();
@@ -318,18 +318,18 @@ fn a_mark_that_nobody_understands_is_refused() {
     fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
     let what = "mean_arrive() marks a packet whose sender does not understand marks";
     refused(folder.path(), "test mean", &[what]);
-    // Only where it can be.
+    // Marks only where they are possible.
     let asked = "if (packet->len > 1000 && aqm_can_mark(packet))";
     change(folder.path(), "if (packet->len > 1000)", asked);
     let output = weirgate(folder.path(), "test mean");
     assert!(output.status.success(), "{}", text(&output));
-    // What does not ask for the field cannot know.
+    // A discipline that does not request the field cannot know it.
     change(folder.path(), "AQM_NEEDS_ECN", "AQM_NEEDS_NOTHING");
     change(folder.path(), " && aqm_can_mark(packet)", "");
     refused(folder.path(), "test mean", &[what]);
 }
 
-/// By an address, which is another one each time.
+/// Verdicts that depend on an address, which differs in each run.
 #[test]
 fn verdicts_are_the_same_when_it_runs_again() {
     let folder = fresh();
@@ -337,13 +337,13 @@ fn verdicts_are_the_same_when_it_runs_again() {
         format!("\tif ((u64)v >> 12 & 1)\n\t\treturn aqm_drop(AQM_EARLY_REASON);\n{DECIDES}");
     change(folder.path(), DECIDES, &code);
     fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
-    // One chance in two that both are the same.
+    // Both runs agree with a probability of one half.
     let found = (0..16).any(|_| text(&weirgate(folder.path(), "test mean")).contains("addresses"));
     assert!(found);
 }
 
-/// A link's rate may be unknown, which is 0; and what the kernel's compiler refuses
-/// is refused before anything runs.
+/// A link's rate may be unknown, which is 0. Code that the kernel's compiler refuses is refused
+/// before anything runs.
 #[test]
 fn a_rate_may_be_unknown_and_a_division_signed() {
     let folder = fresh();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the look-up costs: the program at egress, run by the kernel some thousand times on
-//! one frame. In the lab an instruction takes a nanosecond. Runs in the guest; ignored
-//! elsewhere.
+//! The cost of the look-up: the kernel runs the program at egress some thousand times on one frame.
+//! In the lab an instruction takes a nanosecond. Runs in the guest; ignored elsewhere.
 
 use crate::frames::quiet;
 use crate::inside::{done, net};
@@ -18,14 +17,14 @@ const REPEAT: i32 = 10_000;
 /// Circuits of each kind.
 const EACH: u32 = 20_000;
 
-/// The program at egress of `sub0`.
+/// Opens the program at egress of `sub0`.
 fn program() -> OwnedFd {
     let folders = fs::read_dir("/sys/fs/bpf/weirgate/circuits").expect("pins");
     let folder = folders.flatten().next().expect("a device").path();
     Program::fd_from_pinned_path(folder.join("circuits_egress")).expect("a program")
 }
 
-/// A program that does nothing: what running one takes.
+/// Loads a program that does nothing, to measure the cost of a run.
 fn nothing() -> OwnedFd {
     // r0 = -1; exit
     let code = |code: u8, imm: i32| bpf_insn {
@@ -55,10 +54,10 @@ fn nothing() -> OwnedFd {
     }
 }
 
-/// Nanoseconds of the program on a frame, and the leaf that it found.
+/// Runs the program on a frame; returns the nanoseconds, and the leaf that it found.
 fn looked_up(program: &OwnedFd, frame: &Frame) -> (u32, u32) {
     let bytes = frame.bytes(false);
-    // The number of the device, and where the leaf is told (`struct __sk_buff`).
+    // The index of the device, and the place of the result (`struct __sk_buff`).
     let mut context = [0_u32; 48];
     context[10] = net::ifindex("sub0");
     let mut options = bpf_test_run_opts {
@@ -89,7 +88,7 @@ const LISTS: [(&str, u32); 3] = [
 /// The keys of a circuit: address, prefixes, session, session with its MAC, VLANs, MAC.
 fn keys(kind: u32, number: u32) -> String {
     let [_, a, b, c] = number.to_be_bytes();
-    // One of them is that of the frame.
+    // One circuit has the MAC of the frame.
     let mac = match number {
         7 => "02:00:5e:10:00:07".to_owned(),
         _ => format!("06:00:00:{a:02x}:{b:02x}:{c:02x}"),
@@ -107,7 +106,7 @@ fn keys(kind: u32, number: u32) -> String {
     }
 }
 
-/// The median of five.
+/// Returns the median of five measurements.
 fn cost(program: &OwnedFd, what: &str, frame: &Frame, is_found: bool) -> String {
     let mut all = [0; 5];
     for one in &mut all {

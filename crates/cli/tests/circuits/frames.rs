@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames as they come to a device with circuits: with tags beside them and within, in
-//! sessions of PPPoE, from a bridge, and cut off. Runs in the guest; ignored elsewhere.
+//! Frames as they arrive at a device with circuits: with tags in the header or in metadata, in
+//! PPPoE sessions, from a bridge, and truncated. Runs in the guest; ignored elsewhere.
 
 use crate::inside::{circuits_of, done, net, settled};
 use crate::sent::{LIST, OWN, beside, frames, stranger, to};
@@ -14,10 +14,10 @@ use weirgate_circuits::rows::Label;
 /// Frames of each kind that are sent.
 const EACH: usize = 3;
 
-/// The device that has circuits, and a VLAN's device above it with one above that.
+/// The device with circuits. A VLAN device is above it, and another above that.
 const DEVICE: &str = "sub0";
 
-/// Packets that each circuit has sent.
+/// Returns the packets that each circuit has sent.
 fn counted() -> BTreeMap<String, u64> {
     let tree = circuits_of(DEVICE);
     let nodes = tree.nodes().expect("rows");
@@ -29,7 +29,7 @@ fn counted() -> BTreeMap<String, u64> {
     of.collect()
 }
 
-/// Sends a frame some times; it is to be this circuit's and nobody else's.
+/// Sends a frame some times, and checks that only this circuit counts it.
 fn goes(wire: &Wire, what: &str, frame: &Frame, whose: &str) {
     let before = counted();
     for _ in 0..EACH {
@@ -46,15 +46,15 @@ fn goes(wire: &Wire, what: &str, frame: &Frame, whose: &str) {
     assert_eq!(found, due, "{what} is to be of {whose}");
 }
 
-/// A device that sends nothing by itself.
+/// Creates a device that sends nothing by itself.
 pub(crate) fn quiet(make: &str, name: &str) {
     net::run(make);
     net::run(&format!("sysctl net/ipv6/conf/{name}/disable_ipv6=1"));
     net::run(&format!("ip link set {name} up"));
 }
 
-/// Frames with tags within and beside them, in sessions, and from a bridge, reach their
-/// circuit and nobody else, on the way to subscribers and on the way from them.
+/// Frames with tags in the header and in metadata, in PPPoE sessions, and from a bridge reach their
+/// circuit and no other, in both directions.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn frames_reach_their_circuits() {
@@ -80,7 +80,7 @@ fn frames_reach_their_circuits() {
         for (what, device, frame, whose) in beside() {
             goes(&Wire::on(device, is_up), what, &frame, whose);
         }
-        // A bridge takes the outer tag off, and its network header is that of what follows.
+        // A bridge removes the outer tag, and the network header is that of the inner protocol.
         quiet("ip link add in0 type veth peer name in1", "in0");
         quiet(
             "ip link add bridge0 type bridge mcast_snooping 0",
@@ -98,7 +98,7 @@ fn frames_reach_their_circuits() {
             assert!(Instant::now() < until, "a bridge that forwards");
             thread::sleep(Duration::from_millis(10));
         }
-        // A tag without an end is dropped where it arrives.
+        // A truncated tag is dropped where it arrives.
         let forwarded = |what: &&str| !what.starts_with("no end of a tag");
         for (what, frame, whose) in frames().iter().filter(|(what, ..)| forwarded(what)) {
             goes(&wire, &format!("by a bridge: {what}"), frame, whose);
@@ -111,8 +111,7 @@ fn frames_reach_their_circuits() {
     }
 }
 
-/// What tells a circuit's packets changes with the list, one after another and for one
-/// circuit, and is shown.
+/// The keys of a circuit change by a list and for a single circuit, and are shown.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn keys_come_change_and_go() {
@@ -125,7 +124,7 @@ fn keys_come_change_and_go() {
     };
     let wire = Wire::on(DEVICE, false);
     let tagged = to(OWN, tag(0x8100, 100, stranger()));
-    // Of addresses alone nothing else is looked up.
+    // A list of addresses alone looks up nothing else.
     list("1,100.64.0.1,,,,100,100\n2,100.64.0.2,,,,100,100\n");
     goes(&wire, "no key", &tagged, "others");
     list("1,100.64.0.1,,100,,100,100\n2,100.64.0.2,02:00:5e:10:00:03,,,100,100\n");
@@ -136,7 +135,7 @@ fn keys_come_change_and_go() {
         "{text}"
     );
     goes(&wire, "a MAC", &tagged, "2");
-    // One circuit by itself.
+    // A change of a single circuit.
     let text = done("change sub0 1 --vlan 100,101.5 --session 7:02-00-5e-10-00-03");
     assert!(
         text.contains("0 nodes added, 0 changed, 0 removed, 4 entries"),
@@ -174,7 +173,7 @@ fn keys_come_change_and_go() {
         let text = crate::inside::fails(what, 2);
         assert!(text.contains(part), "{what}: {text}");
     }
-    // What is kept has them.
+    // The kept list includes them.
     net::run("tc qdisc del dev sub0 root");
     done("change sub0 2 --down-max 90mbit");
     goes(&wire, "a kept VLAN", &tagged, "1");
@@ -188,7 +187,7 @@ fn keys_come_change_and_go() {
     settled([0; 3]);
 }
 
-/// A device without Ethernet's header has packets of IP alone, which addresses tell.
+/// A device without an Ethernet header has only IP packets, which addresses identify.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_tunnel_has_addresses_alone() {
@@ -198,7 +197,7 @@ fn a_tunnel_has_addresses_alone() {
     net::run("ip link set sub0 up");
     net::run("ip addr add 100.127.0.1/32 dev sub0");
     net::run("ip route add 100.64.0.0/15 dev sub0");
-    // The bytes of IP's header are nobody's MAC.
+    // The bytes of the IP header are not taken for a MAC.
     let list = LIST.replace("02:00:5e:10:00:03", "44:00:00:00:00:00");
     fs::write("/tmp/tunnel.csv", list).expect("a file");
     done("apply sub0 /tmp/tunnel.csv");

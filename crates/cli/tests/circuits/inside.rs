@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. Ignored elsewhere.
+//! Tests that run in the guest. Ignored elsewhere.
 
 #[path = "../../../bpf/tests/inside/net.rs"]
 #[allow(dead_code, reason = "shared with the tests of crate bpf")]
@@ -27,7 +27,7 @@ fn weirgate(line: &str) -> Output {
         .expect("weirgate")
 }
 
-/// Runs a command that must succeed; what it printed.
+/// Runs a command that must succeed; returns its output.
 pub(crate) fn done(line: &str) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -35,7 +35,7 @@ pub(crate) fn done(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &error
 }
 
-/// Runs a command that must fail with this status; its output.
+/// Runs a command that must fail with this status; returns its output.
 pub(crate) fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -43,7 +43,7 @@ pub(crate) fn fails(line: &str, status: i32) -> String {
     error
 }
 
-/// Numbers of all programs, maps and links.
+/// Returns the numbers of all programs, maps and links.
 fn objects() -> [usize; 3] {
     [
         ProgInfoIter::default().count(),
@@ -52,7 +52,7 @@ fn objects() -> [usize; 3] {
     ]
 }
 
-/// The kernel frees after a grace period; waits for that, 10 s at most.
+/// Waits until the kernel has freed objects after a grace period, 10 s at most.
 pub(crate) fn settled(expected: [usize; 3]) {
     for _ in 0..100 {
         if objects() == expected {
@@ -70,7 +70,7 @@ fn root() -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The circuits of `wan0`, in this process.
+/// Opens the circuits of `wan0` in this process.
 pub(crate) fn circuits() -> CircuitTree {
     circuits_of("wan0")
 }
@@ -81,13 +81,12 @@ pub(crate) fn circuits_of(device: &str) -> CircuitTree {
     store.circuits(point).expect("maps").expect("circuits")
 }
 
-/// What is in force: the ceiling of each node by its label, and the label of each
-/// prefix.
+/// Returns the state in force: the ceiling of each node by its label, and the label of each prefix.
 fn in_force() -> (BTreeMap<String, u64>, BTreeMap<String, String>) {
     in_force_of("wan0")
 }
 
-/// The same of another device.
+/// Returns the state in force on a device.
 pub(crate) fn in_force_of(device: &str) -> (BTreeMap<String, u64>, BTreeMap<String, String>) {
     let tree = circuits_of(device);
     let nodes: Vec<CircuitsNode> = tree.nodes().expect("rows").collect();
@@ -122,7 +121,7 @@ impl Flood {
             "[::]:0"
         };
         let socket = UdpSocket::bind(any).expect("a socket");
-        // What a sender asks for has to be of no matter.
+        // The class that a sender requests must not matter.
         net::classify(&socket, 4_097);
         thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
@@ -142,7 +141,7 @@ impl Drop for Flood {
     }
 }
 
-/// The other side of `wan0` is the way to all subscribers.
+/// Routes all subscribers through the other side of `wan0`.
 pub(crate) fn routes() {
     let path = "/proc/net/arp";
     let table = fs::read_to_string(path).expect(path);
@@ -161,7 +160,7 @@ pub(crate) fn routes() {
     }
 }
 
-/// The circuit of a number, with a rate of its own.
+/// Returns the circuit of a number, with a separate rate.
 pub(crate) fn line(number: u32) -> CircuitLine {
     CircuitLine {
         number,
@@ -172,7 +171,7 @@ pub(crate) fn line(number: u32) -> CircuitLine {
     }
 }
 
-/// An address of a circuit; of one with prefixes, of IPv6 where that is asked for.
+/// Returns an address of a circuit; of one with prefixes, an IPv6 address if `six`.
 pub(crate) fn address(line: &CircuitLine, six: bool) -> IpAddr {
     let (prefix, within) = if six && !line.is_host {
         (line.ipv6().replace("::/64", "::abcd"), "")
@@ -182,7 +181,7 @@ pub(crate) fn address(line: &CircuitLine, six: bool) -> IpAddr {
     prefix.trim_end_matches(within).parse().expect("an address")
 }
 
-/// Bytes that each of these has sent, and when each was looked at.
+/// Returns the bytes that each of these has sent, and the time of each reading.
 pub(crate) fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> {
     let nodes: BTreeMap<String, CircuitsNode> = tree
         .nodes()
@@ -197,8 +196,7 @@ pub(crate) fn sent(tree: &CircuitTree, labels: &[Label]) -> Vec<(u64, Instant)> 
     labels.iter().map(of).collect()
 }
 
-/// Counters are of as many circuits as were asked for, those that are flooded, and of
-/// every site.
+/// Checks that metrics include as many circuits as requested, the flooded ones, and every site.
 fn metrics_of(flooded: &[u32]) {
     let text = done("metrics wan0 --top 8");
     let of = |name: &str| -> Vec<(String, f64)> {
@@ -229,13 +227,12 @@ fn metrics_of(flooded: &[u32]) {
     assert!(text.ends_with("# EOF\n"), "{text}");
 }
 
-/// Of a thousand circuits below ten sites, sampled ones have their rates, whether it
-/// is an address or a prefix that tells them; a list that is in force already writes
-/// nothing, and one rate that changes is one row.
+/// Sampled circuits of a thousand below ten sites get their rates, by address or by prefix.
+/// Applying the same list again writes nothing, and a change of one rate writes one row.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_thousand_circuits_have_their_rates() {
-    // What a test before this one had may still go.
+    // Objects of an earlier test may still be freed.
     settled([0; 3]);
     let far = Far::new(1);
     routes();
@@ -280,7 +277,7 @@ fn a_thousand_circuits_have_their_rates() {
             );
         }
     }
-    // Nobody's packets are others', and the same list again writes nothing.
+    // Unknown packets count as others, and the same list again writes nothing.
     let others = sent(&tree, &[Label::Others])[0].0;
     let stranger = Flood::to("100.127.0.1".parse().expect("an address"), 1);
     let text = done(&format!("apply wan0 {list}"));
@@ -292,7 +289,7 @@ fn a_thousand_circuits_have_their_rates() {
     thread::sleep(Duration::from_millis(500));
     assert!(sent(&tree, &[Label::Others])[0].0 > others);
     drop(stranger);
-    // One rate is one row; the site's ceiling then binds its circuits.
+    // A change of one rate writes one row; then the site's ceiling limits its circuits.
     let mut changed: Vec<CircuitLine> = (1..=1_000).map(line).collect();
     changed[1].kbit = 300;
     let list = written("changed", &changed, 1_000);
@@ -334,12 +331,11 @@ fn a_thousand_circuits_have_their_rates() {
     settled([0; 3]);
 }
 
-/// A list with mistakes, a device that is not there, or one that has somebody's qdisc
-/// changes nothing.
+/// A list with mistakes, a missing device, or one with a foreign qdisc changes nothing.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn what_is_wrong_changes_nothing() {
-    // What a test before this one had may still go.
+    // Objects of an earlier test may still be freed.
     settled([0; 3]);
     let far = Far::new(1);
     let lines: Vec<CircuitLine> = (1..=20).map(line).collect();
@@ -369,15 +365,15 @@ fn what_is_wrong_changes_nothing() {
     settled([0; 3]);
 }
 
-/// A command that is killed at any moment leaves the old list in force or the new one,
-/// and the next one goes on from there.
+/// A command that is killed at any moment leaves the old list or the new one in force, and the next
+/// command continues from there.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_change_leaves_one_of_the_lists() {
     const KILLS: u32 = 24;
     let _far = Far::new(1);
-    // Some go, some come, some have other addresses, MACs, VLANs or sessions, and some other
-    // rates.
+    // Some circuits are removed, some added; some have other addresses, MACs, VLANs or sessions,
+    // and some other rates.
     let first = |number: u32| CircuitLine {
         has_frames: number.is_multiple_of(4),
         ..line(number)
@@ -411,7 +407,7 @@ fn a_killed_change_leaves_one_of_the_lists() {
             .stderr(Stdio::null())
             .spawn()
             .expect("weirgate");
-        // The first half reads the files, which a kill then leaves.
+        // The first half of the time reads the files; a kill then changes nothing.
         thread::sleep(whole / 3 + whole * (kill + 1) / (KILLS * 3 / 2 - 4));
         child.kill().expect("a process");
         let status = child.wait().expect("a process");
@@ -436,7 +432,7 @@ fn a_killed_change_leaves_one_of_the_lists() {
     done("remove wan0 --all");
 }
 
-/// How long lists of 10^5 circuits take.
+/// Measures the time for lists of 10^5 circuits.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn many_circuits() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists that outlive what they were applied to, and circuits one by one: what runs in
-//! the guest. Ignored elsewhere.
+//! Lists that survive the device and reboots, and single circuits: tests that run in the guest.
+//! Ignored elsewhere.
 
 use crate::inside::{done, fails, in_force_of, line, net, settled};
 use crate::lists::{CircuitLine, written};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where programs of circuits are pinned, and where lists are kept.
+/// The folder of the pins of circuits, and the file of the kept list.
 const PINS: &str = "/sys/fs/bpf/weirgate/circuits";
 pub(crate) const KEPT: &str = "/var/lib/weirgate/circuits/sub0.list";
 
@@ -41,16 +41,16 @@ fn is_root() -> bool {
     String::from_utf8_lossy(&output.expect("tc").stdout).contains("weir_c")
 }
 
-/// Folders of pins: one for each device.
+/// Returns the folders of pins: one for each device.
 pub(crate) fn pinned() -> Vec<String> {
     let entries = fs::read_dir(PINS).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.path().display().to_string());
     names.collect()
 }
 
-/// Whether the program that finds leaves is on a device.
+/// Returns whether the program that finds leaves is attached to a device.
 fn is_attached() -> bool {
-    // While it is put on the device again there is none.
+    // While it is being attached again, there is none.
     let folders = pinned().into_iter().next().unwrap_or_default();
     let Ok(link) = Link::open(format!("{folders}/egress")) else {
         return false;
@@ -67,7 +67,7 @@ fn detach(which: &str) {
     link.detach().expect("a link");
 }
 
-/// Waits until something is so, as long as it may take.
+/// Waits for a condition, at most `longest`; returns the time that it took.
 pub(crate) fn within(longest: Duration, what: &str, is: impl Fn() -> bool) -> Duration {
     let began = Instant::now();
     while !is() {
@@ -94,12 +94,12 @@ impl Drop for Keeper {
     }
 }
 
-/// What a reboot leaves: the file alone.
+/// Simulates a reboot: only the file remains.
 pub(crate) fn forget_all() {
     forget_all_of("sub0");
 }
 
-/// The same of another device.
+/// Simulates a reboot for a device.
 pub(crate) fn forget_all_of(device: &str) {
     net::run(&format!("tc qdisc del dev {device} root"));
     for folder in pinned() {
@@ -107,9 +107,8 @@ pub(crate) fn forget_all_of(device: &str) {
     }
 }
 
-/// A list is in force again after a reboot, after its device was made anew, and after
-/// somebody took a program off, with what was changed one by one; and nothing stays of
-/// what has gone.
+/// A list is restored after a reboot, after its device was created again, and after a program was
+/// detached. Single changes are restored too, and nothing stays of removed circuits.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_list_outlives_its_device() {
@@ -130,15 +129,15 @@ fn a_list_outlives_its_device() {
     assert!(text.contains("sub0: its circuits are in force"), "{text}");
     assert!(is_root() && is_attached());
     assert_eq!(in_force_of("sub0"), expected);
-    // Nothing is to be done a second time.
+    // A second boot has nothing to do.
     assert!(!boot().contains("sub0"));
-    // A device that has gone leaves pins, until somebody looks.
+    // A removed device leaves pins until the next command.
     net::run("ip link del sub0");
     assert_eq!(pinned().len(), 1);
     boot();
     assert_eq!(pinned().len(), 0);
     settled([0; 3]);
-    // The service brings it back with the device, whatever its number.
+    // The service restores it with the device, whatever its index.
     let keeper = Keeper::start();
     thread::sleep(Duration::from_millis(500));
     for round in 0..2 {
@@ -157,7 +156,7 @@ fn a_list_outlives_its_device() {
             within(Duration::from_secs(5), "no pins", || pinned().is_empty());
         }
     }
-    // A root that somebody removes, and a program that somebody takes off.
+    // Another tool removes the root and detaches a program.
     net::run("tc qdisc del dev sub0 root");
     within(Duration::from_secs(5), "a root", is_root);
     detach("egress");
@@ -169,7 +168,7 @@ fn a_list_outlives_its_device() {
     );
     assert_eq!(in_force_of("sub0"), expected);
     drop(keeper);
-    // Without the service, the next command finds it.
+    // Without the service, the next command repairs it.
     detach("marks");
     detach("egress");
     let text = done("change sub0 7 --down-max 3mbit");
@@ -196,8 +195,8 @@ fn a_list_outlives_its_device() {
     settled([0; 3]);
 }
 
-/// A circuit comes, changes and goes while the others stay; the list says the same then,
-/// and the same once more changes nothing.
+/// A circuit is added, changed and removed while the others stay. Afterwards the list has the same
+/// content, and applying it again changes nothing.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn one_circuit_comes_changes_and_goes() {
@@ -225,7 +224,7 @@ fn one_circuit_comes_changes_and_goes() {
         (nodes.len(), table.len()),
         (before.0.len() + 1, before.1.len() + 2)
     );
-    // A guarantee is its site's too.
+    // A guarantee of a circuit also counts for its site.
     done("change sub0 new,1 --down-min 5mbit --addresses 203.0.113.8");
     let shown = |name: &str| -> serde_json::Value {
         let text = done(&format!("show sub0 {name} --json"));
@@ -238,14 +237,14 @@ fn one_circuit_comes_changes_and_goes() {
     let table = in_force_of("sub0").1;
     assert_eq!(table.get("203.0.113.7"), None);
     assert_eq!(table["203.0.113.8"], "cnew,1");
-    // What is suspended keeps what it had.
+    // A suspended circuit keeps its settings.
     done("change sub0 new,1 --suspended yes");
     assert_eq!(shown("new,1")["ceiling_bit_s"], 64_000);
     assert_eq!(shown("site-2")["guarantee_bit_s"], 0);
     done("change sub0 new,1 --suspended no");
     assert_eq!(shown("new,1")["ceiling_bit_s"], 20_000_000);
     assert_eq!(shown("site-2")["guarantee_bit_s"], 5_000_000);
-    // What is wrong changes nothing.
+    // A wrong command changes nothing.
     let expected = in_force_of("sub0");
     let kept = fs::read(KEPT).expect("a file");
     for (what, part) in [
@@ -276,12 +275,12 @@ fn one_circuit_comes_changes_and_goes() {
     }
     assert_eq!(in_force_of("sub0"), expected);
     assert_eq!(fs::read(KEPT).expect("a file"), kept);
-    // A prefix within another's is its own.
+    // A prefix within that of another circuit takes precedence.
     done("add sub0 within --addresses 10.64.0.24/30 --down-max 1mbit --up-max 1mbit");
     assert_eq!(in_force_of("sub0").1["10.64.0.24/30"], "cwithin");
     done("remove sub0 within new,1 nobody");
     assert_eq!(in_force_of("sub0"), before);
-    // The list finds what single changes left as it would have left it.
+    // A list restores what single changes altered.
     done("change sub0 5 --down-max 7mbit");
     done("remove sub0 6");
     lines.retain(|line| line.number != 6);
@@ -297,14 +296,13 @@ fn one_circuit_comes_changes_and_goes() {
     settled([0; 3]);
 }
 
-/// Many addresses, so that there is much between the beginning and the end of a change.
+/// Returns many addresses, so that a change takes a measurable time.
 pub(crate) fn addresses(net: u32) -> String {
     let all = (0..250).map(|host| format!("198.18.{net}.{host}"));
     all.collect::<Vec<_>>().join(",")
 }
 
-/// What changes that were killed left in force: one of two states, once somebody has
-/// looked.
+/// The states that killed changes left in force: one of two, after the next command.
 pub(crate) struct Killed {
     both: [InForce; 2],
     now: usize,
@@ -314,7 +312,7 @@ pub(crate) struct Killed {
 }
 
 impl Killed {
-    /// The second state is in force.
+    /// Starts with the second state in force.
     pub(crate) fn of(both: [InForce; 2]) -> Self {
         Self {
             both,
@@ -325,12 +323,12 @@ impl Killed {
         }
     }
 
-    /// Which state the next change asks for.
+    /// Returns the state that the next change requests.
     pub(crate) fn wanted(&self) -> usize {
         1 - self.now
     }
 
-    /// Looks after a change was killed.
+    /// Checks the state after a change was killed.
     pub(crate) fn look(&mut self) {
         self.mended += u32::from(boot().contains("sub0"));
         let found = in_force_of("sub0");
@@ -344,7 +342,7 @@ impl Killed {
         self.now = is;
     }
 
-    /// What became of them, in words. Both happened, and so did something to mend.
+    /// Returns the results as text. Both states must have occurred, and at least one repair.
     pub(crate) fn told(&self) -> String {
         let Self {
             as_before,
@@ -358,8 +356,8 @@ impl Killed {
     }
 }
 
-/// A change of one circuit that is killed leaves the circuit as it was or as it is to
-/// be, once somebody looks.
+/// A change of one circuit that is killed leaves the old circuit or the new one, after the next
+/// command.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_change_of_one_is_mended() {

@@ -15,31 +15,31 @@ pub const SITES: u32 = 10;
 /// A circuit of a list.
 pub struct CircuitLine {
     pub number: u32,
-    /// What it may have, in kbit/s.
+    /// The maximum rate in kbit/s.
     pub kbit: u32,
-    /// Whether it has an address, and not a prefix of either version.
+    /// Whether it has one address instead of prefixes of both versions.
     pub is_host: bool,
-    /// Which addresses it has, of several for one number.
+    /// The set of addresses, out of several for one number.
     pub variant: u8,
     /// Whether it has a MAC, a VLAN and a session too.
     pub has_frames: bool,
 }
 
 impl CircuitLine {
-    /// The IPv4 part of its addresses.
+    /// Returns the IPv4 address or prefix.
     pub fn ipv4(&self) -> String {
         let [_, _, high, low] = self.number.to_be_bytes();
         let first = u32::from(self.variant) * 16 + (self.number >> 16);
         if self.is_host {
             return format!("100.{}.{high}.{low}", 64 + first);
         }
-        // Eight addresses each.
+        // Eight addresses for each.
         let [_, _, high, low] = (self.number << 3).to_be_bytes();
         let first = u32::from(self.variant) * 16 + (self.number >> 13);
         format!("10.{}.{high}.{low}/29", 64 + first)
     }
 
-    /// The IPv6 prefix; empty for a circuit of one address.
+    /// Returns the IPv6 prefix; empty for a circuit with one address.
     pub fn ipv6(&self) -> String {
         if self.is_host {
             return String::new();
@@ -53,7 +53,7 @@ impl CircuitLine {
 }
 
 impl CircuitLine {
-    /// Its MAC, VLAN and session.
+    /// Returns the MAC, the VLAN and the session.
     fn frames(&self) -> [String; 3] {
         if !self.has_frames {
             return Default::default();
@@ -61,7 +61,7 @@ impl CircuitLine {
         let [_, _, high, low] = self.number.to_be_bytes();
         let mac = format!("02:00:5e:{:02x}:{high:02x}:{low:02x}", self.variant);
         let vlan = format!("{}.{}", 100 + self.number / 4_000, 1 + self.number % 4_000);
-        // A part of them is told by the MAC too.
+        // Some of them are identified by the MAC, too.
         let session = match self.number % 3 {
             0 => self.number.to_string(),
             _ => format!("{}:{mac}", 10_000 + self.number % 7),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate circuits` on a kernel: the lab's boots, and runs one of the functions of
-//! `inside`, which calls the command. It needs qemu, a fetched kernel and the guest's
-//! binary.
+//! `weirgate circuits` on a kernel: each test boots the lab's kernel and runs one of the functions
+//! of `inside`, which calls the command. They need qemu, a fetched kernel and the guest's binary.
 
 mod costs;
 mod frames;
@@ -148,7 +147,7 @@ mod long {
         println!("{}", own(768).run("places::sites_change_places"));
     }
 
-    /// In a guest of its own, of four processors.
+    /// In a separate guest with four processors.
     #[test]
     fn sixteen_queues_share_a_rate() {
         let mut tests = own(1_024);
@@ -157,8 +156,8 @@ mod long {
     }
 }
 
-/// How long 10^5 circuits take. Part of the measurements. `WEIRGATE_PROGRAM` is the path
-/// of another program to measure, such as the packaged one.
+/// Measures the time for 10^5 circuits. Part of the measurements. `WEIRGATE_PROGRAM` is the path of
+/// another program to measure, for example the packaged one.
 #[test]
 #[ignore = "a figure: docs/measurements/circuits.md"]
 fn many_circuits() {
@@ -171,14 +170,14 @@ fn many_circuits() {
     println!("{}", tests.run("inside::many_circuits"));
 }
 
-/// The same of single circuits at a socket.
+/// Measures the time for single circuits at a socket.
 #[test]
 #[ignore = "a figure: docs/measurements/circuits.md"]
 fn many_served() {
     println!("{}", own(1_536).run("served::many_served"));
 }
 
-/// Instructions of the look-up, by what tells whose a packet is. Part of the measurements.
+/// Measures the instructions of the look-up, by kind of key. Part of the measurements.
 #[test]
 #[ignore = "a figure: docs/measurements/circuits.md"]
 fn look_up_costs() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sites that change places in a list under traffic: what runs in the guest.
+//! Sites of a list that change places under traffic: tests that run in the guest.
 
 use crate::inside::net::Far;
 use crate::inside::{Flood, address, circuits, done, line, routes, sent, settled};
@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 use weirgate_circuits::rows::Label;
 
-/// Exchanges under traffic, of which each meets the engine at another moment.
+/// Exchanges under traffic; each meets the engine in another state.
 const EXCHANGES: usize = 20;
 
-/// A list of two circuits, each at a site, of which one is below the other.
+/// Writes a list of two circuits, each at a site; one site is below the other.
 fn below(lines: &[CircuitLine], name: &str, [upper, lower]: [u32; 2]) -> String {
     let files = written(name, lines, 100);
     let rates = r#""downloadBandwidthMbps": 100, "uploadBandwidthMbps": 100"#;
@@ -23,8 +23,8 @@ fn below(lines: &[CircuitLine], name: &str, [upper, lower]: [u32; 2]) -> String 
     files
 }
 
-/// A site comes below the one that was below it, again and again, while both circuits always
-/// have packets: they keep their rates.
+/// A site moves below its former child repeatedly, while both circuits are backlogged: they keep
+/// their rates.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn sites_change_places() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bursts, hours and quotas of plans: what runs in the guest. Ignored elsewhere.
+//! Bursts, hours and quotas of plans: tests that run in the guest. Ignored elsewhere.
 
 use crate::inside::{Flood, circuits, done, in_force_of, net, routes, sent, settled};
 use crate::kept::{Keeper, boot, forget_all_of, within};
@@ -36,24 +36,24 @@ fn clock(seconds: u64) {
         tv_nsec: 0,
     };
     #[expect(unsafe_code, reason = "the guest's own clock")]
-    // SAFETY: the time is read, and nothing else.
+    // SAFETY: the call only reads the time.
     let set = unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const time) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What a circuit has at most, in kbit/s.
+/// Returns the maximum rate of a circuit, in kbit/s.
 fn most(id: &str) -> u64 {
     in_force_of("wan0").0[&format!("c{id}")] / 125
 }
 
-/// What a circuit has had of its quota, in bytes; 0 for nothing that is known.
+/// Returns the used bytes of a circuit's quota; 0 if unknown.
 fn used(id: &str) -> u64 {
     let shown = done(&format!("show wan0 {id} --json"));
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
     shown[0]["used_bytes"].as_u64().unwrap_or(0)
 }
 
-/// A circuit that had nothing to send for long goes above its rate by its burst, once.
+/// A circuit that was idle for long exceeds its rate by its burst, once.
 fn a_burst_is_given_once() {
     let tree = circuits();
     let label = [Label::Circuit("burst".to_owned())];
@@ -79,8 +79,8 @@ fn a_burst_is_given_once() {
     }
 }
 
-/// Plans give what they say at their hours, and so do quotas: while `keep` runs, after a
-/// reboot, and when the month ends.
+/// Plans set their rates at their hours, and so do quotas: while `keep` runs, after a reboot, and
+/// at the end of the month.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn plans_give_bursts_hours_and_quotas() {
@@ -98,14 +98,14 @@ fn plans_give_bursts_hours_and_quotas() {
     let long = Duration::from_secs(30);
     {
         let _keeper = Keeper::start();
-        // `keep` looks every ten seconds.
+        // `keep` checks every ten seconds.
         clock(MONDAY + HOUR - 1);
         let waited = within(long, "the hours of the night", || most("night") == 4_000);
         println!("the night began after {waited:?}");
-        // What is in force follows a clock that is set back, too.
+        // The rates also follow a clock that is set back.
         clock(MONDAY);
         within(long, "the evening before", || most("night") == 2_000);
-        // A change of one circuit gives what its plan has now.
+        // A change of one circuit applies the present rate of its plan.
         clock(MONDAY + 2 * HOUR);
         done("change wan0 burst --plan night");
         assert_eq!(most("burst"), 4_000);
@@ -119,14 +119,14 @@ fn plans_give_bursts_hours_and_quotas() {
     }
     let had = used("metered");
     assert!(had > 2_000_000, "{had} bytes");
-    // Neither a new list nor a reboot gives it anew, nor does another device.
+    // A new list, a reboot or another device does not reset the quota.
     done("apply wan0 /tmp/devices.csv /tmp/plans.csv");
     assert_eq!(most("metered"), 500);
     forget_all_of("wan0");
     settled([0; 3]);
     boot();
     assert_eq!((most("metered"), used("metered")), (500, had));
-    // Another plan does, and so does another month.
+    // Another plan and another month do.
     done("change wan0 metered --plan burst");
     assert_eq!(most("metered"), 1_000);
     done("change wan0 metered --plan metered");

@@ -24,8 +24,8 @@ const RATE: f64 = 5e6;
 /// Bytes of a datagram's frame.
 const PACKET: f64 = 1_042.0;
 
-/// What all queues may have at once beside the rate: two ticks and two rounds
-/// (`aqm/host/engine/line.h`), a packet of each, and what the clock here is late.
+/// Bytes that all queues may send at once beyond the rate: two ticks and two rounds
+/// (`aqm/host/engine/line.h`), a packet of each, and the lateness of this clock.
 const AHEAD: f64 = RATE * (65_536.0 + 2.0 * 524_288.0) / 1e9 + 16.0 * PACKET + RATE * 1e-3;
 
 fn tc(words: &str) -> String {
@@ -35,7 +35,7 @@ fn tc(words: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// How many queues of `wan0` have the qdisc of circuits.
+/// Returns the number of queues of `wan0` with the qdisc of circuits.
 fn at_queues() -> usize {
     let text = tc("qdisc show dev wan0");
     text.lines()
@@ -48,8 +48,8 @@ fn nodes(tree: &CircuitTree) -> BTreeMap<String, CircuitsNode> {
     nodes.map(|node| (node.label.to_string(), node)).collect()
 }
 
-/// What the link had in a second, and what each of these, in bytes; and the time between
-/// the looks at the link.
+/// Returns the bytes in a second of the link and of each of these labels, and the time between the
+/// readings of the link.
 fn had(tree: &CircuitTree, labels: &[Label]) -> (Vec<f64>, f64) {
     let labels: Vec<Label> = [&[Label::Link], labels].concat();
     let from = sent(tree, &labels);
@@ -62,9 +62,9 @@ fn had(tree: &CircuitTree, labels: &[Label]) -> (Vec<f64>, f64) {
     (bytes.collect(), (to[0].1 - from[0].1).as_secs_f64())
 }
 
-/// A rate holds over all queues: in each second to 0.2 %, and never by more than a round
-/// ahead of it. Equals share it, whichever queue they are of. A queue that has no qdisc gets
-/// one again, and circuits come, move and go with their sites.
+/// A rate holds over all queues: to 0.2 % in each second, and never by more than a round ahead.
+/// Equals share it across queues. A queue without its qdisc gets it again, and circuits are added,
+/// moved and removed with their sites.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn sixteen_queues_share_a_rate() {
@@ -78,7 +78,7 @@ fn sixteen_queues_share_a_rate() {
             ..line(number)
         })
         .collect();
-    // Sites have the first queues, and circuits below the link one each of the others.
+    // Sites use the first queues, and circuits below the link one each of the others.
     let direct: Vec<u32> = (SITES..QUEUES as u32)
         .map(|queue| {
             let own = |id: &u32| queues::of_circuit(&id.to_string(), QUEUES as u32) == queue;
@@ -109,7 +109,7 @@ fn sixteen_queues_share_a_rate() {
         "each site has a queue of its own"
     );
 
-    // A circuit of each site is flooded, and one below the link in each of the other queues.
+    // Floods a circuit of each site, and one below the link in each of the other queues.
     let mut labels: Vec<Label> = (0..SITES)
         .map(|site| Label::Site(format!("site-{site}")))
         .collect();
@@ -132,7 +132,7 @@ fn sixteen_queues_share_a_rate() {
             assert!((share - 1.0).abs() <= 0.03, "{label}: {share}");
         }
     }
-    // By the time of every look, nothing is ahead.
+    // At the time of each reading, nothing is ahead of the rate.
     let link = [Label::Link];
     let first = sent(&tree, &link)[0];
     let mut least = f64::MAX;
@@ -145,7 +145,7 @@ fn sixteen_queues_share_a_rate() {
     }
     only_the_kernels(nodes(&tree)["o"].counts.sent_packets);
 
-    // A queue whose qdisc somebody took off is found, and the others keep theirs.
+    // A queue whose qdisc was removed is repaired, and the others keep theirs.
     tc("qdisc del dev wan0 parent 1:2");
     assert_eq!(at_queues(), QUEUES - 1);
     println!("{}", done(&format!("apply wan0 {list} --rate 40mbit")));
@@ -165,14 +165,14 @@ fn sixteen_queues_share_a_rate() {
     settled([0; 3]);
 }
 
-/// What is of no circuit had no packets of the floods: the kernel sends a few of its own, for
-/// neighbours and groups.
+/// Checks that the queue of others got no packets of the floods: the kernel sends a few of its own,
+/// for neighbour discovery and multicast groups.
 fn only_the_kernels(packets: u64) {
     assert!(packets < 10, "{packets} packets came to another queue");
 }
 
-/// Single circuits: one comes below the link, one below a site; one moves to a site of
-/// another queue, and its packets with it.
+/// Single circuits: one is added below the link, one below a site. One moves to a site of another
+/// queue, and its packets with it.
 fn one_of_many(tree: &CircuitTree) {
     done("add wan0 9001 --addresses 100.90.0.1 --down-max 5mbit --up-max 5mbit");
     done("add wan0 9002 --parent site-3 --addresses 100.90.0.2 --down-max 5mbit --up-max 5mbit");
@@ -191,7 +191,7 @@ fn one_of_many(tree: &CircuitTree) {
     let moved = nodes(tree);
     assert_eq!(moved["c9002"].queue, all[&format!("ssite-{other}")].queue);
     assert_eq!(moved["c9002"].parent, all[&format!("ssite-{other}")].id);
-    // What was flooded before may be others' now, and still queued.
+    // Packets of earlier floods may count as others now, and still be queued.
     let deadline = Instant::now() + Duration::from_secs(5);
     while nodes(tree)["l"].counts.packets + nodes(tree)["o"].counts.packets > 0 {
         assert!(Instant::now() < deadline, "others' packets go");
@@ -211,8 +211,8 @@ fn one_of_many(tree: &CircuitTree) {
     assert!(!left.contains("c9001") && !left.contains("c9002"));
 }
 
-/// The kind of `wan0`'s engine can be put on no other device, nor at any queue of one: both
-/// would have the same rows.
+/// The qdisc kind of `wan0`'s engine is refused on other devices and at single queues: both would
+/// share the same rows.
 fn an_engine_alone_is_at_one_place() {
     let text = tc("qdisc show dev wan0 root");
     let kind = text
@@ -229,7 +229,7 @@ fn an_engine_alone_is_at_one_place() {
     net::run("ip link del other");
 }
 
-/// The pin of this name below a folder.
+/// Returns the pin of this name below a folder.
 fn pinned(folder: &Path, name: &str) -> PathBuf {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -245,14 +245,14 @@ fn pinned(folder: &Path, name: &str) -> PathBuf {
     panic!("no pin is called {name}");
 }
 
-/// Another number of queues would lose what is queued.
+/// A change of the number of queues is refused, because it would lose queued packets.
 fn what_is_refused(list: &str) {
     let text = fails(&format!("apply wan0 {list} --rate 40mbit --queues 2"), 2);
     assert!(text.contains("has circuits at 16 of its queues"), "{text}");
     assert_eq!(at_queues(), QUEUES);
 }
 
-/// Where the kernel chooses the queue by the processor, one queue has all.
+/// Where the kernel chooses the queue by processor (XPS), one queue has all circuits.
 fn by_processor(list: &str) {
     let file = "/sys/class/net/wan0/queues/tx-0/xps_cpus";
     fs::write(file, "f").expect("XPS");
@@ -261,13 +261,13 @@ fn by_processor(list: &str) {
     assert_eq!(at_queues(), 0);
     fs::write(file, "0").expect("XPS");
     an_engine_alone_is_at_one_place();
-    // Maps that cannot be read, as those of another version, are taken away.
+    // Unreadable maps, as of another version, are removed.
     let rules = pinned(Path::new("/sys/fs/bpf/weirgate"), "rules");
     fs::remove_file(rules).expect("a pin");
     fails(&format!("apply wan0 {list} --rate 40mbit"), 3);
     done("remove wan0 --all");
     assert!(!tc("qdisc show dev wan0").contains("weir_c"));
-    // Nor is a list or a qdisc needed for it.
+    // This needs neither a list nor a qdisc.
     done(&format!("apply wan0 {list} --rate 40mbit"));
     let rules = pinned(Path::new("/sys/fs/bpf/weirgate"), "rules");
     fs::remove_file(rules).expect("a pin");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A list with keys of all kinds, and frames with whose they are.
+//! A list with keys of all kinds, and frames with the circuit of each.
 
 use crate::wire::{Frame, ipv4, ipv6, pppoe, tag};
 
-/// What a frame is, and whose.
+/// A description, a frame, and its circuit.
 pub type Sent = (&'static str, Frame, &'static str);
 
-/// Circuits by what tells them.
+/// Circuits with keys of every kind.
 pub const LIST: &str = "\
 Circuit ID,IPv4,IPv6,MAC,VLAN,PPPoE Session,Download Max Mbps,Upload Max Mbps
 address,100.64.0.1,2001:db8::1,,,,100,100
@@ -18,16 +18,16 @@ vlans,,,,100.20 300.1,,100,100
 mac,,,02:00:5e:10:00:03,,,100,100
 ";
 
-/// The last byte of a MAC that is a circuit's, and of one that is nobody's.
+/// The last byte of a MAC that belongs to a circuit, and of one that belongs to none.
 pub const OWN: u8 = 3;
 const NOBODY: u8 = 9;
 
-/// What is within a frame whose address is nobody's.
+/// Returns a packet whose address belongs to no circuit.
 pub fn stranger() -> (u16, Vec<u8>) {
     ipv4([100, 65, 0, 1])
 }
 
-/// A frame to the subscriber whose MAC ends so.
+/// Returns a frame to the subscriber whose MAC ends with this byte.
 pub fn to(mac: u8, (protocol, within): (u16, Vec<u8>)) -> Frame {
     Frame {
         subscriber: mac,
@@ -36,7 +36,7 @@ pub fn to(mac: u8, (protocol, within): (u16, Vec<u8>)) -> Frame {
     }
 }
 
-/// What is within a frame.
+/// The EtherType and the payload of a frame.
 type Within = (u16, Vec<u8>);
 
 fn own4() -> Within {
@@ -71,12 +71,12 @@ fn service(control: u16, within: Within) -> Within {
     tag(0x88a8, control, within)
 }
 
-/// A frame to a MAC that is nobody's.
+/// Returns a frame to a MAC that belongs to no circuit.
 fn nobody(within: Within) -> Frame {
     to(NOBODY, within)
 }
 
-/// Frames whose tags stand within, and whose they are.
+/// Returns frames with tags in the header, and their circuits.
 pub fn frames() -> Vec<Sent> {
     [
         plain(),
@@ -90,7 +90,7 @@ pub fn frames() -> Vec<Sent> {
     .concat()
 }
 
-/// Plain packets.
+/// Returns untagged packets.
 fn plain() -> Vec<Sent> {
     vec![
         ("an address", nobody(own4()), "address"),
@@ -101,7 +101,7 @@ fn plain() -> Vec<Sent> {
     ]
 }
 
-/// Addresses behind what others have.
+/// Returns packets to addresses within prefixes of others.
 fn behind() -> Vec<Sent> {
     vec![
         ("a tag", nobody(vlan(7, own4())), "address"),
@@ -122,7 +122,7 @@ fn behind() -> Vec<Sent> {
     ]
 }
 
-/// Sessions of PPPoE.
+/// Returns PPPoE frames.
 fn sessions() -> Vec<Sent> {
     vec![
         ("session 77", nobody(pppoe(77, stranger())), "session"),
@@ -151,12 +151,12 @@ fn sessions() -> Vec<Sent> {
     ]
 }
 
-/// Tags.
+/// Returns tagged frames.
 fn tags() -> Vec<Sent> {
     vec![
         ("VLAN 100", nobody(vlan(100, stranger())), "vlan"),
         ("VLAN 100, ARP", nobody(vlan(100, arp())), "vlan"),
-        // The first byte of such a tag looks like IPv4's, or IPv6's.
+        // The first byte of this tag looks like that of IPv4 or IPv6.
         (
             "VLAN 100 with priority 2",
             nobody(vlan(0x4064, stranger())),
@@ -204,7 +204,7 @@ fn tags() -> Vec<Sent> {
             nobody(vlan(0xe000, vlan(100, stranger()))),
             "vlan",
         ),
-        // A third tag is not looked through.
+        // A third tag is not parsed.
         (
             "VLAN 300.1.5",
             nobody(service(300, vlan(1, vlan(5, own4())))),
@@ -213,7 +213,7 @@ fn tags() -> Vec<Sent> {
     ]
 }
 
-/// MACs.
+/// Returns frames that the MAC identifies.
 fn macs() -> Vec<Sent> {
     vec![
         ("a MAC", to(OWN, stranger()), "mac"),
@@ -224,7 +224,7 @@ fn macs() -> Vec<Sent> {
     ]
 }
 
-/// Frames that several keys tell.
+/// Returns frames that several keys match.
 fn order() -> Vec<Sent> {
     vec![
         (
@@ -246,7 +246,7 @@ fn order() -> Vec<Sent> {
     ]
 }
 
-/// Frames that were cut off.
+/// Returns truncated frames.
 fn cut() -> Vec<Sent> {
     vec![
         ("no end of a tag", nobody((0x8100, vec![0, 100])), "others"),
@@ -278,7 +278,7 @@ fn cut() -> Vec<Sent> {
     ]
 }
 
-/// Frames whose outer tag is beside them when they come to the device, by a VLAN's device.
+/// Returns frames whose outer tag is in the metadata when they reach the device, by a VLAN device.
 pub fn beside() -> Vec<(&'static str, &'static str, Frame, &'static str)> {
     let (one, two) = ("sub0.100", "sub0.100.20");
     vec![

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate circuits serve`: what runs in the guest. Ignored elsewhere.
+//! `weirgate circuits serve`: tests that run in the guest. Ignored elsewhere.
 
 use crate::inside::{done, fails, in_force_of, line, net, settled};
 use crate::kept::{InForce, KEPT, Killed, addresses, boot, forget_all, make};
@@ -46,7 +46,7 @@ impl Drop for Service {
     }
 }
 
-/// A connection.
+/// A connection to the service.
 struct Client(BufReader<UnixStream>);
 
 impl Client {
@@ -69,8 +69,8 @@ impl Client {
         self.answer()
     }
 
-    /// Asks for what must be done; how many nodes were added, changed and removed, and how
-    /// many entries written.
+    /// Sends a request that must succeed. Returns the numbers of nodes added, changed and removed,
+    /// and of entries written.
     fn done(&mut self, request: &Value) -> [u64; 4] {
         let answer = self.ask(request);
         ["added", "changed", "removed", "written"].map(|what| {
@@ -95,7 +95,7 @@ fn show(id: &str) -> Value {
     json!({ "do": "show", "device": "sub0", "circuit": id })
 }
 
-/// Brings into force what is kept, after all was forgotten; it is what was in force.
+/// Checks that the kept list restores the state in force after a simulated reboot.
 fn is_kept() {
     let expected: InForce = in_force_of("sub0");
     assert!(!boot().contains("sub0"), "nothing is to be mended");
@@ -104,7 +104,7 @@ fn is_kept() {
     assert_eq!(in_force_of("sub0"), expected);
 }
 
-/// Requests that ask for what cannot be, and lines that are no requests.
+/// Sends invalid requests, and lines that are not requests.
 fn what_is_wrong_is_answered(client: &mut Client) {
     for (request, part) in [
         (add("new,1", "203.0.113.9"), "already"),
@@ -149,7 +149,8 @@ fn what_is_wrong_is_answered(client: &mut Client) {
         client.send(garbage);
         assert!(client.answer()["wrong"].is_string());
     }
-    // A line that is too long ends its connection, one without an end is a line.
+    // A line that is too long ends its connection; one without a newline at the end counts as a
+    // line.
     let mut long = Client::connect();
     long.send(&vec![b' '; 1 << 16]);
     long.send(b"  \n");
@@ -170,7 +171,7 @@ fn what_is_wrong_is_answered(client: &mut Client) {
     assert_eq!(short.answer()["shown"]["name"], "3");
 }
 
-/// Two connections, each of which has its answers in order.
+/// Uses two connections at once; each gets its answers in order.
 fn two_at_once() {
     let all = [1, 2].map(|net| {
         thread::spawn(move || {
@@ -191,8 +192,8 @@ fn two_at_once() {
     }
 }
 
-/// A circuit comes, changes, is shown and goes; what is wrong is answered, and changes
-/// nothing; two connections change circuits at once.
+/// A circuit is added, changed, shown and removed. Invalid requests are answered and change
+/// nothing. Two connections change circuits at once.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn circuits_come_by_a_socket() {
@@ -225,7 +226,7 @@ fn circuits_come_by_a_socket() {
     let (nodes, table) = in_force_of("sub0");
     assert_eq!(nodes["cnew,1"], 1_250_000);
     assert_eq!(table["203.0.113.8"], "cnew,1");
-    // Sites have what was taken over and given back.
+    // Sites include what their circuits take and release.
     let site = |name: &str| -> Value {
         let text = done(&format!("show sub0 {name} --json"));
         serde_json::from_str::<Value>(&text).expect("JSON")[0]["guarantee_bit_s"].clone()
@@ -245,7 +246,7 @@ fn circuits_come_by_a_socket() {
     two_at_once();
     assert_eq!(in_force_of("sub0").0.len(), before.0.len() + 60);
     is_kept();
-    // What was forgotten is opened anew.
+    // Circuits that were closed in memory are opened again.
     assert_eq!(client.done(&remove("1-7")), [0, 0, 1, 1]);
     assert!(service.signal(Signal::TERM).success());
     assert!(!fs::exists(SOCKET).expect("a folder"));
@@ -254,8 +255,8 @@ fn circuits_come_by_a_socket() {
     settled([0; 3]);
 }
 
-/// What others change meanwhile is heeded: another list, single circuits, none at all, and
-/// another device of the name.
+/// The service notices changes by others: another list, single circuits, no list, and another
+/// device with the same name.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_socket_heeds_what_others_change() {
@@ -274,7 +275,7 @@ fn a_socket_heeds_what_others_change() {
     assert!(client.ask(&show("a"))["wrong"].is_string());
     assert_eq!(client.done(&add("a", "203.0.113.1")), [1, 0, 0, 1]);
     assert!(client.ask(&show("7"))["wrong"].is_string());
-    // A row that a command gives, and one that it frees.
+    // A command allocates one row, and frees another.
     done("add sub0 b --parent site-1 --addresses 203.0.113.2 --down-max 1mbit --up-max 1mbit");
     assert_eq!(client.done(&add("c", "203.0.113.3")), [1, 0, 0, 1]);
     assert_eq!(
@@ -284,7 +285,7 @@ fn a_socket_heeds_what_others_change() {
     done("remove sub0 b");
     assert_eq!(client.done(&add("d", "203.0.113.2")), [1, 0, 0, 1]);
     is_kept();
-    // What is open must not keep the kind from being made anew.
+    // The open state must not prevent a new qdisc kind.
     client.done(&remove("d"));
     done("remove sub0 --all");
     assert!(
@@ -299,7 +300,7 @@ fn a_socket_heeds_what_others_change() {
     done(&format!("apply sub0 {}", lists[0]));
     assert_eq!(client.done(&add("a", "203.0.113.1")), [1, 0, 0, 1]);
     is_kept();
-    // The device is made anew, and has its circuits again by what is kept.
+    // The device is created again, and its circuits are restored from the kept list.
     net::run("ip link del sub0");
     assert!(client.ask(&show("a"))["wrong"].is_string());
     make();
@@ -313,8 +314,8 @@ fn a_socket_heeds_what_others_change() {
     settled([0; 3]);
 }
 
-/// A service that is killed at any moment leaves a circuit as it was or as it was asked for,
-/// once somebody has looked; the next takes its socket over.
+/// A service that is killed at any moment leaves the old circuit or the new one, after the next
+/// command; the next service takes its socket over.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_service_is_mended() {
@@ -344,10 +345,10 @@ fn a_killed_service_is_mended() {
         let wanted = killed.wanted();
         let mut service = Service::start();
         let mut client = Client::connect();
-        // What takes long is open.
+        // The slow part is done: the circuits are open.
         assert_eq!(client.ask(&show("8"))["shown"]["name"], "8");
         client.send(format!("{}\n", to[wanted]).as_bytes());
-        // Half of them in the midst.
+        // Half of the kills come during the change.
         thread::sleep(whole * 2 * (kill + 1) / KILLS);
         assert!(!service.signal(Signal::KILL).success());
         assert!(fs::exists(SOCKET).expect("a folder"));
@@ -360,7 +361,7 @@ fn a_killed_service_is_mended() {
     let _ = fs::remove_file(SOCKET);
 }
 
-/// How long one circuit among 10^5 takes.
+/// Measures the time for one circuit among 10^5.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn many_served() {

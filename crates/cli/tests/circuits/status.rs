@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `status` says, and lists that go until that is confirmed: what runs in the guest.
-//! Ignored elsewhere.
+//! `status`, and lists whose removal awaits confirmation: tests that run in the guest. Ignored
+//! elsewhere.
 
 #![allow(clippy::print_stdout, reason = "what was said is shown")]
 
@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore as _, MapHandle};
 use std::process::Command;
 use std::time::Duration;
 
-/// `status` with this exit status: what it says in words, and as JSON.
+/// Runs `status`, which must end with this exit status; returns its text and JSON.
 fn status(expected: i32) -> (String, serde_json::Value) {
     let run = |more: &[&str]| {
         let mut command = Command::new("weirgate");
@@ -30,7 +30,7 @@ fn is_there() -> bool {
     std::fs::exists(crate::kept::KEPT).expect("a folder")
 }
 
-/// Whether the list is in force as it was.
+/// Returns whether the list is in force as before.
 fn is_back(expected: &InForce) -> bool {
     is_there() && in_force_of("sub0") == *expected
 }
@@ -48,7 +48,7 @@ fn a_list_goes_until_that_is_confirmed() {
     done(&format!("apply sub0 {list} --rate 1gbit"));
     let expected = in_force_of("sub0");
 
-    // Nobody confirms it.
+    // The removal is not confirmed.
     let text = done("remove sub0 --all --confirm 3s");
     assert!(text.contains("sub0: its list is taken away"), "{text}");
     assert!(!is_there());
@@ -69,7 +69,7 @@ fn a_list_goes_until_that_is_confirmed() {
         is_back(&expected)
     });
 
-    // It is taken back, and so it is after the confirmation; and by a reboot.
+    // `rollback` restores it before and after the confirmation; so does a reboot.
     done("remove sub0 --all --confirm 60s");
     done("rollback");
     assert!(is_back(&expected));
@@ -89,7 +89,7 @@ fn a_list_goes_until_that_is_confirmed() {
     boot();
     assert!(is_back(&expected));
 
-    // What could not come back does not go so.
+    // A list that could not be restored is not removed this way.
     std::fs::remove_file(crate::kept::KEPT).expect("a file");
     let (text, _) = status(1);
     assert!(text.contains("in force, but no list is stored"), "{text}");
@@ -132,7 +132,7 @@ fn status_says_what_is_in_force() {
     let digest = device["digest"].clone();
     assert_eq!(json["held"], false);
 
-    // A change of one is told; the same list has the same digest again.
+    // A change of a single circuit is reported; the same list has the same digest again.
     done("change sub0 2 --down-max 2mbit");
     let (text, json) = status(0);
     assert!(text.contains("then 1 change of single circuits"), "{text}");
@@ -140,7 +140,7 @@ fn status_says_what_is_in_force() {
     done(apply);
     assert_eq!(status(0).1["devices"][0]["digest"], digest);
 
-    // A key that somebody took out of the kernel is found, and the list has it again.
+    // A key that was deleted in the kernel is found, and applying the list restores it.
     let folder = pinned().into_iter().next().expect("pins");
     let keys = MapHandle::from_pinned_path(format!("{folder}/addresses")).expect("a map");
     let key = keys.keys().next().expect("a key");
@@ -154,7 +154,7 @@ fn status_says_what_is_in_force() {
     boot();
     status(0);
 
-    // What is missing is named, and `keep` brings it back.
+    // A missing part is named, and `keep` restores it.
     net::run("tc qdisc del dev sub0 root");
     let (text, _) = status(1);
     assert!(text.contains("its qdisc is not on the device"), "{text}");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames of Ethernet by their bytes, and a socket that sends them.
+//! Ethernet frames as bytes, and a socket that sends them.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The last byte of the MAC of whoever is not the subscriber.
+/// The last byte of the peer's MAC.
 pub const PEER: u8 = 0xee;
 
-/// The address of whoever is not the subscriber.
+/// The addresses of the peer.
 const FAR4: [u8; 4] = [198, 51, 100, 1];
 const FAR6: &str = "2001:db8:ffff::1";
 
@@ -15,18 +15,18 @@ const FAR6: &str = "2001:db8:ffff::1";
 pub struct Frame {
     /// The last byte of the subscriber's MAC, which begins with 02:00:5e:10:00.
     pub subscriber: u8,
-    /// What is within the first header: its EtherType.
+    /// The EtherType of the payload.
     pub protocol: u16,
-    /// Its bytes. Addresses of subscribers are where they are on the way to them.
+    /// The payload. A subscriber's address is the destination here.
     pub within: Vec<u8>,
 }
 
-/// The MAC that ends so.
+/// Returns the MAC that ends with this byte.
 fn mac(last: u8) -> [u8; 6] {
     [2, 0, 0x5e, 0x10, 0, last]
 }
 
-/// A packet of IPv4 to a subscriber: its EtherType, and its bytes.
+/// Returns an IPv4 packet to a subscriber: its EtherType and bytes.
 pub fn ipv4(subscriber: [u8; 4]) -> (u16, Vec<u8>) {
     let mut packet = vec![0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0];
     packet.extend(FAR4);
@@ -35,7 +35,7 @@ pub fn ipv4(subscriber: [u8; 4]) -> (u16, Vec<u8>) {
     (0x0800, packet)
 }
 
-/// A packet of IPv6 to a subscriber.
+/// Returns an IPv6 packet to a subscriber.
 pub fn ipv6(subscriber: &str) -> (u16, Vec<u8>) {
     let octets = |text: &str| {
         text.parse::<std::net::Ipv6Addr>()
@@ -49,15 +49,14 @@ pub fn ipv6(subscriber: &str) -> (u16, Vec<u8>) {
     (0x86dd, packet)
 }
 
-/// A tag, with what is within.
+/// Returns a VLAN tag with its payload.
 pub fn tag(kind: u16, control: u16, (protocol, within): (u16, Vec<u8>)) -> (u16, Vec<u8>) {
     let mut bytes = [control, protocol].map(u16::to_be_bytes).concat();
     bytes.extend(within);
     (kind, bytes)
 }
 
-/// A frame of a session of PPPoE. What is within has an EtherType of IP, or a number of
-/// PPP's.
+/// Returns a PPPoE session frame. The payload has an EtherType of IP, or a PPP protocol number.
 pub fn pppoe(session: u16, (protocol, within): (u16, Vec<u8>)) -> (u16, Vec<u8>) {
     let protocol = match protocol {
         0x0800 => 0x0021,
@@ -72,7 +71,7 @@ pub fn pppoe(session: u16, (protocol, within): (u16, Vec<u8>)) -> (u16, Vec<u8>)
 }
 
 impl Frame {
-    /// Its bytes: to the subscriber, or with `is_up` from the subscriber.
+    /// Returns the bytes of the frame: to the subscriber, or with `is_up` from it.
     pub fn bytes(&self, is_up: bool) -> Vec<u8> {
         let mut within = self.within.clone();
         if is_up {
@@ -87,7 +86,7 @@ impl Frame {
     }
 }
 
-/// Exchanges the addresses of a packet, wherever it is within.
+/// Swaps the addresses of a packet below any tags and sessions.
 fn turn(protocol: u16, bytes: &mut [u8]) {
     let next = |bytes: &[u8], at: usize| {
         let own = bytes.get(at..at + 2);
@@ -102,7 +101,7 @@ fn turn(protocol: u16, bytes: &mut [u8]) {
     }
 }
 
-/// A socket that puts frames on a device.
+/// A socket that sends frames on a device.
 pub struct Wire {
     socket: OwnedFd,
     device: u32,
@@ -110,10 +109,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// For frames to subscribers, or with `is_up` from them.
+    /// Opens a socket for frames to subscribers, or with `is_up` from them.
     pub fn on(device: &str, is_up: bool) -> Self {
         #[expect(unsafe_code, reason = "std has no such socket")]
-        // SAFETY: the call takes numbers and gives a descriptor or an error.
+        // SAFETY: the call takes numbers and returns a descriptor or an error.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
         assert!(socket >= 0, "a socket for frames");
         #[expect(unsafe_code, reason = "std has no such socket")]
@@ -126,7 +125,7 @@ impl Wire {
         }
     }
 
-    /// Sends one.
+    /// Sends a frame.
     pub fn send(&self, frame: &Frame) {
         let bytes = frame.bytes(self.is_up);
         let address = libc::sockaddr_ll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules by control group: real groups, real senders in them, and the service
-//! that follows groups that are made again.
+//! Rules by control group: real groups, real senders in them, and the service that follows groups
+//! when they are created again.
 
 use crate::namespace::Namespace;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(8);
-/// The group that holds those of the test.
+/// The parent of the test's groups.
 const TOP: &str = "weirgate-test";
 
 /// A namespace whose `/run/cgroup` is the hierarchy of version 2.
@@ -51,13 +51,13 @@ impl Site {
 
     fn clear(&self) {
         for group in ["a/b", "a", "c", ""] {
-            // What a test that failed left is there or not.
+            // Groups of a failed test may exist or not.
             let _ = fs::remove_dir(self.folder(group));
         }
     }
 
-    /// The counters that count a datagram of a program in a group; of one in
-    /// none of the test's for `None`.
+    /// Returns the counters that count a datagram of a program in a group, or in none of the test's
+    /// groups for `None`.
     #[track_caller]
     fn counted(&self, group: Option<&str>) -> Vec<&'static str> {
         let before = self.counters();
@@ -88,14 +88,14 @@ impl Site {
         ["outer", "inner", "other"].map(read).to_vec()
     }
 
-    /// The rules with their numbers, which a table that is left alone keeps.
+    /// Returns the rules with their handles, which an unchanged table keeps.
     fn rules(&self) -> String {
         let text = self.namespace.run("nft -a list table inet weirgate");
         let rules = text.lines().filter(|line| line.contains("# handle"));
         rules.collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until a group's packets are counted so; how long it took.
+    /// Waits until a group's packets are counted by these rules; returns the time that it took.
     #[track_caller]
     fn comes_to_count(&self, group: &str, wanted: &[&str]) -> Duration {
         let begin = Instant::now();
@@ -136,14 +136,12 @@ fn senders_are_told_apart_and_followed() {
     let rules = site.rules();
     namespace.weirgate("plan control-groups.toml").says(0, &[]);
     namespace.weirgate("show").says(0, &[]);
-    // The deepest group decides, and a group stands for those below it: the
-    // rule on `a` comes first.
+    // The deepest group decides, and a group includes those below it: the rule on `a` comes first.
     assert_eq!(site.counted(None), [""; 0]);
     assert_eq!(site.counted(Some("a")), ["outer"]);
     assert_eq!(site.counted(Some("a/b")), ["outer"]);
     assert_eq!(site.counted(Some("")), [""; 0]);
-    // A group that comes is in force after the next apply, which does nothing
-    // else.
+    // A new group is in force after the next apply, which changes nothing else.
     site.make("c");
     assert_eq!(site.counted(Some("c")), [""; 0]);
     let again = namespace.weirgate("apply control-groups.toml");
@@ -151,11 +149,11 @@ fn senders_are_told_apart_and_followed() {
     assert!(again.out.contains("nothing to change"), "{again:?}");
     assert_eq!(site.counted(Some("c")), ["other"]);
     assert_eq!(site.rules(), rules);
-    // One that is made again has another number, and nobody says so.
+    // A group that is created again has another number, without any notification.
     site.unmake("c");
     site.make("c");
     assert_eq!(site.counted(Some("c")), [""; 0]);
-    // The service puts it right when it starts, and follows from then on.
+    // The service repairs it when it starts, and follows changes from then on.
     let log = tempfile::tempdir().unwrap();
     let file = fs::File::create(log.path().join("log")).unwrap();
     let keeper = Service(
@@ -174,7 +172,7 @@ fn senders_are_told_apart_and_followed() {
         let took = site.comes_to_count("c", &["other"]);
         println!("followed after {took:?}");
     }
-    // So too below one that is made again itself, and where nothing was.
+    // The same below a group that is created again, and for a new group.
     site.unmake("a/b");
     site.unmake("a");
     site.make("a");
@@ -191,7 +189,7 @@ fn senders_are_told_apart_and_followed() {
     );
     assert!(!log_text.contains("not followed"), "{log_text}");
     drop(keeper);
-    // The deeper rule first takes its own.
+    // If the deeper rule comes first, it takes its own packets.
     namespace
         .weirgate("apply control-groups-inner.toml")
         .says(0, &[]);
@@ -203,7 +201,7 @@ fn senders_are_told_apart_and_followed() {
 #[test]
 fn a_machine_without_the_hierarchy_is_reported() {
     let namespace = Namespace::new();
-    // Nothing of version 2 is mounted in this mount namespace.
+    // No cgroup version 2 is mounted in this mount namespace.
     let mounts = namespace.run("cat /proc/self/mounts");
     for line in mounts.lines() {
         let mut fields = line.split(' ').skip(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is kept, where it is damaged, another namespace's, or somebody else's to change;
-//! and a service that hangs.
+//! Stored files that are damaged, belong to another namespace, or are writable by others; and a
+//! service that hangs.
 
 use crate::apply::safe::{guards, within};
 use crate::namespace::{Namespace, Running, same};
@@ -26,7 +26,7 @@ fn a_damaged_head_costs_nothing() {
     namespace.weirgate("show").says(0, &["head.damaged"]);
     let doctor = namespace.weirgate("doctor").out;
     assert!(doctor.contains("note: state: the file that"), "{doctor}");
-    // What nobody confirmed is in the copy, too, and stays unconfirmed.
+    // An unconfirmed state is in the copy, too, and stays unconfirmed.
     namespace
         .weirgate("apply --confirm 600s upstream.toml")
         .says(0, &["state 2"]);
@@ -55,7 +55,7 @@ fn a_damaged_state_gives_way_to_the_newest_sound_one() {
     for number in [2, 3] {
         namespace.damage(&format!("/run/kept/netns-site/00000{number}.state"));
     }
-    // What the running kernel has of it is not undone.
+    // The part that is in force in the running kernel is not undone.
     namespace
         .weirgate("boot")
         .says(1, &["state 3, which is in force, is damaged"]);
@@ -86,7 +86,7 @@ fn a_damaged_state_gives_way_to_the_newest_sound_one() {
     namespace.weirgate("show").says(0, &["state 3 was damaged"]);
 }
 
-/// What comes back by itself is neither what nobody confirmed nor what was removed.
+/// Automatic recovery restores neither an unconfirmed state nor a removed one.
 #[test]
 fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
     let namespace = Namespace::named();
@@ -119,7 +119,7 @@ fn only_a_confirmed_state_serves_in_place_of_a_damaged_one() {
     same(&bare, &namespace.snapshot());
 }
 
-/// After a restart, the kernel's number of a namespace is any namespace's.
+/// After a reboot, any namespace may have a given kernel number.
 #[test]
 fn a_namespace_without_a_name_is_not_known_again() {
     let namespace = Namespace::new();
@@ -165,7 +165,7 @@ fn a_folder_that_others_may_change_is_not_trusted() {
     weirgate("apply both.toml").says(0, &["state 1"]);
 }
 
-/// `keep` is started again however often it fails, and where it hangs.
+/// `keep` is restarted however often it fails, and also if it hangs.
 #[test]
 fn no_number_of_failures_ends_a_service() {
     for unit in ["weirgate.service", "weirgate-watch.service"] {
@@ -183,11 +183,11 @@ fn no_number_of_failures_ends_a_service() {
     }
 }
 
-/// A service, and what it tells the service manager.
+/// Starts a service; returns it with its notifications to the service manager.
 fn watched(namespace: &Namespace, service: &[&str], micros: &str) -> (Running, UnixDatagram) {
     let run = format!("/proc/{}/root/run", namespace.holder());
     let notify = UnixDatagram::bind(format!("{run}/notify")).unwrap();
-    // To load programs takes seconds.
+    // Loading programs takes seconds.
     let patience = Duration::from_mins(1);
     notify.set_read_timeout(Some(patience)).unwrap();
     let mut command = namespace.command(WEIRGATE);
@@ -203,14 +203,14 @@ fn next(notify: &UnixDatagram) -> String {
     received(notify).expect("it has told nothing for so long")
 }
 
-/// The next word; `None` where none comes in time.
+/// Returns the next message, or `None` if none arrives in time.
 fn received(notify: &UnixDatagram) -> Option<String> {
     let mut word = [0; 64];
     loop {
         match notify.recv(&mut word) {
             Ok(length) => return Some(String::from_utf8_lossy(&word[..length]).into_owned()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-            // A signal of another test, which runs in this process.
+            // A signal of another test in this process.
             Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted),
         }
     }
@@ -222,14 +222,14 @@ fn the_loop_of_watch_tells_the_watchdog() {
     namespace.run("ip link set lo up");
     let line = ["watch", "--listen", "127.0.0.1:0", "--history", "/run/seen"];
     let (_watch, notify) = watched(&namespace, &line, "3000000");
-    // The first look may be over before the web process is ready.
+    // The first check may end before the web process is ready.
     let first = [next(&notify), next(&notify)];
     assert!(first.contains(&"READY=1\n".to_owned()), "{first:?}");
     let begin = Instant::now();
     for _ in 0..3 {
         assert_eq!(next(&notify), "WATCHDOG=1\n");
     }
-    // Of its looks, one a second, not each tells.
+    // There is one check a second, but not every check notifies.
     assert!(begin.elapsed() > Duration::from_secs(2));
 }
 
@@ -248,8 +248,7 @@ fn an_access_list_that_others_may_change_is_not_trusted() {
     }
 }
 
-/// The loop that does the work tells the watchdog, and nothing else does: one that hangs
-/// in its work is missed.
+/// Only the working loop notifies the watchdog: if it hangs in its work, the notifications stop.
 #[test]
 fn a_service_that_hangs_tells_the_watchdog_nothing() {
     let namespace = Namespace::new();
@@ -265,8 +264,8 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
         assert_eq!(next(), "WATCHDOG=1\n");
     }
     assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
-    // Whoever has the lock keeps the loop waiting in the middle of a repair. `cat` ends
-    // with its input.
+    // A process that holds the lock blocks the loop in the middle of a repair. `cat` ends with its
+    // input.
     let folder = namespace.run("find /run/weirgate -name net-* -type d");
     let file = format!("{}.lock", folder.trim());
     let flock = |options: &[&str], words: &[&str]| {

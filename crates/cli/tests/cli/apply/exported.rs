@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate export`: the script does what `apply` does, and leaves alone what
-//! is there.
+//! `weirgate export`: the script does what `apply` does, and does not touch foreign objects.
 
 use crate::namespace::{Namespace, same};
 use crate::program::root;
@@ -8,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use tempfile::TempDir;
 
-/// Exports a policy into a file there.
+/// Exports a policy to a file in the folder.
 fn export(namespace: &Namespace, policy: &str, folder: &TempDir) -> String {
     let ended = namespace.weirgate(&format!("export {policy}"));
     assert_eq!(ended.status, 0, "{ended:?}");
@@ -23,11 +22,11 @@ fn a_script_makes_what_apply_makes() {
     let folder = TempDir::new().unwrap();
     let script = export(&namespace, "both.toml", &folder);
     namespace.run(&format!("sh {script}"));
-    // What tc takes is rounded, and what nft made has other types and the same
-    // contents; crate kernel's tests send packets through it.
+    // tc rounds its input, and sets made by nft have other types with the same contents. Tests of
+    // crate kernel send packets through them.
     let planned = namespace.weirgate("plan both.toml");
     assert_eq!(planned.status, 1, "{planned:?}");
-    // Receive windows are programs, which a script has not and says so. The first line
+    // Receive windows are programs, which a script cannot load, and it says so. The first line
     // counts the steps.
     for step in planned.out.lines().skip(1) {
         let known = [
@@ -38,7 +37,7 @@ fn a_script_makes_what_apply_makes() {
         ];
         assert!(known.iter().any(|part| step.contains(part)), "{step}");
     }
-    // `apply` exchanges these in place; then nothing is left to do.
+    // `apply` replaces these in place; then nothing is left to do.
     namespace.weirgate("apply both.toml").says(0, &[]);
     assert_eq!(namespace.weirgate("plan both.toml").status, 0);
 }
@@ -68,12 +67,12 @@ fn a_script_leaves_alone_what_is_there() {
         );
         same(&before, &namespace.snapshot());
         namespace.run(&format!("sh {script} --adopt"));
-        // And once more, over its own.
+        // A second time, over its own state.
         namespace.run(&format!("sh {script} --adopt"));
     }
 }
 
-/// Every shipped policy's tables are such as nft takes.
+/// nft accepts the tables of every shipped policy.
 #[test]
 fn nft_takes_the_tables_of_every_script() {
     let folder = TempDir::new().unwrap();

@@ -39,8 +39,8 @@ mod long {
         assert!(missing_kinds(policies()) > 100);
     }
 
-    /// A device that vanishes while a policy is applied leaves nothing of weirgate's
-    /// behind, and gets all of it when it is there again.
+    /// A device that vanishes during an apply leaves nothing of weirgate's behind, and is set up
+    /// completely when it returns.
     #[test]
     fn a_device_that_vanishes_at_any_request_leaves_nothing_of_it() {
         let four = [1, 3, 8, 10].map(|number| format!("safe/{number:02}.toml"));
@@ -53,7 +53,7 @@ mod long {
     }
 }
 
-/// Refuses every request of each policy; how many there were.
+/// Refuses every request of each policy; returns the number of requests.
 fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let namespace = Namespace::new();
     let far = Far::of(&namespace);
@@ -69,7 +69,7 @@ fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     all
 }
 
-/// Lets the kernel lack the kind of every request; how many requests have one.
+/// Makes the kind of every request unavailable; returns the number of requests with a kind.
 fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let namespace = Namespace::new();
     let _far = Far::of(&namespace);
@@ -84,7 +84,7 @@ fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize 
     all
 }
 
-/// Lets the device vanish at every request of each policy; how often it did.
+/// Removes the device at every request of each policy; returns the number of removals.
 fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let mut all = 0;
     for policy in policies {
@@ -123,7 +123,7 @@ fn vanishings<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     all
 }
 
-/// Kills the apply at every request of each policy; how often it did.
+/// Kills the apply at every request of each policy; returns the number of kills.
 fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let namespace = Namespace::new();
     let far = Far::of(&namespace);

@@ -23,7 +23,7 @@ fn a_policy_comes_and_goes_without_trace() {
     let planned = namespace.weirgate("plan both.toml");
     assert_eq!(planned.status, 1, "{planned:?}");
     same(&before, &namespace.snapshot());
-    // Above its steps a plan has their number, behind them both set-ups if asked.
+    // A plan begins with the number of its steps, and ends with both set-ups on request.
     let (count, steps) = planned.out.split_once('\n').unwrap();
     assert_eq!(count, format!("{} changes", steps.lines().count()));
     let all = namespace.weirgate("plan --all both.toml");
@@ -39,7 +39,7 @@ fn a_policy_comes_and_goes_without_trace() {
     let texts = document["steps"].as_array().unwrap();
     assert_eq!(texts.len(), steps.lines().count());
     for (text, line) in texts.iter().zip(steps.lines()) {
-        // Behind it stands what the step empties.
+        // The line ends with what the step empties.
         assert!(line.starts_with(text["text"].as_str().unwrap()), "{line}");
     }
     let applied = namespace.weirgate("apply both.toml");
@@ -126,7 +126,7 @@ fn what_someone_else_changes_is_shown_and_mended() {
     }
     assert_eq!(namespace.weirgate("apply both.toml").status, 0);
     same(&settled, &namespace.snapshot());
-    // A device that has gone is no obstacle.
+    // A missing device is no obstacle.
     namespace.run("ip link del ifb-wan");
     namespace.run("ip link del lan");
     assert_eq!(namespace.weirgate("show").status, 1);
@@ -185,7 +185,7 @@ fn a_qdisc_that_this_kernel_lacks() {
         let queue = |queue: &str| format!("queue = \"{queue}\"");
         fs::write(&file, policy.replace(&queue("pfifo 50"), &queue(kind))).unwrap();
         let name = file.to_str().unwrap();
-        // `check` is about the policy, for any kernel.
+        // `check` is about the policy, independent of the kernel.
         namespace.weirgate(&format!("check {name}")).says(0, &[]);
         let planned = namespace.weirgate(&format!("plan {name}"));
         if lacks {
@@ -218,7 +218,7 @@ fn a_foreign_table_of_our_name_is_left_alone() {
     let namespace = Namespace::new();
     namespace.run("nft add table inet weirgate");
     namespace.run("nft add chain inet weirgate mine");
-    // Nothing in it: whose it is does not matter.
+    // Without contents, the owner of the table does not matter.
     assert_eq!(namespace.weirgate("plan both.toml").status, 1);
     namespace.run("nft add rule inet weirgate mine udp dport 53 counter");
     let before = namespace.run("nft -s list ruleset");
@@ -234,7 +234,7 @@ fn a_foreign_table_of_our_name_is_left_alone() {
     assert_eq!(namespace.weirgate("plan both.toml").status, 0);
 }
 
-/// Gives `wan` a root that weirgate cannot make again: it has a filter with an action.
+/// Gives `wan` a root that weirgate cannot recreate: it has a filter with an action.
 fn lost_root(namespace: &Namespace) {
     namespace.run("tc qdisc add dev wan root handle 5: htb default 1");
     namespace.run("tc class add dev wan parent 5: classid 5:1 htb rate 1mbit");
@@ -260,10 +260,10 @@ fn what_replacing_a_foreign_root_loses_is_said_before() {
     same(&before, &namespace.snapshot());
     let applied = namespace.weirgate("apply --adopt both.toml");
     applied.says(0, &lost);
-    // What is planned is done.
+    // The plan is carried out.
     let steps = planned.out.split_once('\n').map(|(_, steps)| steps);
     assert_eq!(steps, Some(applied.out.as_str()), "{planned:?}");
-    // From now on nothing more is lost, and `remove` says what it cannot do.
+    // From here on nothing more is lost, and `remove` reports what it cannot restore.
     assert_eq!(
         namespace
             .weirgate("apply changed.toml")
@@ -283,13 +283,13 @@ fn a_foreign_root_comes_back_without_a_warning() {
     let tbf = "tbf rate 1mbit burst 2000 limit 3000";
     let namespace = Namespace::new();
     let roots: [(&str, &[String]); 3] = [
-        // What the state has words for.
+        // Objects that the state can express.
         (
             "both.toml",
             &["qdisc add dev wan root handle 5: pfifo limit 77".into()],
         ),
-        // What it has none for: as the kernel lists it. A place for arriving packets has
-        // this handle, so the policy must need none.
+        // Objects that the state cannot express are shown as the kernel lists them. An ingress
+        // qdisc has this handle, so the policy must not need one.
         (
             "upstream.toml",
             &[format!("qdisc add dev wan root handle ffff: {tbf}")],
@@ -353,8 +353,8 @@ fn a_foreign_root_that_is_refused_now_keeps_nothing_from_being_removed() {
 #[test]
 fn what_the_kernel_refuses_is_undone_and_forgotten() {
     let namespace = Namespace::new();
-    // The name of the IFB is taken by an alternative name, which only the
-    // attempt to create it shows.
+    // The name of the IFB is taken by an alternative name; only the attempt to create it reveals
+    // this.
     namespace.run("ip link property add dev far altname ifb-wan");
     let before = namespace.snapshot();
     let parts = [
@@ -367,7 +367,7 @@ fn what_the_kernel_refuses_is_undone_and_forgotten() {
     same(&before, &namespace.snapshot());
     assert_eq!(namespace.weirgate("show").out, "nothing is applied\n");
 
-    // Over another policy: that one is still there and known.
+    // Over another policy: that one stays in force and known.
     assert_eq!(namespace.weirgate("apply upstream.toml").status, 0);
     let upstream = namespace.snapshot();
     namespace.weirgate("apply both.toml").says(3, &parts);
@@ -381,7 +381,7 @@ fn what_the_kernel_refuses_is_undone_and_forgotten() {
     assert_eq!(namespace.weirgate("remove").status, 0);
     same(&before, &namespace.snapshot());
 
-    // A root that weirgate could not make again is not lost by a first step.
+    // A root that weirgate could not recreate is not lost by a first step.
     lost_root(&namespace);
     let before = namespace.snapshot();
     namespace
@@ -395,7 +395,7 @@ fn what_cannot_be_restored_is_said_and_can_be_removed() {
     let namespace = Namespace::new();
     let before = namespace.snapshot();
     lost_root(&namespace);
-    // A table that belongs to a running nft: nobody else can change it.
+    // A table owned by a running nft: no other process can change it.
     let mut nft = namespace
         .command("nft")
         .arg("--interactive")
@@ -452,7 +452,7 @@ fn without_the_capability_nothing_happens() {
     namespace
         .powerless("remove")
         .says(3, &["K310: ", "needs CAP_NET_ADMIN"]);
-    // Root of a user namespace to which this network namespace does not belong.
+    // Root of a user namespace that does not own this network namespace.
     let elsewhere = ["--user", "--map-root-user", WEIRGATE];
     namespace
         .started_by("unshare", &elsewhere, "remove")
@@ -464,7 +464,7 @@ fn without_the_capability_nothing_happens() {
 #[test]
 fn who_may_not_is_told_what_is_needed() {
     let namespace = Namespace::new();
-    // Root, to whom nobody gave the rights of root.
+    // Root without the capabilities of root.
     let drop = [
         "--bounding-set=-net_admin,-dac_override",
         "--inh-caps=-net_admin,-dac_override",
@@ -472,7 +472,7 @@ fn who_may_not_is_told_what_is_needed() {
     ];
     namespace.run("mkdir /run/weirgate");
     namespace.run("chmod 555 /run/weirgate");
-    // What the kernel offers is asked before the lock is taken.
+    // The kernel's features are queried before the lock is taken.
     let apply = namespace.started_by("setpriv", &drop, "apply both.toml");
     apply.says(3, &["EPERM", "CAP_NET_ADMIN in this network namespace"]);
     let remove = namespace.started_by("setpriv", &drop, "remove");
@@ -528,7 +528,7 @@ fn a_damaged_memory_is_named() {
 fn a_lost_memory_leaves_nothing_behind() {
     for policy in ["both.toml", "changed.toml"] {
         let namespace = Namespace::new();
-        // What weirgate cannot know any more it must not guess.
+        // Weirgate must not guess a lost setting.
         namespace.run("ethtool -K wan gro off");
         let before = namespace.snapshot();
         assert_eq!(namespace.weirgate("apply both.toml").status, 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that come too late, or not at all, to a change that waits for
-//! confirmation: no confirmed state is undone, and none that nobody confirmed
-//! stays.
+//! Processes that are late, or missing, for a change that waits for confirmation: no confirmed
+//! state is undone, and no unconfirmed one stays.
 
 use crate::apply::safe::{Keeper, guards, unguarded, within};
 use crate::apply::victim;
@@ -22,14 +21,14 @@ fn signal(which: &str, processes: &[String]) {
     assert!(ended.unwrap().success());
 }
 
-/// The guard of the change that waits. One of an earlier change may linger until
-/// its parent is gone.
+/// Returns the guard of the waiting change. One of an earlier change may linger until its parent
+/// has gone.
 fn only_guard(namespace: &Namespace) -> Vec<String> {
     within(3 * SECOND, "one guard", || guards(namespace).len() == 1);
     guards(namespace)
 }
 
-/// `apply -`, whose standard input stays open until it is written.
+/// Starts `apply -`, whose standard input stays open until it is written.
 fn apply_slowly(namespace: &Namespace) -> Child {
     let mut command = namespace.command(WEIRGATE);
     command
@@ -103,8 +102,8 @@ fn a_guard_that_was_stopped_holds_up_neither_confirm_nor_rollback() {
     assert!(unguarded(&namespace));
 }
 
-/// A guard cannot read what became of its change where the head is gone; but it
-/// was notified, while it was stopped.
+/// A guard cannot read the result of its change if the head is lost; but it was notified while it
+/// was stopped.
 #[test]
 fn a_confirmed_change_stays_where_the_head_was_lost() {
     let namespace = Namespace::new();
@@ -205,7 +204,7 @@ fn a_standard_input_that_stalls_holds_up_nobody() {
     assert!(history.contains("standard input  in force"), "{history}");
 }
 
-/// A policy whose text comes at about the deadline of the change before.
+/// A policy whose text arrives at about the deadline of the previous change.
 #[test]
 fn near_the_deadline_each_state_is_exact() {
     let namespace = Namespace::new();
@@ -239,7 +238,7 @@ fn near_the_deadline_each_state_is_exact() {
     println!("{applied} of 16 came after the deadline");
 }
 
-/// Its guard takes long to start, and meanwhile somebody deletes the lock's file.
+/// Its guard starts slowly, and the file of the lock is deleted in the meantime.
 #[test]
 fn a_change_that_lost_the_lock_is_given_up() {
     let namespace = Namespace::new();
@@ -273,8 +272,7 @@ fn a_change_that_lost_the_lock_is_given_up() {
     namespace.weirgate("show").says(0, &[]);
 }
 
-/// Where systemd runs, the guard is given a unit of its own; what asks for that
-/// may fail.
+/// Under systemd, the guard gets a separate unit; the request for it may fail.
 #[test]
 fn a_guard_that_lasts_gets_a_unit_of_its_own() {
     let namespace = Namespace::new();
@@ -309,7 +307,7 @@ fn a_guard_that_lasts_gets_a_unit_of_its_own() {
         );
         namespace.weirgate("rollback").says(0, &["is taken back"]);
     }
-    // A change that waits for nothing needs none.
+    // A change without confirmation needs no unit.
     fs::remove_file(format!("{run}/asked")).unwrap();
     assert!(!apply("upstream.toml", &[]));
     assert!(!fs::exists(format!("{run}/asked")).unwrap());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policies in force: put there, changed, kept and taken away, on this machine's kernel.
+//! Policies in force: applied, changed, kept and removed, on this machine's kernel.
 
 pub(crate) mod announce;
 pub(crate) mod control_groups;

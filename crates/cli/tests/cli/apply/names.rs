@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of DNS names, with a name server of the test's own in the namespace.
+//! Groups of DNS names, with a test name server in the namespace.
 
 use crate::namespace::Namespace;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The file of `name address` lines that the server answers from.
 const ZONE: &str = "WEIRGATE_TEST_ZONE";
 
-/// No test: the name server, where a test has started this program as one.
+/// Not a test: the name server, when a test has started this program as one.
 #[test]
 fn server() {
     let Some(zone) = std::env::var_os(ZONE) else {
@@ -28,8 +28,8 @@ fn server() {
     }
 }
 
-/// An answer with the addresses of the name and type that are asked for
-/// (RFC 1035 section 4.1), for 7 seconds; NXDOMAIN for a name without any.
+/// Returns an answer with the addresses of the requested name and type (RFC 1035 section 4.1), for
+/// 7 seconds; NXDOMAIN for a name without any.
 fn answer(query: &[u8], zone: &str) -> Option<Vec<u8>> {
     let (mut at, mut name) = (12, String::new());
     while *query.get(at)? != 0 {
@@ -107,7 +107,7 @@ impl Site {
         Served(command.spawn().unwrap())
     }
 
-    /// What both sets have, and the numbers of the table's rules.
+    /// Returns the contents of both sets, and the handles of the table's rules.
     fn sets(&self) -> (String, String) {
         let text = self.namespace.run("nft -a list table inet weirgate");
         let mut sets = String::new();
@@ -121,7 +121,7 @@ impl Site {
         (sets, rules.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Waits until the sets hold this and nothing else.
+    /// Waits until the sets contain exactly this.
     #[track_caller]
     fn come_to_hold(&self, wanted: &str, limit: Duration) -> Duration {
         let begin = Instant::now();
@@ -152,7 +152,7 @@ const SOON: Duration = Duration::from_secs(8);
 fn names_are_looked_up_replaced_in_place_and_remembered() {
     let site = Site::new();
     let namespace = &site.namespace;
-    // Nobody answers: the policy is in force all the same.
+    // No name server answers: the policy is in force nevertheless.
     let begin = Instant::now();
     namespace
         .weirgate("apply names.toml")
@@ -168,14 +168,13 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
             .contains("class htb 2:4a6b")
     );
     assert_eq!(site.sets().0, ";;");
-    // An answer is put into the sets by the next apply, and nothing else is
-    // done to the table.
+    // The next apply puts an answer into the sets, and changes nothing else in the table.
     site.zone("updates.example.org 192.0.2.1\nupdates.example.org 2001:db8::1\nmore.example.org 192.0.2.7\n");
     let served = site.serve();
     let rules = site.sets().1;
     let begin = Instant::now();
     while site.sets().0 == ";;" {
-        // The server needs a moment to begin.
+        // The server needs a moment to start.
         assert!(begin.elapsed() < SOON);
         let again = namespace.weirgate("apply names.toml");
         assert!(again.out.contains("nothing to change"), "{again:?}");
@@ -188,7 +187,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
         )
     );
     namespace.weirgate("plan names.toml").says(0, &[]);
-    // The service looks when it starts, and again after `refresh`.
+    // The service resolves when it starts, and again after `refresh`.
     site.zone("updates.example.org 192.0.2.2\n");
     let log = fs::File::create(site.folder.path().join("log")).unwrap();
     let keeper = Served(
@@ -199,7 +198,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
             .spawn()
             .unwrap(),
     );
-    // What no longer has addresses keeps those it had.
+    // A name without addresses keeps its former ones.
     site.come_to_hold("192.0.2.2, 192.0.2.7;;", SOON);
     assert_eq!(site.sets().1, rules);
     site.zone("updates.example.org 192.0.2.3\nmore.example.org 192.0.2.7\n");
@@ -211,7 +210,7 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
     assert_eq!(site.sets().1, rules);
     namespace.weirgate("plan names.toml").says(0, &[]);
     namespace.weirgate("show").says(0, &[]);
-    // Without a name server, what is made anew has what was known.
+    // Without a name server, a table that is created again gets the known addresses.
     drop(served);
     namespace.run("nft flush ruleset");
     let begin = Instant::now();

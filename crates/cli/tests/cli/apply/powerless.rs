@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every command that needs a privilege, without it: it names what it lacks,
-//! ends by itself with the documented status and changes nothing.
+//! Every command that needs a privilege, without it: it names what is missing, ends by itself with
+//! the documented status and changes nothing.
 //!
 //! `lab run --here` is among the tests of the module `here`.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const POLICY: &str = "upstream.toml";
 
-/// Commands that look or change, with the exit status where they may not.
+/// Commands that read or change state, with their exit status without privileges.
 const COMMANDS: [(&str, i32); 9] = [
     ("plan changed.toml", 1),
     ("apply changed.toml", 3),
@@ -52,7 +52,7 @@ fn without_the_capability_every_command_names_it() {
         assert!(ended.err.contains("CAP_NET_ADMIN"), "{line}: {ended:?}");
     }
     same(&before, &namespace.snapshot());
-    // What waits is found by its files; root without the capability has those.
+    // A waiting change is found by its files, which root can read without the capability.
     soon(&namespace, &guard, WEIRGATE, "confirm").says(1, &["nothing waits"]);
     soon(&namespace, &guard, WEIRGATE, "history").says(0, &[]);
 }
@@ -62,7 +62,7 @@ fn an_ordinary_user_is_told_what_is_missing() {
     let namespace = Namespace::new();
     namespace.weirgate(&format!("apply {POLICY}")).says(0, &[]);
     let before = namespace.snapshot();
-    // The repository may be where others do not come.
+    // The repository may be in a folder that others cannot read.
     namespace.run(&format!("cp {WEIRGATE} /run/program"));
     namespace.run("chmod 755 /run /run/program");
     let policy = crate::program::root().join("tests/cli").join(POLICY);
@@ -71,7 +71,7 @@ fn an_ordinary_user_is_told_what_is_missing() {
     for (line, status) in COMMANDS {
         let line = line.replace("changed.toml", "/run/policy.conf");
         let ended = soon(&namespace, &guard, "/run/program", &line);
-        // What is kept may be read by its owner alone.
+        // Stored files are readable by their owner alone.
         assert_eq!(ended.status, status, "{line}: {ended:?}");
         let reasons = ["CAP_NET_ADMIN", "read permission"];
         assert!(
@@ -96,7 +96,7 @@ fn an_ordinary_user_is_told_what_is_missing() {
     same(&before, &namespace.snapshot());
 }
 
-/// The capabilities that the packaged service has.
+/// Returns the capabilities of the packaged service.
 fn of_the_unit() -> String {
     let path = crate::program::root().join("packaging/systemd/weirgate.service");
     let unit = std::fs::read_to_string(path).unwrap();
@@ -118,8 +118,7 @@ fn the_service_may_put_back_what_holds_arriving_packets() {
     assert!(filters.contains("weirgate-window-in"), "{filters}");
 }
 
-/// Commands that look at what is applied or switch it, with the exit status
-/// where they may not.
+/// Commands that read the applied state or switch it, with their exit status without privileges.
 const INSIDE: [(&str, i32); 4] = [
     ("flows --interval 10ms", 1),
     ("flows --interval 10ms --summary", 1),

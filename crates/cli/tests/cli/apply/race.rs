@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands, guards and `keep` at the same time, in an order that a seed draws, with
-//! processes that are stopped, continued and killed. Whatever the order, the kernel has
-//! exactly the state that the history says is in force, and no confirmed state was undone
-//! but by a rollback.
+//! Commands, guards and `keep` run at the same time in random order, with processes that are
+//! stopped, continued and killed. For any order, the kernel has exactly the state that the history
+//! says is in force. Only a rollback undoes a confirmed state.
 //!
-//! `WEIRGATE_ROUNDS` sets how many orders are tried, `WEIRGATE_SEED` which.
+//! `WEIRGATE_ROUNDS` is the number of orders, `WEIRGATE_SEED` selects them.
 
 #![allow(clippy::print_stdout, reason = "which orders were tried")]
 
@@ -20,13 +19,13 @@ use weirgate_experiment::Random;
 
 const POLICIES: [&str; 3] = ["upstream.toml", "both.toml", "changed.toml"];
 
-/// Orders that are tried in one network namespace, whose history then has few entries.
+/// Orders for each network namespace, whose history then has few entries.
 const EACH: u64 = 10;
 
-/// No event is later than this in a round, in milliseconds.
+/// The latest event of a round, in milliseconds.
 const LATEST: u64 = 1_400;
 
-/// What happens in a round.
+/// An event of a round.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A policy that waits a second for confirmation.
@@ -57,7 +56,7 @@ fn drawn(random: &mut Random) -> Event {
 fn signal(which: &str, namespace: &Namespace) {
     let all = guards(namespace);
     if !all.is_empty() {
-        // One that has ended meanwhile is no error.
+        // A process that has already ended is no error.
         let _ = Command::new("kill")
             .arg(which)
             .args(all)
@@ -79,7 +78,7 @@ fn begun(namespace: &Namespace, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// What the history says: the policy in force, and what became of each number.
+/// Returns the contents of the history: the policy in force, and the result of each number.
 fn history(namespace: &Namespace) -> (Option<(u64, String)>, BTreeMap<u64, String>) {
     let text = namespace.weirgate("history --json").out;
     let all: Vec<Value> = serde_json::from_str(&text).unwrap();
@@ -111,7 +110,7 @@ fn number_in(message: &str) -> Option<u64> {
 struct Round<'a> {
     namespace: &'a Namespace,
     keeper: Option<Keeper>,
-    /// States that a command said to be confirmed, in no order.
+    /// States that a command reported as confirmed, unordered.
     confirmed: Vec<u64>,
     has_rollback: bool,
 }
@@ -119,7 +118,7 @@ struct Round<'a> {
 impl Round<'_> {
     fn ended(&mut self, event: Event, child: Child) {
         let ended = Ended::of(&child.wait_with_output().unwrap());
-        // One that changed nothing has no number.
+        // A command that changed nothing reports no number.
         if ended.status == 0 && matches!(event, Event::Apply(_) | Event::Confirm) {
             self.confirmed.extend(number_in(&ended.err));
         }
@@ -163,7 +162,7 @@ impl Round<'_> {
     }
 }
 
-/// Plays so many orders; how many states were confirmed in them.
+/// Plays `count` orders; returns the number of states confirmed in them.
 fn rounds(seed: u64, count: u64) -> usize {
     let mut confirmed = 0;
     for group in 0..count.div_ceil(EACH) {
@@ -191,7 +190,7 @@ fn rounds(seed: u64, count: u64) -> usize {
                 guards(&namespace).is_empty()
             });
             round.keeper = None;
-            // A change whose guard was killed waits for somebody who takes it back.
+            // A change whose guard was killed waits until a command takes it back.
             namespace.weirgate("rollback --waiting").says(0, &[]);
             let (in_force, fates) = history(&namespace);
             let (last, policy) = in_force.unwrap_or_else(|| panic!("{events:?}: {fates:?}"));

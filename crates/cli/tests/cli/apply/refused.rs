@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kernel that takes no program.
+//! A kernel that refuses every program.
 
 use crate::namespace::Namespace;
 use crate::program::Ended;
@@ -49,12 +49,12 @@ fn without_programs_the_default_is_the_queue_alone() {
     let hooks = namespace.run("tc filter show dev wan ingress");
     assert!(!hooks.contains("weirgate-window"), "{hooks}");
     assert!(namespace.run("tc qdisc show dev ifb-wan").contains("htb"));
-    // The kernel is not asked again in its run.
+    // While the policy is applied, the kernel is not asked again.
     without_programs(&namespace, "apply automatic.toml").says(0, &["does not load the programs"]);
     let shown = namespace.weirgate("plan automatic.toml");
     assert!(shown.out.contains("nothing to change"), "{shown:?}");
     namespace.weirgate("remove").says(0, &[]);
-    // Nor is it thought to be the same in another.
+    // After `remove` it is asked again.
     namespace.weirgate("apply automatic.toml").says(0, &[]);
     let hooks = namespace.run("tc filter show dev wan ingress");
     assert!(hooks.contains("weirgate-window"), "{hooks}");

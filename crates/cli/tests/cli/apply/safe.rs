@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes that cannot cut a site off: confirmed, taken back, interrupted,
-//! made under load, kept while devices come and go.
+//! Changes that cannot cut a site off: confirmed, taken back, interrupted, made under load, and
+//! kept while devices appear and disappear.
 
 use crate::apply::victim;
 use crate::namespace::{Namespace, same};
@@ -22,7 +22,7 @@ pub fn policies() -> Vec<String> {
 pub fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
     loop {
-        // Taken before the look, so that a slow look does not count.
+        // Taken before the check, so that a slow check does not count.
         let now = begin.elapsed();
         if test() {
             return now;
@@ -32,7 +32,7 @@ pub fn within(limit: Duration, what: &str, mut test: impl FnMut() -> bool) -> Du
     }
 }
 
-/// No guard stands in the namespace any more.
+/// Returns whether no guard is left in the namespace.
 pub fn unguarded(namespace: &Namespace) -> bool {
     let run = format!("/proc/{}/root/run/weirgate", namespace.holder());
     let mut entries = fs::read_dir(run).into_iter().flatten().flatten();
@@ -74,7 +74,7 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
     namespace
         .weirgate("apply upstream.toml")
         .says(1, &["change 2 is not confirmed yet"]);
-    // The rate that both.toml has and changed.toml has not.
+    // The rate of both.toml, which changed.toml lacks.
     let back = || {
         namespace
             .run("tc class show dev wan classid 2:4a6b")
@@ -87,7 +87,7 @@ fn an_unconfirmed_change_returns_in_time_with_everything_else_killed() {
     within(Duration::from_secs(1), "end of the guard", || {
         unguarded(&namespace)
     });
-    // The guard writes what became of the change when all is back.
+    // The guard writes the result of the change when all is restored.
     let root = format!("/proc/{}/root", namespace.holder());
     let head = namespace.run("find /run/kept -name head");
     let written = fs::metadata(format!("{root}{}", head.trim())).unwrap();
@@ -119,7 +119,7 @@ fn a_removal_is_in_the_history_and_a_rollback_goes_back_to_it() {
         .says(1, &["state 2 is a removal"]);
     namespace.weirgate("rollback").says(0, &[]);
     same(&bare, &namespace.snapshot());
-    // Nothing is in force, and nothing comes back at the next start.
+    // Nothing is in force, and nothing is restored at the next start.
     namespace
         .weirgate("boot")
         .says(0, &["nothing is to be in force"]);

@@ -188,7 +188,7 @@ mod tests {
         };
         assert!(
             arriving.contains(
-                "windows: TCP that has few segments in a round trip is kept below the queue"
+                "windows: TCP connections with few segments in a round trip are limited to"
             ),
             "{arriving}"
         );

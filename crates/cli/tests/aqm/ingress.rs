@@ -44,7 +44,7 @@ fn load_show_change_unload() {
     assert!(fails("load codel wan0 --ingress", 2).contains("--rate"));
     for name in ["fq_codel", "wred"] {
         let text = fails(&format!("load {name} wan0 --ingress --rate 9mbit"), 2);
-        assert!(text.contains("keeps account of the packets"), "{text}");
+        assert!(text.contains("tracks single queued packets"), "{text}");
     }
     assert!(fails("unload wan0 --ingress", 2).contains("--ingress"));
     assert_eq!(objects(), before, "a refused load leaves nothing");

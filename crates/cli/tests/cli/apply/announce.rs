@@ -15,7 +15,7 @@ impl Drop for Kept {
     }
 }
 
-/// Reads the service's log until a line has this.
+/// Reads the service's log until a line contains the wanted text.
 #[track_caller]
 fn until(log: &mut BufReader<ChildStderr>, wanted: &str) {
     let mut all = String::new();
@@ -57,7 +57,7 @@ fn a_session_lasts_as_long_as_its_program() {
     until(&mut log, "1 sessions are announced");
     until(&mut log, "no session is announced now");
     assert_eq!(namespace.weirgate("announce false").status, 1);
-    // Two at once; the one that is killed has ended its session, too.
+    // Two sessions at once. A session also ends when its program is killed.
     let session = || {
         let mut command = namespace.command(WEIRGATE);
         Kept(
@@ -76,7 +76,8 @@ fn a_session_lasts_as_long_as_its_program() {
     until(&mut log, "1 sessions are announced");
     drop(second);
     until(&mut log, "no session is announced now");
-    // Its group may, others may not; what was removed and applied again is heard.
+    // Users of the group of announcers may announce, others may not. The socket also works after
+    // `remove` and another `apply`.
     assert_eq!(namespace.weirgate("remove").status, 0);
     assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
     let as_user = |group: &str| {
@@ -95,7 +96,7 @@ fn a_session_lasts_as_long_as_its_program() {
     let other = as_user("games");
     assert!(!other.status.success());
     assert!(String::from_utf8_lossy(&other.stderr).contains("Permission denied"));
-    // A policy that makes no room.
+    // This policy has no `[receive.announced]`.
     assert_eq!(namespace.weirgate("apply track.toml").status, 0);
     let refused = namespace.weirgate("announce true");
     assert_eq!(refused.status, 3, "{}", refused.err);

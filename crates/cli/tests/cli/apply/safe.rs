@@ -180,7 +180,7 @@ fn what_the_kernel_offers_is_asked_once_in_its_run() {
     let file = answers();
     let kept = namespace.run(&format!("cat {file}"));
     assert!(kept.contains("\"htb\""), "{kept}");
-    // What is broken is asked again, and what is there is taken as it is.
+    // A broken answer file is replaced by asking the kernel again; a sound one is used.
     namespace.run(&format!("truncate -s 20 {file}"));
     namespace
         .weirgate("apply changed.toml")
@@ -213,7 +213,7 @@ fn damaged_states_are_named_and_the_others_serve() {
         .weirgate("boot")
         .says(0, &["its copy was used", "state 4 is in force: 0 steps"]);
     same(&settled, &namespace.snapshot());
-    // Without its copy, too, nothing says which state is confirmed.
+    // With the copy damaged too, nothing tells which state is confirmed.
     for file in ["head", "head.copy"] {
         namespace.run(&format!("truncate -s 50 {folder}{file}"));
     }
@@ -255,7 +255,7 @@ fn boot_brings_the_confirmed_state_back() {
     same(&bare, &namespace.snapshot());
 }
 
-/// Guards of the namespace, as process numbers.
+/// Returns the process numbers of the guards in the namespace.
 pub fn guards(namespace: &Namespace) -> Vec<String> {
     let own = fs::read_link(format!("/proc/{}/ns/net", namespace.holder())).unwrap();
     let mut found = Vec::new();
@@ -293,7 +293,7 @@ fn class_edits_under_load_lose_no_packet() {
             "safe/04.toml",
             "safe/01.toml",
         ] {
-            // Adding and removing a class is part of it.
+            // These changes add and remove classes, too.
             let ended = namespace.weirgate(&format!("apply {policy}"));
             assert_eq!(ended.status, 0, "{round} {ended:?}");
             for line in ended.out.lines().filter(|line| line.starts_with("wan")) {
@@ -303,7 +303,7 @@ fn class_edits_under_load_lose_no_packet() {
         }
     }
     let fate = stream.end();
-    // Two processors may let packets overtake one another; none is lost.
+    // With two processors, packets may overtake one another, but none may be lost.
     let Fate {
         sent, late, gap, ..
     } = fate;
@@ -315,7 +315,8 @@ fn class_edits_under_load_lose_no_packet() {
     assert!(fate.sent > 500);
 }
 
-/// Whether `wan` has its tree, its table and what comes last: the arriving one.
+/// Returns whether `wan` has its qdisc tree and the table of arriving packets, which is created
+/// last.
 fn shaped(namespace: &Namespace) -> bool {
     namespace
         .run("tc qdisc show dev wan")
@@ -325,7 +326,7 @@ fn shaped(namespace: &Namespace) -> bool {
             .contains("table netdev weirgate")
 }
 
-/// The service, ended with the test.
+/// The service `keep`, which is killed when the test ends.
 pub struct Keeper(Child);
 
 impl Keeper {
@@ -342,7 +343,8 @@ impl Keeper {
     }
 
     fn switches(&self) -> String {
-        // nsenter becomes the program.
+        // `nsenter` executes the program in its own process, so the process number is the
+        // service's.
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let line = |line: &&str| line.contains("ctxt_switches");
         status.lines().filter(line).collect::<Vec<_>>().join(" ")
@@ -362,7 +364,7 @@ fn devices_come_and_go_and_get_their_state() {
     namespace.weirgate("apply safe/01.toml").says(0, &[]);
     let keeper = Keeper::new(&namespace);
     let second = Duration::from_secs(1);
-    // A busy machine takes longer for one round than for another, so that the quickest counts.
+    // A busy machine makes some rounds slower, so the quickest one counts.
     let (mut cleared, mut returned) = (Duration::MAX, Duration::MAX);
     for round in 0..3 {
         namespace.run("ip link del wan");
@@ -376,12 +378,12 @@ fn devices_come_and_go_and_get_their_state() {
         let back = within(10 * second, "return", || shaped(&namespace));
         println!("{round}: cleared after {took:?}, back after {back:?}");
         (cleared, returned) = (cleared.min(took), returned.min(back));
-        // A pause as between real changes.
+        // A pause like the one between real changes.
         std::thread::sleep(Duration::from_millis(300));
     }
     assert!(cleared < second && returned < second);
-    // With nothing to do it sleeps; addresses that come by themselves, some
-    // time after a device, wake it.
+    // With nothing to do, it sleeps. Addresses that the kernel adds some time after a device
+    // appears still wake it.
     let idle = || {
         let before = keeper.switches();
         std::thread::sleep(second);
@@ -403,7 +405,8 @@ fn a_renamed_device_is_freed_and_shaped_again_by_its_name() {
         namespace.run(&format!("ip link set {to} up"));
     };
     rename("wan", "uplink");
-    // That it happens counts here; how fast, where devices come and go.
+    // This test checks only that the repair happens. `devices_come_and_go_and_get_their_state`
+    // checks how fast.
     let patience = Duration::from_secs(5);
     within(patience, "freeing", || {
         !namespace.run("tc qdisc show dev uplink").contains("htb")
@@ -421,8 +424,8 @@ fn a_device_that_returns_does_not_wait_for_a_swarm_to_end() {
     let _keeper = Keeper::new(&namespace);
     let pause = Duration::from_millis(300);
     std::thread::sleep(pause);
-    // The pause for a swarm is 50 ms. A busy machine takes longer for one repair than for
-    // another, so that the quickest of several counts.
+    // The pause for a swarm is 50 ms. A busy machine makes some repairs slower, so the quickest of
+    // several counts.
     let rounds = (0..20).map(|_| {
         namespace.run("ip link del wan");
         std::thread::sleep(pause);
@@ -433,7 +436,7 @@ fn a_device_that_returns_does_not_wait_for_a_swarm_to_end() {
                 .run("tc qdisc show dev wan")
                 .contains("htb 1: root")
         });
-        // With the look that found it.
+        // This includes the last check's own duration.
         begin.elapsed()
     });
     let mut slow = Vec::new();
@@ -466,6 +469,6 @@ fn someone_who_undoes_it_again_and_again_causes_no_storm() {
         std::thread::sleep(Duration::from_millis(5));
     }
     println!("{repairs} repairs in 5 s");
-    // Pauses of 50, 100, 200, ... ms.
+    // The pauses double: 50, 100, 200 ms and so on.
     assert!((3..=9).contains(&repairs), "{repairs}");
 }

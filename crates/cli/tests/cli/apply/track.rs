@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line whose rate is followed, by the real service: blind while nobody
-//! answers, then not.
+//! A link whose rate is tracked by the real service: blind while no reflector answers, and then
+//! seeing.
 
 use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
@@ -16,7 +16,7 @@ impl Drop for Kept {
     }
 }
 
-/// Waits until `weirgate track status` says this.
+/// Waits until `weirgate track status` contains the wanted text.
 #[track_caller]
 fn says(namespace: &Namespace, wanted: &str) {
     let begin = Instant::now();
@@ -30,7 +30,7 @@ fn says(namespace: &Namespace, wanted: &str) {
     }
 }
 
-/// Waits until the gate has this rate.
+/// Waits until a class of `wan` has the wanted rate.
 #[track_caller]
 fn gate(namespace: &Namespace, wanted: &str) {
     let begin = Instant::now();
@@ -65,7 +65,7 @@ fn the_floor_is_held_while_nobody_answers() {
     says(&namespace, "blind");
     says(&namespace, "up: 100kbit (blind; between 100kbit and 1mbit)");
     gate(&namespace, "ceil 99800bit");
-    // It stays so although the applied policy says otherwise.
+    // The rate stays there although the applied policy has another one.
     namespace.run("ip link set lan down");
     namespace.run("ip link set lan up");
     std::thread::sleep(Duration::from_millis(500));
@@ -73,7 +73,7 @@ fn the_floor_is_held_while_nobody_answers() {
     namespace.run("ip address add 192.0.2.9/32 dev lo");
     says(&namespace, "up: 1mbit (sees; between 100kbit and 1mbit)");
     gate(&namespace, "ceil 998Kbit");
-    // In place: the qdiscs are the ones that were there.
+    // The rate changes in place: the qdiscs are still the original ones.
     assert_eq!(namespace.run("tc qdisc show dev wan"), root);
     drop(kept);
     let record = namespace.run("find /run/weirgate -name rate.record");

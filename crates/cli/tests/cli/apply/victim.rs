@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applies a policy in a process of its own, with a fault at one of its
-//! requests: what the tests of [`crate::apply::safe`] start, in a namespace.
+//! Applies a policy in a separate process, with a fault at one of its requests. The tests of
+//! [`crate::apply::safe`] start it in a namespace.
 
 use crate::stream::FAR_ADDRESS as FAR;
 use std::path::Path;
@@ -11,11 +11,12 @@ use weirgate_kernel::{ApplyError, Fault, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_state::State;
 
-/// Names the task: `refuse`, `miss`, `kill NUMBER`, `vanish NUMBER` or `plain`.
+/// The variable with the task: `refuse`, `miss`, `outlast`, `kill NUMBER`, `vanish NUMBER` or
+/// `plain`.
 pub const TASK: &str = "WEIRGATE_TEST_TASK";
-/// The policy to apply.
+/// The variable with the path of the policy to apply.
 pub const POLICY: &str = "WEIRGATE_TEST_POLICY";
-/// The program that is run as guard.
+/// The variable with the path of the program that runs as guard.
 pub const PROGRAM: &str = "WEIRGATE_TEST_PROGRAM";
 
 async fn wanted(kernel: &Kernel) -> State {
@@ -35,8 +36,8 @@ async fn apply(site: &Site, wanted: &State, fault: Option<Fault>) -> Result<(), 
     made.map(|_| ())
 }
 
-/// Makes each request in turn fail in a way; each time all must be as before and
-/// a packet must come through.
+/// Lets each request in turn fail with the given fault. Each time, the former state must be
+/// restored and a packet must pass. Returns the number of requests.
 async fn refuse(site: &Site, wanted: &State, fault: fn(usize) -> Fault) -> usize {
     let scope = Scope::of([wanted]);
     let before = site.kernel.observe(&scope).await.unwrap();
@@ -64,8 +65,7 @@ async fn refuse(site: &Site, wanted: &State, fault: fn(usize) -> Fault) -> usize
     unreachable!("the requests of a plan come to an end");
 }
 
-/// A state whose sets are in one order: the kernel lists them in the order of
-/// their making, which means nothing.
+/// Sorts the sets of a state: the kernel lists them in order of creation, which has no meaning.
 fn ordered(mut state: State) -> State {
     for table in &mut state.tables {
         table.sets.sort_by(|one, other| one.name.cmp(&other.name));
@@ -73,14 +73,14 @@ fn ordered(mut state: State) -> State {
     state
 }
 
-/// Whether a packet comes through to the other side and back.
+/// Returns whether an echo request to the far side is answered.
 fn passes() -> bool {
     let ping = ["-c", "1", "-W", "2", "-n", "-q", FAR];
     let ended = Command::new("ping").args(ping).output().unwrap();
     ended.status.success()
 }
 
-/// Has the link's device vanish when a request is about to be made.
+/// Deletes the link's device just before a request is made.
 #[allow(clippy::print_stdout, reason = "whoever started this process reads it")]
 fn vanish_at(kernel: &Kernel, number: usize) {
     let made = AtomicUsize::new(0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `watch` shows where nothing queues what arrives.
+//! What `watch` shows if arriving packets are limited without a queue.
 
 use crate::namespace::Namespace;
 use crate::watch::Watch;
 use serde_json::Value;
 
-/// Frames of IPv4 and UDP that come to `wan` from outside.
+/// Sends frames of IPv4 and UDP to `wan` from the far side.
 fn arrive(namespace: &Namespace, count: u32) {
     let shown = namespace.run("ip -br link show wan");
     let address = shown.split_whitespace().nth(2).unwrap().replace(':', "");
@@ -36,7 +36,7 @@ fn what_holds_arriving_packets_is_seen() {
     assert_eq!(found["labels"]["device"], "wan");
     assert_eq!(found["labels"]["kind"], "weirgate-inbound");
     assert!(one(&first, "receive", "device", "wan").is_some(), "{first}");
-    // More than its virtual queue takes at once: 200 kB in a moment.
+    // A burst of 200 kB is more than the virtual queue accepts.
     let both = |now: &Value| {
         let numbers = &ingress(now)?["numbers"];
         Some(numbers["sent_packets"].as_f64()? + numbers["drops"].as_f64()?)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A browser that tests steer: Chromium by its DevTools protocol, over two pipes
-//! with names (`--remote-debugging-pipe` takes descriptors 3 and 4; messages are
-//! JSON that ends in a zero byte).
+//! A browser for tests: Chromium, controlled by its DevTools protocol over two named pipes.
+//! `--remote-debugging-pipe` uses descriptors 3 and 4; messages are JSON, each ended by a zero
+//! byte.
 
 use crate::namespace::Namespace;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A page in a browser of its own, which ends with it.
+/// A page in its own browser process, which ends with it.
 pub struct Browser {
     process: Child,
     input: File,
@@ -30,7 +30,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Begins one in a namespace, with a screen of so many points.
+    /// Starts a browser in a namespace, with a screen of the given size in pixels.
     pub fn open(namespace: &Namespace, width: u32, height: u32) -> Self {
         let mut there = namespace.command("bash");
         there.args(["-c", "command -v chromium"]);
@@ -69,7 +69,7 @@ impl Browser {
         let attached = browser.ask("Target.attachToTarget", &wanted);
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
         browser.ask("Page.enable", &json!({}));
-        // A window would not be as narrow as a telephone.
+        // A real window has a minimum width above that of a telephone.
         let screen = json!({
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
         });
@@ -77,7 +77,7 @@ impl Browser {
         browser
     }
 
-    /// Asks for something; what it answers.
+    /// Sends a command and returns the result.
     pub fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": parameters });
@@ -99,12 +99,12 @@ impl Browser {
         }
     }
 
-    /// Goes to an address.
+    /// Navigates to an address.
     pub fn go(&mut self, address: &str) {
         self.ask("Page.navigate", &json!({ "url": address }));
     }
 
-    /// What an expression of the page is; promises are waited for.
+    /// Returns the value of an expression on the page; a promise is awaited.
     pub fn value(&mut self, expression: &str) -> Value {
         let wanted =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -116,7 +116,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true; half a minute at most.
+    /// Waits at most 30 s until an expression is true.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let begin = Instant::now();
@@ -130,8 +130,8 @@ impl Browser {
         }
     }
 
-    /// How long the page's thread was on a processor, in milliseconds, since
-    /// `Performance.enable` with `threadTicks`.
+    /// Returns the processor time of the page's thread in milliseconds, since `Performance.enable`
+    /// with `threadTicks`.
     pub fn worked_ms(&mut self) -> f64 {
         let found = self.ask("Performance.getMetrics", &json!({}));
         let metrics = found["metrics"].as_array().unwrap();
@@ -139,7 +139,7 @@ impl Browser {
         task.unwrap()["value"].as_f64().unwrap() * 1000.0
     }
 
-    /// Presses a key, such as `Tab` (9) or `Enter` (13), with the text that it is.
+    /// Presses a key, such as `Tab` (9) or `Enter` (13), that enters the given text.
     pub fn press(&mut self, key: &str, code: u32, text: &str) {
         for kind in ["keyDown", "keyUp"] {
             let event = json!({

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A provider's circuits on the page. This machine's kernel may have no qdiscs of BPF, so
-//! the page is given an answer that a test in the lab's kernel compares with a service's.
+//! A provider's circuits on the page. This machine's kernel may lack qdiscs of BPF, so the page
+//! gets a stored answer. A test in the lab's kernel compares that answer with a real service's.
 
 use crate::program::root;
 use crate::watch::Watch;
@@ -9,7 +9,8 @@ use serde_json::json;
 
 const ANSWER: &str = include_str!("../../../../../tests/cli/circuits.json");
 
-/// Answers what the page asks for circuits, a look later each time, and notes it.
+/// A script that answers the page's requests for circuits and records them. Each answer is one
+/// sample later than the one before.
 const IN_PLACE: &str = r#"
     window.asked = [];
     const real = window.fetch;
@@ -70,7 +71,7 @@ fn picture(browser: &mut Browser, name: &str) {
     }
 }
 
-/// Nothing is wider than the screen.
+/// Tests that nothing is wider than the screen.
 const FITS: &str = "document.documentElement.scrollWidth <= innerWidth";
 
 #[test]
@@ -86,7 +87,7 @@ fn circuits_are_on_the_page() {
         for part in ["AP_7", "99.0 Mbit/s", "50 %", "6.3 ms"] {
             assert!(sites.contains(part), "{part} in {sites}");
         }
-        // A name is text, whatever is in it.
+        // Markup in a name is shown as text.
         for part in ["1042 <b>&\"", "1041", "99 %", "12.5 ms"] {
             assert!(circuits.contains(part), "{part} in {circuits}");
         }
@@ -103,11 +104,11 @@ fn circuits_are_on_the_page() {
         assert!(more.contains("1 to 2 of 52 circuits"), "{more}");
         assert_eq!(browser.value(FITS), true, "{width}");
         picture(&mut browser, &format!("circuits-{width}"));
-        // Rows that are further on.
+        // Open a later page of rows.
         browser.value("document.querySelector('#circuits-rows-more button:last-child').click()");
         browser.until("asked.at(-1).includes('from=50')");
 
-        // What is typed is searched for; with Tab and Enter one circuit is chosen.
+        // Typed text is searched for; Tab and Enter choose one circuit.
         browser.value("document.getElementById('circuits-search').focus()");
         browser.ask("Input.insertText", &json!({ "text": "104&x=1" }));
         browser.until("asked.at(-1).includes('q=104%26x%3D1')");
@@ -148,7 +149,7 @@ fn circuits_are_on_the_page() {
 fn a_circuit_is_followed() {
     let watch = Watch::start(|_| {});
     let mut browser = opened(&watch, 390);
-    // A bookmark; looks come as the service tells them.
+    // Open a bookmark; samples arrive as the service sends them.
     browser.go(&format!("{}#circuits/access0/1041", watch.address));
     browser.until("document.querySelectorAll('#circuit-graphs figure').length === 3");
     let graph =
@@ -164,12 +165,12 @@ fn a_circuit_is_followed() {
     browser.until("asked.length > 15");
     assert!(browser.value(points).as_f64().unwrap() > before);
     picture(&mut browser, "circuit-390");
-    // A site has its circuits, and what the history has of it.
+    // A site shows its circuits and its history.
     browser.value("location.hash = '#circuits/access0/AP_7'");
     browser.until("document.getElementById('circuit-name').textContent === 'Site AP_7'");
     browser.until("!document.getElementById('site-history-name').hidden");
     browser.until("document.getElementById('circuits-rows').rows.length === 3");
-    // One that is not there is said to be none.
+    // For a circuit that does not exist, the page says so.
     browser.value("location.hash = '#circuits/access0/%zz'");
     browser.until("document.getElementById('circuit').hidden");
     browser.value("location.hash = '#circuits/access0/nobody'");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Grafana dashboard and the alert rules in a real Prometheus that scrapes a
-//! real `watch`, with TCP both ways through it: every expression is taken, and shows
-//! something, but for what this policy has not.
+//! The Grafana dashboard and the alert rules in a real Prometheus that scrapes a real `watch`, with
+//! TCP in both directions. Every expression is valid and returns data, except those for features
+//! that this policy lacks.
 
 use crate::namespace::Namespace;
 use crate::program::{root, skipped, tool};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 const PROMETHEUS: &str = "127.0.0.1:9090";
 
-/// What a site has only with `[track]`, cake, conditioners, or what holds arriving
-/// packets without a queue, and with queue management, which marks.
+/// Metrics that exist only with `[track]`, cake, conditioners, a limiter of arriving packets
+/// without a queue, or queue management that marks.
 const OF_OTHERS: [&str; 7] = [
     "weirgate_class_marks_total",
     "weirgate_link_tracked_bits_per_second",
@@ -33,7 +33,7 @@ impl Drop for Ending {
     }
 }
 
-/// A namespace that one of the router's devices leads to.
+/// Moves the far end of one of the router's links to a new namespace and configures it there.
 fn beyond(watch: &Watch, device: &str, lines: &[&str]) -> Namespace {
     let namespace = Namespace::new();
     namespace.run(&format!(
@@ -52,7 +52,7 @@ fn beyond(watch: &Watch, device: &str, lines: &[&str]) -> Namespace {
     namespace
 }
 
-/// Asks Prometheus, with a query where there is one.
+/// Sends a request to Prometheus, with a query unless that is empty.
 fn asked(watch: &Watch, path: &str, query: &str) -> Value {
     let script = "import sys, urllib.request as u, urllib.parse as p, urllib.error as e\n\
         q = '?query=' + p.quote(sys.argv[2]) if sys.argv[2] else ''\n\
@@ -66,7 +66,7 @@ fn asked(watch: &Watch, path: &str, query: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// The dashboard's expressions as Grafana asks them, of all instances.
+/// Returns the dashboard's expressions as Grafana sends them when all instances are selected.
 fn expressions() -> Vec<String> {
     let text = std::fs::read_to_string(root().join("packaging/monitoring/grafana.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();

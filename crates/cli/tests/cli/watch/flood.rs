@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A flood of new hosts and ports while `watch` is scraped; a host that is heard of
-//! for the first time.
+//! A flood of new hosts and ports while `watch` is scraped, and the first interval of a new host.
 
 use crate::watch::Watch;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Hosts that have figures at most, and services with the rest of them.
+/// The most hosts that have their own series, and the most services, including the one for the
+/// rest.
 const MOST_HOSTS: usize = 512;
 const MOST_SERVICES: usize = 33;
 
-/// Datagrams to so many hosts on the inside, each to a port of its own.
+/// Sends a datagram to each of the given number of hosts on the inside, each to another port.
 fn flood(watch: &Watch, net: u8, hosts: u32) {
     let script = format!(
         "import socket\n\
@@ -40,7 +40,7 @@ fn a_flood_of_hosts_and_ports_adds_no_series() {
             .run(&format!("ip addr add 10.{net}.0.1/16 dev lan"));
         flood(&watch, net, 5_000);
         watch.look(|now| hosts(now) == MOST_HOSTS);
-        // The table of connections is read every ten looks.
+        // The connection table is read at every tenth sample.
         watch.look(|now| {
             let all = now["objects"].as_array().unwrap();
             let services = all.iter().filter(|one| one["sort"] == "service").count();
@@ -57,18 +57,18 @@ fn a_flood_of_hosts_and_ports_adds_no_series() {
         };
         assert_eq!(of("host_received_bytes_total"), MOST_HOSTS);
         assert!(of("service_connections") <= MOST_SERVICES);
-        // Waits have a series while packets come.
+        // A host's wait has a series only while packets arrive.
         assert!(of("host_wait_seconds") <= MOST_HOSTS);
         let steady = text.lines().filter(|line| !line.contains("_wait_"));
         scrapes.push(steady.count());
     }
     println!("lines of a scrape: {scrapes:?}");
-    // The second flood found no more room than the first.
+    // The second flood may add only a few series to those of the first.
     assert!(scrapes[1] <= scrapes[0] + 16, "{scrapes:?}");
 }
 
-/// What a host is sent in the interval in which it is heard of first is no more
-/// than what came in that interval: a stream has the same rate there as later.
+/// A host's first interval counts only what arrived in that interval: a steady stream has the same
+/// rate there as later.
 #[test]
 fn a_hosts_first_interval_is_no_spike() {
     let watch = Watch::start(|_| {});
@@ -83,7 +83,7 @@ fn a_hosts_first_interval_is_no_spike() {
     sender.wait().unwrap();
     let rates = watch.rates("host_received_packets", host);
     println!("{rates:?}");
-    // The last is cut short, and what is before it is even.
+    // The last interval is cut short; those before it are even.
     let (first, later) = (rates[0], &rates[1..rates.len() - 2]);
     let most = later.iter().copied().fold(0.0, f64::max);
     assert!(later.len() >= 8 && first <= most * 1.2, "{rates:?}");

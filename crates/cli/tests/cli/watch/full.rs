@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `watch` on a real file system that has no room: it goes on, says so, and
-//! writes again when there is room.
+//! `watch` on a real file system without free space: it goes on, reports the failure, and writes
+//! again when there is space.
 
 use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
@@ -27,7 +27,7 @@ fn metrics(namespace: &Namespace, address: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Waits until the metrics have a line.
+/// Waits until the metrics contain a line.
 fn until(namespace: &Namespace, address: &str, line: &str) {
     for _ in 0..300 {
         if metrics(namespace, address).lines().any(|one| one == line) {
@@ -67,7 +67,7 @@ fn a_full_disk_stops_nothing_and_is_reported() {
     };
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     until(&namespace, &address, "weirgate_history_failing 0");
-    // Somebody else takes what is left.
+    // Another process fills the remaining space.
     let mut fill = namespace.command("dd");
     fill.args(["if=/dev/zero", "of=/run/small/rest", "bs=4096"]);
     assert!(!fill.stderr(Stdio::null()).status().unwrap().success());
@@ -75,7 +75,7 @@ fn a_full_disk_stops_nothing_and_is_reported() {
     namespace.run("rm /run/small/filler /run/small/rest");
     until(&namespace, &address, "weirgate_history_failing 0");
     until(&namespace, &address, "weirgate_history_lost_total 0");
-    // What was seen meanwhile is there.
+    // The samples of that time are in the history.
     let ended = namespace.weirgate("watch export --history /run/small/history --from 1h");
     assert_eq!(ended.status, 0, "{ended:?}");
     assert!(ended.out.contains("device_received_bytes"), "{ended:?}");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kollegiegaarden's production view (ADSL-10.1 to 10.4): nine months of generated
-//! history, twelve hours of it and all of it by one click each, with the waits
-//! that were measured, and the same figures in both.
+//! Kollegiegaarden's production view (ADSL-10.1 to 10.4) of nine months of generated history. One
+//! click each shows twelve hours and the whole, with the measured waits and equal figures in both.
 
 use crate::program::root;
 use crate::watch::Watch;
@@ -14,8 +13,7 @@ use weirgate_compile::check_report;
 use weirgate_history::Kind;
 use weirgate_watch::FileStorage;
 
-/// The classes of the view and their waits there, the mean and the worst, in
-/// milliseconds.
+/// The classes of the view, with the mean and the worst wait in milliseconds.
 const KOLLEGIEGAARDEN: [(&str, i64, i64); 4] = [
     ("c10", 30, 93),
     ("c20", 30, 93),
@@ -36,21 +34,21 @@ const METRICS: [&str; 12] = [
     "class_marks",
     "class_promise_broken",
 ];
-/// What two of the classes have that others have not: a quarter of the packets
-/// borrowed, and marks; and how their promise is broken in the minute of the worst.
+/// Features that only two of the classes have: a quarter of the packets borrowed, and marks.
+/// `BROKEN` is the kind of broken promise in the minute of the worst wait.
 const BORROWS: &str = "c30";
 const MARKS: &str = "c50";
 const BROKEN: [(&str, i64); 2] = [("c30", 2), ("c50", 1)];
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 1440 * MINUTE;
 const HOUR: i64 = 60 * MINUTE;
-/// Waits are measured since so long ago; before, they were estimated.
+/// The age at which waits change from estimated to measured.
 const MEASURED: i64 = 180 * DAY;
 
 /// The policy of these classes, in `tests/cli`.
 pub const POLICY: &str = "kollegiegaarden.toml";
 
-/// What the series of a class have behind their names.
+/// Returns the labels that the series of a class have after their names.
 fn labels(class: &str) -> String {
     let text = std::fs::read_to_string(root().join("tests/cli").join(POLICY)).unwrap();
     let (policy, problems) = weirgate_policy::parse(&text);
@@ -63,7 +61,7 @@ fn labels(class: &str) -> String {
     )
 }
 
-/// Numbers that repeat from run to run (PCG, M. E. O'Neill 2014).
+/// Pseudorandom numbers that repeat from run to run (PCG, M. E. O'Neill 2014).
 struct Random(u64);
 
 impl Random {
@@ -76,16 +74,16 @@ impl Random {
     }
 }
 
-/// Writes a history until now: for each of `eras`, how long ago it begins and how
-/// far its rows are apart, with so many series of hosts beside the classes'.
+/// Writes a history until now. Each of `eras` has its age at its begin and the distance of its
+/// rows. `others` is the number of series of hosts besides those of the classes.
 fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
     let mut history = FileStorage::open(path, size).unwrap();
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
         .as_millis() as i64;
-    // What lasts a minute is in two of the page's minutes, whenever this runs: in one
-    // alone its paths would be distinguished.
+    // Align the end so that an event of one minute always spans two of the page's minutes. Within a
+    // single minute, the page could tell the kinds of a broken promise apart.
     let now = now - (now + MINUTE / 2) % MINUTE;
     let names = KOLLEGIEGAARDEN
         .map(|(class, ..)| METRICS.map(|metric| format!("{metric}{}", labels(class))));
@@ -104,7 +102,7 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
         let end = eras.get(index + 1).map_or(0, |next| next.0);
         for row in 1..=(ago - end) / step {
             let before = ago - row * step;
-            // A day's rise and fall, and once a day the worst, for a minute.
+            // Waits vary over the day, and one minute of each day has the worst wait.
             let minute = (eras[0].0 - before) / MINUTE % 1440;
             let day = (minute - 720).abs();
             let mut values: Vec<(&str, Kind, i64)> = Vec::with_capacity(48 + others);
@@ -114,7 +112,7 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
                 } else {
                     mean * (360 + day) / 720
                 };
-                // A packet has 1,000 bytes on the wire, 900 of them its own.
+                // A packet has 1,000 bytes on the wire, of which 900 are its own.
                 let bytes = 40_000 * (720 - day / 2) * step / MINUTE;
                 let packets = bytes / 1000;
                 let borrowed = if class == BORROWS { packets / 4 } else { 0 };
@@ -140,7 +138,7 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
                 values.push((&name[4], Kind::Gauge, wait * 20));
                 values.push((&name[5], Kind::Counter, mean / 100));
             }
-            // A quarter of the hosts had something, as in the benchmark.
+            // A quarter of the hosts have traffic in a row, as in the benchmark.
             values.extend(hosts.iter().map(|name| {
                 let bytes = if random.below(4) == 0 {
                     random.below(2_000_000)
@@ -159,21 +157,20 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
     history.commit().unwrap();
 }
 
-/// Nine months as a box has them, whose older rows were condensed: by the second
-/// since thirteen hours, before that by the minute for two days, and by the half
-/// hour.
+/// Nine months as a box stores them, with older rows condensed. Rows are one second apart for the
+/// last 13 hours, one minute apart back to three days, and half an hour apart before that.
 const ERAS: [(i64, i64); 3] = [
     (275 * DAY, 30 * MINUTE),
     (3 * DAY, MINUTE),
     (13 * HOUR, 1000),
 ];
 
-/// Nine months until now, of the classes alone.
+/// Writes nine months of the classes' series only.
 pub fn nine_months(path: &Path) {
     write(path, 48_000_000, &ERAS, 0);
 }
 
-/// Of 1,500 series.
+/// Writes nine months of 1,500 series.
 fn nine_months_of_1500(path: &Path) {
     write(path, 256_000_000, &ERAS, 1500 - 48);
 }
@@ -202,7 +199,7 @@ fn twelve_hours_and_nine_months_are_one_click() {
         ] {
             assert!(page.contains(part), "{part} in {hours} h: {page}");
         }
-        // The first classes alone are in the one graph, all of them in the other.
+        // One graph has only the first classes, the other has all.
         let graph = |title: &str| {
             let begin = page.find(title).unwrap();
             &page[begin..begin + page[begin..].find("</figure>").unwrap()]
@@ -219,8 +216,8 @@ fn twelve_hours_and_nine_months_are_one_click() {
         let marks = graph("Packets marked by the second");
         assert!(marks.contains("up c10, at most 0"), "{marks}");
         assert!(!marks.contains("up c50, at most 0<"), "{marks}");
-        // A minute of twelve hours, half an hour of each day: where both ways may be
-        // in one step, it is known what it was at least.
+        // The expected part is one minute of twelve hours, or half an hour of each day. If one step
+        // may contain both kinds, only the lower bound is known.
         let part = if hours == 12 { "0.14 %" } else { "2.1 %" };
         let promises = graph("Promises kept and broken");
         for words in [
@@ -243,16 +240,16 @@ fn twelve_hours_and_nine_months_are_one_click() {
     }
 }
 
-/// Nine months and twelve hours of a box with 1,500 series: the long range is read as
-/// fast as the short one (docs/watch.md has the figures). Where both cover the same
-/// time, their figures are the same, but for the first and last step of the long one.
+/// Compares nine months and twelve hours of a box with 1,500 series. The long range is read as fast
+/// as the short one (docs/watch.md has the figures). Over common time, both have the same figures,
+/// except in the first and last step of the long one.
 fn compare_nine_months_with_twelve_hours() {
     let watch = Watch::under(POLICY, nine_months_of_1500);
     let mut browser = Browser::open(&watch.namespace, 1280, 1400);
     browser.go(&format!("{}#history/1", watch.address));
     browser.until("document.querySelectorAll('#graphs figure').length > 0");
     as_fast("1,500 series", &watch, &mut browser);
-    // What the page asks for, by the links that it gives to the same as CSV.
+    // The ranges that the page requests, read from its links to the same data as CSV.
     let steps = ["#twelve", "#nine"].map(|button| {
         shown(&mut browser, button);
         let link = browser.value("document.getElementById('csv').getAttribute('href')");
@@ -270,12 +267,12 @@ fn compare_nine_months_with_twelve_hours() {
     for metric in METRICS {
         let name = format!("{metric}{}", labels("c10"));
         let long = points(&watch, &name, (from, to), coarse);
-        // The last two days of them: at full resolution, and by the minute.
+        // Compare the last two days, which are stored at full resolution and by the minute.
         for point in long
             .iter()
             .filter(|point| point.0 >= to - 2 * DAY && point.1 < to - HOUR)
         {
-            // A row across an edge belongs to the step that it ends in.
+            // A row across an edge belongs to the step in which it ends.
             let mut short = points(&watch, &name, (point.0, point.1), fine);
             short.retain(|one| one.0 >= point.0 && one.1 <= point.1);
             let edges = (short[0].0, short[short.len() - 1].1);
@@ -301,7 +298,7 @@ mod long {
     }
 }
 
-/// Begin, end, counted, least and greatest of a series' points.
+/// Returns begin, end, count, minimum and maximum of each point of a series.
 fn points(
     watch: &Watch,
     name: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The links of a site on the page: each with its state, and what becomes of it.
+//! The links of a site on the page: the state of each, and its events.
 
 use crate::program::{WEIRGATE, root};
 use crate::watch::Watch;
@@ -28,7 +28,7 @@ to-port = "5060-5061"
 use = ["radio", "fibre"]
 "#;
 
-/// Who holds the links, which ends with it.
+/// The process that controls the links; it is killed when the test ends.
 struct Held(Child);
 
 impl Drop for Held {
@@ -43,7 +43,7 @@ fn up(now: &Value) -> Vec<bool> {
     links.map(|link| link["up"] == true).collect()
 }
 
-/// What the page has of the links, and whether their table is as wide as the screen.
+/// Returns the page's text about the links, after a check that their table fits the screen.
 fn shown(watch: &Watch, width: u32, picture: &str) -> String {
     let mut browser = Browser::open(&watch.namespace, width, 900);
     browser.go(&format!("{}?still#now", watch.address));
@@ -98,7 +98,7 @@ fn the_links_of_a_site_are_on_the_page() {
             text.contains("its device is gone, off or has no carrier"),
             "{text}"
         );
-        // By chance something waits, or nothing.
+        // It depends on timing whether anything waits.
         assert!(
             text.contains("kept") || text.contains("nothing waits"),
             "{text}"
@@ -112,7 +112,7 @@ fn the_links_of_a_site_are_on_the_page() {
     let why = "radio (lan) is down: its device is gone, off or has no carrier";
     assert_eq!(text, why);
 
-    // And so have monitoring systems, by the service and by the command.
+    // Monitoring systems get the links, too, from the service and from the command.
     let ended = watch.namespace.weirgate("metrics");
     for text in [watch.get("metrics"), ended.out] {
         for line in [
@@ -124,7 +124,7 @@ fn the_links_of_a_site_are_on_the_page() {
         }
     }
 
-    // The command has what the page has.
+    // The command shows the same links as the page.
     let ended = watch.namespace.weirgate("links show --json");
     let shown: Value = serde_json::from_str(&ended.out).unwrap();
     let link = &shown["links"][0];

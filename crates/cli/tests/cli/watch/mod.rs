@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `watch` and `top` under an applied policy with packets that pass: what they
-//! show is what the kernel counted; the page is looked at with a browser, the
-//! metrics with the Prometheus project's own parser.
+//! `watch` and `top` under an applied policy with real traffic: they must show what the kernel
+//! counted. A browser opens the page, and the Prometheus project's parser reads the metrics.
 //!
-//! Over 500 lines, because one run with traffic serves all that is looked at.
+//! Over 500 lines, because one run with traffic serves all checks.
 
 pub(crate) mod arriving;
 pub(crate) mod browser;
@@ -45,16 +44,16 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    /// Begins to watch; `prepare` may make the history before.
+    /// Starts to watch; `prepare` may write a history first.
     pub fn start(prepare: impl FnOnce(&Path)) -> Self {
         Self::under("flows.toml", prepare)
     }
 
-    /// The same under a policy of `tests/cli`.
+    /// Does the same under a policy of `tests/cli`.
     pub fn under(policy: &str, prepare: impl FnOnce(&Path)) -> Self {
         let namespace = Namespace::new();
         namespace.run("ip link set lo up");
-        // No other packets than those that are sent here.
+        // Only the packets that the test sends may pass.
         namespace.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
         let mut sysctl = namespace.command("sysctl");
         let everyone = "net.ipv4.ping_group_range=0 2147483647";
@@ -81,7 +80,7 @@ impl Watch {
                 break address.to_owned();
             }
         };
-        // What it says later must not fill the pipe.
+        // Later messages must not fill the pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self {
             namespace,
@@ -95,8 +94,8 @@ impl Watch {
         self.service.id()
     }
 
-    /// How long both processes of the service were on processors, in milliseconds: user's
-    /// and system's ticks of a hundredth of a second (proc(5), `/proc/pid/stat`, fields
+    /// Returns the processor time of both processes of the service, in milliseconds. It is the sum
+    /// of user's and system's ticks of a hundredth of a second (proc(5), `/proc/pid/stat`, fields
     /// 14 and 15).
     pub fn worked_ms(&self) -> f64 {
         let both = [Some(self.service.id()), web(self.service.id())];
@@ -111,7 +110,7 @@ impl Watch {
         worked.sum()
     }
 
-    /// Datagrams of 100 bytes of the router's own to a port: 53 is urgent.
+    /// Sends datagrams of 100 bytes from the router to a port; port 53 is urgent.
     pub fn send(&self, to: &str, port: u16, count: u32) {
         let mut command = self.namespace.command("bash");
         let line =
@@ -134,8 +133,7 @@ impl Watch {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
-    /// Waits for a look that has what is asked for: the service looks five
-    /// times a second.
+    /// Waits for a sample that satisfies a condition; the service samples five times a second.
     pub fn look(&self, has: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..600 {
             let text = self.get("api/now");
@@ -148,15 +146,15 @@ impl Watch {
         panic!("{}", self.get("api/now"));
     }
 
-    /// A counter's series, by the begin of its name and one of its labels, and how
-    /// much the history has of it.
+    /// Returns a counter's series, found by the start of its name and one of its labels, and its
+    /// total in the history.
     pub fn counted(&self, metric: &str, label: &str) -> (String, i64) {
         let (name, points) = self.points(metric, label);
         let sum = points.iter().map(|point| point[5].as_i64().unwrap()).sum();
         (name, sum)
     }
 
-    /// Its rates, look by look, by the second.
+    /// Returns the counter's rates per second, one for each sample.
     pub fn rates(&self, metric: &str, label: &str) -> Vec<f64> {
         let (_, points) = self.points(metric, label);
         let rate = |point: &Value| {
@@ -166,7 +164,7 @@ impl Watch {
         points.iter().map(rate).collect()
     }
 
-    /// A series by the begin of its name and one of its labels, and all points.
+    /// Returns a series, found by the start of its name and one of its labels, and all its points.
     fn points(&self, metric: &str, label: &str) -> (String, Vec<Value>) {
         let names: Value = self.json("api/series");
         let name = names["series"].as_array().unwrap().iter().find(|name| {
@@ -187,7 +185,7 @@ impl Watch {
         (name.to_owned(), points.clone())
     }
 
-    /// The page as a browser has it after its scripts, or a picture of it.
+    /// Returns the page as a browser has it after its scripts ran, or takes a picture of it.
     pub fn browser(&self, fragment: &str, options: &[&str]) -> String {
         let profile = self.folder.path().join("profile");
         let mut command = self.namespace.command("chromium");
@@ -225,7 +223,7 @@ fn what_is_shown_is_what_passed() {
     watch.look(|now| class(now, "urgent").is_some());
     watch.send("10.9.0.2", 53, 30);
     watch.send("10.8.0.77", 5_000, 25);
-    // More than a megabit by the second, for as long as it is needed.
+    // More than one megabit per second, until it is killed.
     let mut flood = watch.namespace.command("bash");
     let line = "while :; do printf %01000d 0 > /dev/udp/10.9.0.2/9000; done";
     let mut flood = flood
@@ -233,12 +231,12 @@ fn what_is_shown_is_what_passed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Judged by what its packets waited, as they can be looked at.
+    // The promise is judged by the measured waits of packets, because they can be observed.
     watch.look(|now| {
         class(now, "rest")
             .is_some_and(|one| one["promise"] == "kept" && one["judged_by"] == "measured")
     });
-    // By a policy with a shorter queue they wait too long.
+    // Under a policy with a shorter queue, the same waits are too long.
     let strict = std::fs::read_to_string(root().join("tests/cli/flows.toml")).unwrap();
     let file = watch.folder.path().join("strict.toml");
     std::fs::write(&file, strict.replace("pfifo 50", "pfifo 2")).unwrap();
@@ -262,7 +260,7 @@ fn what_is_shown_is_what_passed() {
             .any(|one| one["name"] == "urgent" && one["guaranteed"] == 299_400),
         "{state}"
     );
-    // All that was queued has left: what the history counted is what the kernel did.
+    // Once the queues are empty, the history must have counted what the kernel sent.
     watch.look(|now| {
         let of = |name| class(now, name).and_then(|one| one["numbers"]["backlog_packets"].as_f64());
         of("urgent") == Some(0.0) && of("rest") == Some(0.0)
@@ -270,8 +268,8 @@ fn what_is_shown_is_what_passed() {
     let urgent = "direction=\"up\",class=\"urgent\"";
     let (name, sent) = watch.counted("class_sent_packets", urgent);
     assert_eq!(sent, 30);
-    // Each of them was timed, and the host on the inside was heard of.
-    // The history has what was timed a little later than what was sent.
+    // Every packet was timed, and the host on the inside was noticed. The history gets the timed
+    // packets a little later than the sent ones.
     within(Duration::from_secs(10), "30 packets timed", || {
         watch.counted("class_timed_packets", urgent).1 == 30
     });
@@ -279,13 +277,12 @@ fn what_is_shown_is_what_passed() {
     let host = "host=\"10.8.0.77\"";
     assert_eq!(watch.counted("host_received_packets", host).1, 25);
     assert_eq!(watch.counted("host_received_bytes", host).1, 25 * 128);
-    // What was sent to it went through a queue, which dropped nothing.
+    // The host's packets went through a queue, which dropped none.
     assert_eq!(watch.counted("host_received_drops", host).1, 0);
     let (_, waits) = watch.points("host_wait_seconds", host);
     assert!(!waits.is_empty());
     metrics(&watch);
-    // What was sent before may be forgotten by now: a connection without an answer
-    // is kept for half a minute.
+    // The earlier connections may have expired: one without an answer is kept for half a minute.
     watch.send("10.9.0.2", 53, 1);
     link(&watch.look(|now| {
         let of = |sort, label, value| number(now, sort, label, value, "connections");
@@ -315,15 +312,15 @@ fn what_is_shown_is_what_passed() {
     keys(&watch);
 }
 
-/// A number of the first object of a sort that has a label.
+/// Returns a number of the first object of a sort that has the given label.
 fn number(now: &Value, sort: &str, label: &str, value: &str, name: &str) -> Option<f64> {
     let mut all = now["objects"].as_array()?.iter();
     let one = all.find(|one| one["sort"] == sort && one["labels"][label] == value)?;
     one["numbers"][name].as_f64()
 }
 
-/// The link's rate is the kernel's and the policy's, and the table of connections
-/// says how many it may have.
+/// Checks that the link's rate is that of the kernel and of the policy, and that the connection
+/// table reports its limit.
 fn link(now: &Value) {
     let up = |name| number(now, "link", "direction", "up", name);
     assert_eq!(up("rate_bits_per_second"), Some(998_000.0), "{now}");
@@ -333,7 +330,7 @@ fn link(now: &Value) {
     assert!(limit["numbers"]["limit"].as_f64() > Some(0.0), "{now}");
 }
 
-/// `top` in a terminal of its own: a key shows hosts, another ends it.
+/// Runs `top` in its own terminal: one key shows hosts, another quits.
 fn keys(watch: &Watch) {
     let mut sender = watch.namespace.command("bash");
     let line = "while :; do echo > /dev/udp/10.8.0.77/5000; sleep 0.05; done";
@@ -367,12 +364,12 @@ fn keys(watch: &Watch) {
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).unwrap();
     assert!(top.wait().unwrap().success());
-    // The terminal is as it was.
+    // The terminal's state is restored.
     let rest = String::from_utf8_lossy(&rest);
     assert!(rest.contains("\x1b[?25h\x1b[?1049l"), "{rest:?}");
 }
 
-/// Names come into the file of those who may look, get another token, and go.
+/// `admit` adds a name to the access file or gives it another token; `dismiss` removes it.
 #[test]
 fn names_are_admitted_and_dismissed() {
     let folder = tempfile::tempdir().unwrap();
@@ -420,7 +417,7 @@ fn names_are_admitted_and_dismissed() {
     );
 }
 
-/// The Prometheus project's parser takes it, and finds what passed.
+/// Checks that the Prometheus project's parser accepts the metrics and finds the sent packets.
 fn metrics(watch: &Watch) {
     let text = watch.get("metrics");
     let script = "import sys\nfrom prometheus_client.openmetrics.parser import text_string_to_metric_families as p\n\
@@ -444,8 +441,7 @@ fn metrics(watch: &Watch) {
     assert_eq!(sum.trim().parse(), Ok(30.0), "{text}");
 }
 
-/// The Prometheus project's own tool takes the alert rules, and they fire and
-/// stay silent as their tests say.
+/// The Prometheus project's own tool accepts the alert rules, and the rules' own tests pass.
 #[test]
 fn alert_rules_do_as_they_say() {
     let folder = root().join("packaging/monitoring");
@@ -462,8 +458,8 @@ fn alert_rules_do_as_they_say() {
     }
 }
 
-/// The page draws in a browser what the service knows. With
-/// `WEIRGATE_PICTURES=FOLDER` it is photographed, to be looked at.
+/// Checks that the page shows the service's data in a browser. With `WEIRGATE_PICTURES=FOLDER`,
+/// saves screenshots for inspection.
 fn page(watch: &Watch) {
     let now = watch.browser("#now", &["--dump-dom"]);
     for part in [
@@ -498,10 +494,10 @@ fn page(watch: &Watch) {
     ] {
         assert!(link.contains(part), "{part} in {link}");
     }
-    // An address that nobody wrote shows what there is.
+    // An invalid fragment falls back to the list of hosts.
     let hosts = watch.browser("#hosts/%zz", &["--dump-dom"]);
     assert!(hosts.contains("<form id=\"period\" hidden"), "{hosts}");
-    // What a rule counted in all, and its own graphs.
+    // Check a rule's totals and its own graphs.
     let now: Value = watch.json("api/now");
     let mut objects = now["objects"].as_array().unwrap().iter();
     let rule = objects.find(|one| one["sort"] == "rule" && one["totals"]["packets"] == 31);

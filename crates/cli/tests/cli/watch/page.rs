@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page in a browser that is used: how fast it is, what keys do, what it
-//! shows while numbers come in, and after somebody set the clock back.
+//! The page in a real browser: its speed, its keys, its display while samples arrive, and its
+//! display after the clock was set back.
 
 use crate::watch::browser::Browser;
 use crate::watch::kollegiegaarden::{POLICY, nine_months};
@@ -11,12 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weirgate_history::Kind;
 use weirgate_watch::FileStorage;
 
-/// What is tried more than once counts as it went best: a machine that does
-/// other things as well makes everything slower, never faster.
+/// The number of attempts of a timing, of which the best counts: other load makes everything
+/// slower, never faster.
 pub const TRIES: u32 = 5;
 
-/// When the first numbers stood there, in milliseconds since the page was asked
-/// for.
+/// The time at which the first numbers were shown, in milliseconds since the page was requested.
 const SHOWN: &str = "new Promise((done) => { const look = () =>
     document.querySelector('#classes tbody tr') ? done(performance.now())
     : requestAnimationFrame(look); look(); })";
@@ -26,7 +25,7 @@ fn the_page_is_light_and_comes_at_once() {
     let watch = Watch::start(|_| {});
     watch.look(|now| class(now, "urgent").is_some());
     let mut browser = Browser::open(&watch.namespace, 1280, 900);
-    // As at the first visit, each time.
+    // Every load is like a first visit.
     browser.ask("Network.enable", &json!({}));
     browser.ask(
         "Network.setCacheDisabled",
@@ -49,8 +48,8 @@ fn the_page_is_light_and_comes_at_once() {
     assert!(best < 1000.0, "{best} ms");
 }
 
-/// Clicks a button that shows a time; milliseconds until all of its graphs stand
-/// there, and how many they are.
+/// Clicks a button that chooses a range. Returns the milliseconds until all its graphs are drawn,
+/// and their number.
 pub fn shown(browser: &mut Browser, button: &str) -> (f64, f64) {
     let found = browser.value(&format!(
         "(async () => {{
@@ -73,10 +72,9 @@ fn nine_months_open_as_fast_as_twelve_hours() {
     as_fast("24 series", &watch, &mut browser);
 }
 
-/// Nine months and a year take no more work than twelve hours and half as much, of the
-/// service and of the page, and each graph is there in less than a fifth of a second.
-/// Work is time on a processor: what else the machine does makes everything wait, and
-/// says nothing of this.
+/// Checks that nine months and a year take at most half as much work again as twelve hours, of
+/// service and page together. Each graph must be drawn in less than a fifth of a second. Work is
+/// processor time, because other load of the machine delays everything.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 pub fn as_fast(what: &str, watch: &Watch, browser: &mut Browser) {
     const BUTTONS: [&str; 3] = ["#twelve", "#nine", "[data-hours=\"8784\"]"];
@@ -104,8 +102,8 @@ pub fn as_fast(what: &str, watch: &Watch, browser: &mut Browser) {
     }
 }
 
-/// A time is dragged out of a graph, and a day is compared with the one before: the
-/// history repeats itself each day, so that both lines must lie on each other.
+/// A drag over a graph selects a range, and a day is compared with the one before. The history
+/// repeats every day, so both lines must coincide.
 #[test]
 fn a_time_is_dragged_out_and_compared_with_the_day_before() {
     let watch = Watch::under(POLICY, nine_months);
@@ -141,7 +139,7 @@ fn a_time_is_dragged_out_and_compared_with_the_day_before() {
         assert!(line[0].as_f64() > Some(400.0), "{apart:?}");
         assert!(line[1].as_f64() < Some(1.0), "{apart:?}");
     }
-    // From three tenths of the drawing's width to six.
+    // Drag from 0.3 to 0.6 of the drawing's width.
     let before = browser.value(ready);
     let box_of = "document.querySelector('#graphs figure svg').getBoundingClientRect()";
     let bounds = browser.value(&format!("[{box_of}.x, {box_of}.y, {box_of}.width]"));
@@ -163,13 +161,13 @@ fn a_time_is_dragged_out_and_compared_with_the_day_before() {
         "(() => { const [from, to] = document.getElementById('span').textContent.split(' to ');
            return (Date.parse(to) - Date.parse(from)) / 3600e3; })()",
     );
-    // Of 640 units 560 are the day.
+    // Of the drawing's 640 units, 560 show the day.
     let wanted = 24.0 * 0.3 * 640.0 / 560.0;
     let hours = hours.as_f64().unwrap();
     assert!((hours / wanted - 1.0).abs() < 0.02, "{hours} of {wanted}");
 }
 
-/// An hour of a class that is no more, of a clock that was ahead by that.
+/// Writes an hour of a class that no longer exists, with times up to an hour in the future.
 fn an_hour_ahead(path: &Path) {
     let mut history = FileStorage::open(path, 8_000_000).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -202,7 +200,7 @@ fn a_clock_that_was_ahead_hides_nothing() {
 fn keys_reach_everything_and_stay_where_they_are() {
     let watch = Watch::start(|_| {});
     watch.look(|now| {
-        // What comes before the first look is not seen.
+        // Packets before the first sample are not seen.
         watch.send("10.8.0.77", 5_000, 1);
         let objects = now["objects"].as_array();
         objects.is_some_and(|all| all.iter().any(|one| one["labels"]["host"] == "10.8.0.77"))
@@ -231,7 +229,7 @@ fn keys_reach_everything_and_stay_where_they_are() {
     ] {
         assert!(met.iter().any(|one| one == part), "{part} in {met:?}");
     }
-    // Three looks come in; the keyboard is where it was.
+    // Three samples arrive; the focus must stay where it was.
     let at = "document.getElementById('at').textContent";
     for _ in 0..3 {
         let before = browser.value(at);
@@ -241,7 +239,8 @@ fn keys_reach_everything_and_stay_where_they_are() {
     browser.press("Enter", 13, "\r");
     browser.until("document.getElementById('host-name').textContent === 'Host 10.8.0.77'");
     browser.until("document.querySelectorAll('#host-graphs figure').length > 0");
-    // What the browser tells a screen reader: everything that can be used has a name.
+    // The accessibility tree is what a screen reader gets: every element that can be used has a
+    // name.
     let tree = browser.ask("Accessibility.getFullAXTree", &json!({}));
     for node in tree["nodes"].as_array().unwrap() {
         let role = node["role"]["value"].as_str().unwrap_or_default();
@@ -253,12 +252,12 @@ fn keys_reach_everything_and_stay_where_they_are() {
             assert!(!name.trim().is_empty(), "{node}");
         }
     }
-    // Words stand in lines, also where there are many columns.
+    // Words stay on one line even in a table with many columns.
     browser.go(&format!("{}#rules", watch.address));
     browser.until("document.querySelectorAll('#rules-rows tbody a').length > 0");
     let tall = browser.value("document.querySelector('#rules-rows tbody tr').offsetHeight");
     assert!(tall.as_f64().unwrap() < 100.0, "{tall}");
-    // Nothing sticks out beside a telephone's screen.
+    // Nothing is wider than a telephone's screen.
     let wide = browser.value("document.documentElement.scrollWidth");
     assert!(wide.as_f64().unwrap() <= 390.0, "{wide}");
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `apply` and its like do while `watch` runs is on its time line, by the
-//! numbers of `weirgate history`: what is applied, not what was only tried.
+//! Events of `apply`, `rollback` and `remove` while `watch` runs. They have the numbers of
+//! `weirgate history`, and only applied states are reported, not mere attempts.
 
 use crate::watch::{Watch, class};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// The events of applied states, in order.
+/// Returns the texts of the events about applied states, in order.
 fn applied(watch: &Watch) -> Vec<String> {
     let read: Value = watch.json("api/events");
     let all = read["events"].as_array().unwrap();
@@ -15,7 +15,7 @@ fn applied(watch: &Watch) -> Vec<String> {
         .collect()
 }
 
-/// Waits until this is the last of them.
+/// Waits until the last of these events has the given text.
 #[track_caller]
 fn until(watch: &Watch, text: &str) {
     let begin = Instant::now();
@@ -53,7 +53,7 @@ fn what_is_applied_is_told_with_its_number() {
         until(&watch, text);
     }
     assert_eq!(applied(&watch), steps.map(|(_, text)| text));
-    // In the graphs it stands across.
+    // The graphs mark the event.
     let history = watch.browser("#history/0.25", &["--dump-dom"]);
     assert!(history.contains(": state 2 was applied</title>"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process of `watch` that answers requests: what it may do as the kernel has it,
-//! what becomes of it, and which users of this machine it answers.
+//! The process of `watch` that answers requests: its privileges as the kernel reports them, its
+//! restart, and the users of this machine that it answers.
 
 use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The process that a service began to answer requests.
+/// Returns the process that a service started to answer requests.
 pub fn web(service: u32) -> Option<u32> {
     let children = format!("/proc/{service}/task/{service}/children");
     let text = std::fs::read_to_string(children).ok()?;
@@ -19,14 +19,14 @@ pub fn web(service: u32) -> Option<u32> {
     children.next()?.parse().ok()
 }
 
-/// A word of `/proc/PID/status`.
+/// Returns the value of a field of `/proc/PID/status`.
 fn status(process: u32, name: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap().trim_start_matches(':').trim().to_owned()
 }
 
-/// Asks as a user of this machine; how the answer begins.
+/// Sends a request as a user of this machine; returns up to 4,000 bytes of the answer.
 fn asked_by(namespace: &Namespace, user: u32, address: &str) -> String {
     let address = address.trim_start_matches("http://").trim_end_matches('/');
     let (host, port) = address.rsplit_once(':').unwrap();
@@ -56,13 +56,13 @@ fn the_web_process_has_nothing_to_lose() {
         ("Gid", "65534\t65534\t65534\t65534"),
         ("Groups", ""),
         ("NoNewPrivs", "1"),
-        // A list of system calls.
+        // Mode 2 is a filter of system calls.
         ("Seccomp", "2"),
     ] {
         assert_eq!(status(web, name), value, "{name}");
     }
-    // It has sockets, what waits for them, and the lists of sockets; none can be written
-    // but where errors go.
+    // Open files are sockets, descriptors that wait for them, and the lists of sockets. None is
+    // writable except standard error.
     let folder = format!("/proc/{web}/fd");
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&folder).unwrap() {
@@ -88,7 +88,7 @@ fn the_web_process_has_nothing_to_lose() {
     println!("the collector has {own} kB, the web process {its} kB of its own");
 }
 
-/// Kilobytes that nobody else has in memory, too.
+/// Returns the kilobytes of memory that no other process shares.
 fn resident(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap();
     let of = |name: &str| -> u64 {
@@ -110,15 +110,15 @@ fn a_web_process_that_ends_is_begun_again() {
     let before = first_look["time_ms"].as_i64();
     kill(first);
     let begin = Instant::now();
-    // Until it has ended it may take a connection, which ends with it.
+    // Until it has ended, it may accept a connection, which then breaks.
     gone(first);
-    // What is asked meanwhile waits.
+    // A request in between waits for the next process.
     let now = watch.look(|now| now["time_ms"].as_i64() > before);
     assert!(begin.elapsed() < Duration::from_secs(10));
     assert!(now["interval_ms"].as_i64() < Some(1_000), "{now}");
     let second = web(watch.id()).expect("another");
     assert_ne!(first, second);
-    // It does not outlive the collector.
+    // The web process ends with the collector.
     kill(watch.id());
     gone(second);
 }
@@ -155,7 +155,7 @@ fn other_users_of_this_machine_are_not_told_of_connections() {
     }
 }
 
-/// Who is named may look, and who called it by sudo.
+/// The named user may look, and so may the user who called it by sudo.
 #[test]
 fn who_is_named_or_called_sudo_may_look() {
     let namespace = Namespace::new();

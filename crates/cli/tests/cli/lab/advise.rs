@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate advise`: a question from the command line to the policy of the best
-//! setting, by way of the laboratory.
+//! `weirgate advise`: from a question on the command line to the policy of the best setting, by
+//! means of the laboratory.
 
 use crate::program::{root, weirgate};
 use serde_json::Value;
@@ -39,12 +39,12 @@ mod long {
             let found = figures.iter().find(|one| one["title"] == title).unwrap();
             (found["value"].as_f64().unwrap(), found["holds"] == true)
         };
-        // Nine tenths of what the line carries is the department's, the rest theirs.
+        // The department gets nine tenths of what the line carries, the others get the rest.
         let (department, _) = figure(best, "dept kbit");
         let (others, left) = figure(best, "others kbit");
         assert!(left, "{best}");
         assert!(department > 1600.0 && others > 169.0, "{best}");
-        // Those that hold are ranked by what the department has, the others behind.
+        // Settings that hold are ranked by the department's rate; the others follow.
         let ranks = settings.iter().map(|one| {
             let holds = one["figures"].as_array().unwrap().iter();
             (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sampling.capture`: the file beside the results holds what the line logged;
-//! and an arm whose line is the kernel's netem has neither.
+//! `sampling.capture`: the file beside the results contains what the line logged. An arm whose line
+//! is the kernel's netem has neither the file nor the log's figures.
 
 use crate::program::{Ended, root, weirgate};
 use pcap_file::DataLink;
@@ -41,7 +41,7 @@ fn a_capture_holds_what_the_line_logged() {
     assert!(!folder.join("1.pcapng").exists());
     netem_has_no_figures_of_the_log(&folder);
 
-    // The kit takes its packets.
+    // `aqm record` accepts the file's packets.
     let taken = first.path().join("taken.recording");
     let (from, to) = (file.to_str().unwrap(), taken.to_str().unwrap());
     let ended = weirgate(&root(), &["aqm", "record", "--capture", from, to]);
@@ -52,7 +52,7 @@ fn a_capture_holds_what_the_line_logged() {
     );
 }
 
-/// Packet by packet: interface, time, length, content, fate.
+/// Compares the file with the log, packet by packet: interface, time, length, content and fate.
 fn matches_the_log(file: &[u8], recording: &Recording) {
     let mut reader = PcapNgReader::new(file).unwrap();
     let mut log = recording.line.iter();
@@ -86,8 +86,8 @@ fn matches_the_log(file: &[u8], recording: &Recording) {
     assert!(dropped > 50, "{dropped} packets were dropped");
 }
 
-/// An independent reader finds every packet, whole as far as its headers go.
-/// Where it is not installed, the crate's reader above has to do.
+/// Checks that tcpdump, an independent reader, finds every packet with whole headers. Where it is
+/// not installed, the check by the crate's reader must suffice.
 fn tcpdump_reads(file: &Path, recording: &Recording) {
     let arguments = ["-n", "-tt", "--nano", "-r"];
     let Ok(output) = Command::new("tcpdump").args(arguments).arg(file).output() else {
@@ -122,7 +122,7 @@ fn netem_has_no_figures_of_the_log(folder: &Path) {
     assert!(logged.len() > 20, "{logged:?}");
     let zero: Vec<&Metric> = netem.iter().filter(|m| m.needs_own_line()).collect();
     assert!(zero.is_empty(), "{zero:?}");
-    // All else is measured in both.
+    // Both have all the other metrics.
     let rest: Vec<&Metric> = own.iter().filter(|m| !m.needs_own_line()).collect();
     assert_eq!(rest, netem.iter().collect::<Vec<_>>());
 }

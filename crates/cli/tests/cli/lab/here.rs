@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `lab run --here` on this machine's kernel, which needs root, /dev/net/tun
-//! and veth; and what it says where something of that is missing.
+//! `lab run --here` on this machine's kernel, which needs root, `/dev/net/tun` and veth; and its
+//! messages if one of them is missing.
 
 use crate::program::{Ended, Traces, WEIRGATE, root, weirgate};
 use std::fs;
@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// `tests/cli/tiny.toml` with 3 s in place of 10, and more for its arm.
+/// Writes `tests/cli/tiny.toml` with 3 s instead of 10 s, and additional lines for its arm.
 fn short(folder: &Path, more: &str) -> PathBuf {
     lasting(folder, "3s", more)
 }
 
-/// The same with another length.
+/// Does the same with another length.
 fn lasting(folder: &Path, length: &str, more: &str) -> PathBuf {
     let tiny = fs::read_to_string(root().join("tests/cli/tiny.toml")).unwrap();
     let file = folder.join("short.toml");
@@ -32,8 +32,8 @@ fn here(file: &Path) -> Ended {
     weirgate(&root(), &["lab", "run", "--here", "--json", name])
 }
 
-/// What a run could leave: devices of this network namespace, and mounts, which
-/// hold namespaces.
+/// Returns what a run could leave behind: devices of this network namespace, and mounts, which hold
+/// namespaces.
 fn network() -> (String, String) {
     let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
     let names = devices.lines().filter_map(|line| line.split_once(':'));
@@ -55,7 +55,7 @@ fn a_run_in_real_time() {
     assert!(kernel.starts_with(release.trim_end()), "{kernel}");
     assert_eq!(outcome["virtual_seconds"], 3.0);
     let metrics = &outcome["arms"]["modem-only"]["metrics"];
-    // 84 bytes are 3 cells each way, and 2 ms each way: 7.1 ms at least.
+    // 84 bytes are 3 cells each way, and the delay is 2 ms each way: 7.1 ms at least.
     let fastest = metrics["rtt.interactive.min_ms"].as_f64().unwrap();
     assert!((7.1..12.0).contains(&fastest), "{fastest}");
     assert!(metrics["goodput.short.mean_kbit"].as_f64().unwrap() > 10.0);
@@ -107,7 +107,7 @@ fn what_is_missing_is_reported() {
         }
         assert_eq!(ended.out, "");
     }
-    // A mount namespace in which the device is hidden.
+    // A mount namespace that hides the device.
     let hidden = "mount -t tmpfs none /dev/net && exec \"$@\"";
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", hidden, "sh"])
@@ -121,15 +121,15 @@ fn what_is_missing_is_reported() {
 #[test]
 fn what_is_stopped_leaves_nothing() {
     let folder = TempDir::new().unwrap();
-    // So long that it is not over by itself, however busy the machine.
+    // Long enough not to end by itself on a busy machine.
     let file = lasting(folder.path(), "30s", "");
     let name = file.to_str().unwrap();
     let before = network();
     for signal in ["TERM", "INT", "KILL"] {
         let traces = Traces::new();
         let weirgate = traces.command(&root(), &["lab", "run", "--here", name]);
-        // Whoever runs the tests may have been set to ignore Ctrl-C, as a
-        // shell's background jobs are, and hands that down.
+        // The process that runs the tests may ignore SIGINT, like a shell's background jobs, and
+        // its children inherit that.
         let mut command = Command::new("env");
         command
             .arg("--default-signal=INT")
@@ -140,7 +140,7 @@ fn what_is_stopped_leaves_nothing() {
             command.env(name, value.unwrap_or_default());
         }
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        // It says that traffic flows; the agent is at work then.
+        // Its message about traffic shows that the agent works.
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap().contains("traffic")));
         assert!(traces.processes().len() > 1, "{:?}", traces.processes());
@@ -149,7 +149,7 @@ fn what_is_stopped_leaves_nothing() {
             .status();
         assert!(kill.unwrap().success());
         assert!(!child.wait().unwrap().success());
-        // The kernel ends the agent when it ends its parent, which takes a moment.
+        // The kernel kills the agent after its parent has ended, which takes a moment.
         let deadline = Instant::now() + Duration::from_secs(10);
         while !traces.processes().is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));

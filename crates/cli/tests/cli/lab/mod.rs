@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate lab run` and `weirgate report`: seeds, limits, kernels that are
-//! none. How a guest can fail is tested in crate `lab`.
+//! `weirgate lab run` and `weirgate report`: seeds, limits, and files that are not kernels. Crate
+//! `lab` tests how a guest can fail.
 
 pub(crate) mod advise;
 pub(crate) mod capture;
@@ -40,7 +40,7 @@ fn saved_results_are_drawn_again(folder: &Path, outcome: &str) {
 
 #[test]
 fn a_run_that_takes_too_long_is_stopped() {
-    // Booting alone takes longer than this on any machine.
+    // Booting alone takes longer than this limit on any machine.
     let arguments = ["lab", "run", "experiments/try.toml", "--arm", "modem-only"];
     let ended = weirgate(&root(), &[&arguments[..], &["--limit", "1"]].concat());
     let parts = [
@@ -120,7 +120,7 @@ fn one_that_fails_takes_nothing_from_the_others() {
     }
     assert!(temporary.path().join("out/adsl-2.3/outcome.json").exists());
     assert!(!temporary.path().join("out/fails").exists());
-    // The heading of a calculation's figures is whole.
+    // The headings of a calculation's figures are not cut short.
     assert!(!ended.out.contains("..."), "{}", ended.out);
 }
 
@@ -131,7 +131,7 @@ fn kernels_that_are_none() {
     fs::write(at("garbage"), [0x5a; 9000]).unwrap();
     fs::write(at("empty"), "").unwrap();
     fs::create_dir(at("folder")).unwrap();
-    // It has a Linux boot header and ends in the middle.
+    // This file has a Linux boot header and ends in the middle.
     let mut cut = vec![0; 2048];
     cut[0x1f1] = 30;
     cut[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
@@ -175,7 +175,7 @@ mod long {
         let metrics = |ended: &Ended| {
             let outcome: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
             let metrics = outcome["arms"]["modem-only"]["metrics"].clone();
-            // Something was measured.
+            // The measurement is not empty.
             assert!(
                 metrics["only.rtt.interactive.mean_ms"].is_number(),
                 "{metrics}"
@@ -186,7 +186,7 @@ mod long {
             );
             metrics
         };
-        // The seed itself stands in the document, so the figures are compared.
+        // The document contains the seed, so only the figures are compared.
         assert_ne!(metrics(&first), metrics(&other));
         saved_results_are_drawn_again(&temporary.path().join("tiny"), &first.out);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate doctor` in real namespaces: each disturbance is made, found,
-//! removed, and found no more.
+//! `weirgate doctor` in real namespaces. Each disturbance is created and found, then removed and no
+//! longer found.
 
 use crate::namespace::{Namespace, same};
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 const POLICY: &str = "upstream.toml";
 
-/// The findings as `code subject`.
+/// Returns the findings as `code subject`.
 #[track_caller]
 fn findings(namespace: &Namespace, arguments: &str) -> Vec<String> {
     let ended = namespace.weirgate(&format!("doctor --json {arguments}"));
@@ -29,7 +29,7 @@ fn findings(namespace: &Namespace, arguments: &str) -> Vec<String> {
     findings.iter().map(line).collect()
 }
 
-/// Asserts that a finding comes with a change and goes when it is undone.
+/// Asserts that a finding appears with a change and disappears when it is undone.
 #[track_caller]
 fn comes_and_goes(namespace: &Namespace, finding: &str, make: &[&str], undo: &[&str]) {
     let has = || findings(namespace, POLICY).contains(&finding.to_owned());
@@ -44,7 +44,7 @@ fn comes_and_goes(namespace: &Namespace, finding: &str, make: &[&str], undo: &[&
     assert!(!has(), "{finding} is there after {undo:?}");
 }
 
-/// A namespace in which nothing disturbs the policy.
+/// Creates a namespace in which nothing disturbs the policy.
 fn quiet() -> Namespace {
     let namespace = Namespace::new();
     for device in ["wan", "lan"] {
@@ -109,8 +109,8 @@ fn each_disturbance_is_found_and_vanishes() {
 #[test]
 fn who_else_is_at_work_is_found_and_vanishes() {
     let namespace = quiet();
-    // Not every kernel has flow tables; how they are read and what is reported
-    // of them is tested in crates kernel and doctor in any case.
+    // Not every kernel has flow tables. Crates kernel and doctor test in any case how they are read
+    // and reported.
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     if symbols.contains(" nf_flow_table_init") {
         comes_and_goes(
@@ -145,7 +145,7 @@ fn who_else_is_at_work_is_found_and_vanishes() {
         &[&format!("cp {} /run/systemd/network/", file.display())],
         &["rm /run/systemd/network/50-wan.network"],
     );
-    // A process counts by its name.
+    // A process is recognized by its name.
     let name = folder.path().join("NetworkManager");
     fs::copy("/bin/cat", &name).unwrap();
     let mut manager = Command::new(&name).stdin(Stdio::piped()).spawn().unwrap();
@@ -156,8 +156,8 @@ fn who_else_is_at_work_is_found_and_vanishes() {
     assert!(!findings(&namespace, POLICY).contains(&"manager wan".to_owned()));
 }
 
-/// Files of the kernel's that belong to the whole machine are covered by
-/// others, in the mount namespace alone.
+/// Files of the kernel that belong to the whole machine are covered by bind mounts, in this mount
+/// namespace only.
 #[test]
 fn what_the_kernel_is_set_to_is_found_and_vanishes() {
     let namespace = quiet();
@@ -183,7 +183,7 @@ fn what_the_kernel_is_set_to_is_found_and_vanishes() {
         let cover = folder.path().join("cover");
         fs::write(&cover, content).unwrap();
         if finding.starts_with("missing") {
-            // This kernel's own parts are loaded modules or in its symbols.
+            // The kernel's parts are loaded modules, or are built in and have symbols.
             let own = fs::read_to_string("/proc/kallsyms").unwrap();
             let without: Vec<&str> = own
                 .lines()
@@ -204,7 +204,7 @@ fn devices_that_are_not_as_the_policy_says() {
     let namespace = quiet();
     namespace.run("ip link del wan");
     assert!(findings(&namespace, POLICY).contains(&"no-device wan".to_owned()));
-    // A device without Ethernet headers.
+    // A TUN device has no Ethernet headers.
     namespace.run("ip tuntap add dev wan mode tun");
     namespace.run("ip link set wan up");
     let found = findings(&namespace, POLICY);
@@ -231,7 +231,7 @@ fn what_apply_does_is_found_no_more_and_what_others_change_is() {
         !after.iter().any(|one| one.starts_with("foreign")),
         "{after:?}"
     );
-    // Without a policy, that which is in force is judged.
+    // Without a policy argument, the policy in force is judged.
     assert_eq!(findings(&namespace, "--device lan"), after);
     same(&applied, &namespace.snapshot());
     namespace.run("ethtool -K wan tso on gso on");
@@ -243,8 +243,8 @@ fn what_apply_does_is_found_no_more_and_what_others_change_is() {
     assert!(offload(&changed));
 }
 
-/// Frames that a packet socket puts on the card itself (`PACKET_QDISC_BYPASS`,
-/// packet(7)).
+/// A script that sends frames around the qdiscs, by a packet socket with `PACKET_QDISC_BYPASS`
+/// (packet(7)).
 const AROUND: &str = "
 import socket, time
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -307,7 +307,7 @@ fn figures_are_those_of_the_link() {
     let namespace = Namespace::new();
     let ended = namespace.weirgate(&format!("doctor {POLICY}"));
     assert_eq!(ended.status, 1, "{ended:?}");
-    // 46 packets of 1500 bytes carry 64 KB; each takes 32 cells of ATM.
+    // A burst of 64 KB takes 46 packets of 1500 bytes, each of 32 ATM cells.
     let words: Vec<&str> = ended.out.split_whitespace().collect();
     let text = words.join(" ");
     assert!(

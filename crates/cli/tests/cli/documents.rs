@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The examples of `docs` and the README are read by the parsers themselves,
-//! and no field that a file of this repository uses is missing in `docs`.
+//! The real parsers read the examples of `docs` and the README. Every field that a file of this
+//! repository uses must occur in `docs`.
 
 use crate::program::root;
 use crate::schema::in_experiments;
@@ -9,8 +9,8 @@ use std::fs;
 use std::path::PathBuf;
 use weirgate_document::Problem;
 
-/// What completes an example that is a part of a policy: added where the
-/// example does not have what stands on the left.
+/// The parts that complete an example of a policy. A part is added if the example does not contain
+/// the text on its left.
 const POLICY: [(&str, &str); 3] = [
     (
         "[link]",
@@ -27,7 +27,7 @@ const POLICY: [(&str, &str); 3] = [
     ),
 ];
 
-/// The same for an experiment.
+/// The parts that complete an example of an experiment.
 const EXPERIMENT: [(&str, &str); 6] = [
     ("title =", "name = 'example'\ntitle = 'An example'\n"),
     (
@@ -50,7 +50,7 @@ const EXPERIMENT: [(&str, &str); 6] = [
     ("[[arm]]", "[[arm]]\nname = 'modem-only'\n"),
 ];
 
-/// The `toml` blocks of a page with the numbers of their lines.
+/// Returns the `toml` blocks of a page, with their line numbers.
 fn examples(page: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -64,7 +64,7 @@ fn examples(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// An example with what it needs to be whole; one with a version is whole.
+/// Completes an example; one with a version is complete already.
 fn whole(example: &str, parts: &[(&str, &str)]) -> String {
     if example.contains("version =") {
         return example.to_owned();
@@ -73,7 +73,7 @@ fn whole(example: &str, parts: &[(&str, &str)]) -> String {
     let (heads, rest): (Vec<&str>, Vec<&str>) = missing
         .map(|part| part.1)
         .partition(|text| !text.starts_with('['));
-    // Fields before the first table belong to the file.
+    // Fields before the first table are fields of the file itself.
     let tables = example.find('[').unwrap_or(example.len());
     let start = example[..tables].rfind('\n').map_or(0, |end| end + 1);
     let (head, body) = example.split_at(if example.starts_with('[') { 0 } else { start });
@@ -139,7 +139,7 @@ fn a_wrong_example_is_found() {
 /// Tables whose keys are names that the author chooses.
 const NAMED: [&str; 6] = ["class", "group", "service", "schedule", "map", "parameters"];
 
-/// Names of fields in a TOML text.
+/// Collects the names of fields in a TOML value.
 fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {
     match value {
         toml::Value::Table(table) => {
@@ -158,7 +158,7 @@ fn fields(value: &toml::Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// A file by its path from the root, or the files in a folder.
+/// Returns the file at a path from the root, or the files in that folder.
 fn files(path: &str) -> Vec<PathBuf> {
     let path = root().join(path);
     match fs::read_dir(&path) {
@@ -167,8 +167,8 @@ fn files(path: &str) -> Vec<PathBuf> {
     }
 }
 
-/// Every field of the files, and of those in the folders, stands in one of the
-/// pages, or of those in a folder of pages.
+/// Checks that every field of the given files or folders is in one of the given pages or folders of
+/// pages.
 fn documented(pages: &[&str], paths: &[&str], least: usize) {
     let each = pages.iter().flat_map(|page| files(page));
     let text: String = each.map(|page| fs::read_to_string(page).unwrap()).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate explain`: packets as text, as a file and as a capture, and the
-//! options that change the answer.
+//! `weirgate explain`: packets as text, as a file and as a capture, and the options that change the
+//! answer.
 
 use crate::program::{Ended, weirgate};
 use std::fs;
@@ -48,14 +48,14 @@ fn class(arguments: &[&str]) -> String {
         .to_owned()
 }
 
-/// What comes for the router itself leaves by no LAN device.
+/// A packet to the router itself leaves by no LAN device.
 #[test]
 fn what_is_for_the_router_itself_is_reported() {
     let folder = TempDir::new().unwrap();
     let answer = |policy: &str, packet: &str| {
         let ended = weirgate(folder.path(), &["explain", policy, packet]);
         assert_eq!(ended.status, 0, "{ended:?}");
-        // Lines are broken where they are long.
+        // Long lines are wrapped.
         let words: Vec<&str> = ended.out.split_whitespace().collect();
         words.join(" ")
     };
@@ -72,7 +72,7 @@ fn what_is_for_the_router_itself_is_reported() {
     ];
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
     assert!(!own.contains("HTB on"), "{own}");
-    // On an IFB it is shaped as all that arrives.
+    // On an IFB, it is shaped like all arriving packets.
     let own = answer("ifb.toml", &format!("{down} own => fast"));
     let parts = ["HTB on ifb-wan", "-> to the router itself"];
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
@@ -107,8 +107,8 @@ fn all_shows_what_rules_failed_at() {
     );
 }
 
-/// A service's name stands for its packets: each rule is one line, and what a
-/// rule lacked is reported in words.
+/// A service's name stands for its packets. Each rule has one line, and the answer tells in words
+/// why a rule did not match.
 #[test]
 fn a_service_is_explained_by_its_name() {
     let folder = TempDir::new().unwrap();
@@ -130,7 +130,7 @@ fn a_service_is_explained_by_its_name() {
     for part in parts {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // One line for each rule, whatever number of the kernel's rules it is.
+    // Each policy rule has one line, even if it needs several kernel rules.
     let packets = ended.out.matches(" at 0s: class").count();
     let lines = ended.out.matches("rule for class fast").count();
     assert_eq!(lines, packets, "{}", ended.out);
@@ -138,8 +138,7 @@ fn a_service_is_explained_by_its_name() {
     wrong.says(2, &["no service `shs`", "did you mean `ssh`?"]);
 }
 
-/// Each shipped service can be shown, but those that only payloads betray, and
-/// its own packets are taken by a rule that names it.
+/// Every shipped service is listed, with a description.
 #[test]
 fn services_are_listed() {
     let folder = TempDir::new().unwrap();
@@ -206,7 +205,7 @@ fn a_file_of_packets_is_a_test_of_a_policy() {
 fn a_capture_is_read() {
     let folder = TempDir::new().unwrap();
     let line = weirgate_explain::parse_line(UDP).unwrap().unwrap();
-    // One packet without a link layer (LINKTYPE_RAW, 101).
+    // The capture has one packet without a link layer (LINKTYPE_RAW, 101).
     let mut file = 0xa1b2_c3d4_u32.to_be_bytes().to_vec();
     file.extend([
         0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 101,
@@ -244,7 +243,7 @@ fn a_control_group_is_told_and_stands_for_those_below_it() {
     assert_eq!(class("cgroup weirgate-test/ab", outer), expected("rest"));
     assert_eq!(class("cgroup weirgate-test/c", outer), expected("bad"));
     assert_eq!(class("cgroup weirgate-test", outer), expected("rest"));
-    // What others write into the bits is no group.
+    // A foreign mark in these bits does not select a group.
     assert_eq!(class("cgroup x mark 0x10000000", outer), expected("rest"));
     assert_eq!(class("", outer), ("rest".to_owned(), true));
     let inner = "control-groups-inner.toml";
@@ -254,8 +253,8 @@ fn a_control_group_is_told_and_stands_for_those_below_it() {
     explain(&folder, &[&format!("{UDP} own cgroup /a")]).says(2, &["without a `/` before it"]);
 }
 
-/// Two links in one file: each is explained by its own policy, and `doctor` judges
-/// both.
+/// Two links in one file: each packet is explained by the policy of its own link, and `doctor`
+/// judges both.
 #[test]
 fn one_of_several_links_is_chosen_by_its_device() {
     let folder = TempDir::new().unwrap();
@@ -292,7 +291,7 @@ fn one_of_several_links_is_chosen_by_its_device() {
     for device in ["wan", "wan2", "lan", "lan2"] {
         assert!(subjects.contains(&device), "{device} in {subjects:?}");
     }
-    // What is about the machine is reported once.
+    // Findings about the machine are reported once.
     assert!(
         report["findings"]
             .as_array()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `flows`, `rules` and `ruleset`: what is going on under an applied policy.
+//! `flows`, `rules` and `ruleset`: the traffic under an applied policy.
 
 use crate::namespace::Namespace;
 use serde_json::Value;
 
-/// A namespace in which the router's own packets to 10.9.0.2 leave by `wan`.
+/// Creates a namespace in which the router's own packets to 10.9.0.2 leave by `wan`.
 fn namespace() -> Namespace {
     let namespace = Namespace::new();
     namespace.run("ip addr add 10.9.0.1/24 dev wan");
@@ -14,7 +14,7 @@ fn namespace() -> Namespace {
     namespace
 }
 
-/// A command ends with this status and tells these parts, on either stream.
+/// Asserts that a command ends with this status and prints these parts on either stream.
 #[track_caller]
 fn expect(namespace: &Namespace, line: &str, status: i32, parts: &[&str]) {
     let ended = namespace.weirgate(line);
@@ -25,7 +25,7 @@ fn expect(namespace: &Namespace, line: &str, status: i32, parts: &[&str]) {
     }
 }
 
-/// Sends a datagram of the router's own.
+/// Sends a datagram from the router itself.
 fn send(namespace: &Namespace, port: u16) {
     let mut command = namespace.command("bash");
     let line = format!("printf 0123456789 > /dev/udp/10.9.0.2/{port}");
@@ -38,7 +38,7 @@ fn json(namespace: &Namespace, line: &str) -> Value {
     serde_json::from_str(&ended.out).unwrap()
 }
 
-/// The class upstream and the rule behind it of the flow to a port.
+/// Returns the upstream class of the flow to a port, and the rule that chose it.
 fn flow(namespace: &Namespace, port: u16) -> (String, String) {
     let flows = json(namespace, "flows --interval 10ms --json");
     let found = flows
@@ -55,7 +55,7 @@ fn flow(namespace: &Namespace, port: u16) -> (String, String) {
     (text(&up["class"]), text(&up["rule"]))
 }
 
-/// What a rule counted.
+/// Returns the packets that a rule counted.
 fn packets(namespace: &Namespace, rule: &str) -> u64 {
     let rules = json(namespace, "rules --json");
     let found = rules
@@ -147,7 +147,7 @@ fn the_table_of_connections_is_told_in_numbers() {
         send(&namespace, port);
     }
     let summary = json(&namespace, "flows --interval 10ms --summary --json");
-    // Each datagram had a port of its own; nobody answered.
+    // Each datagram had another port, and none got an answer.
     for (field, number) in [("entries", 3), ("unreplied", 3), ("marked", 2)] {
         assert_eq!(summary[field], number, "{field}: {summary:#}");
     }

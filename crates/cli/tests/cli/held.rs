@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Services of which a network namespace has one at most.
+//! Services that may run at most once in a network namespace.
 
 use crate::namespace::{Namespace, Running};
 use crate::program::WEIRGATE;

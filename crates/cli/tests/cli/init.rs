@@ -37,7 +37,7 @@ impl Router {
     }
 
     fn file(&self) -> PathBuf {
-        // The folder is made too.
+        // `init` creates this folder too.
         self.folder.path().join("weirgate/site.toml")
     }
 
@@ -111,8 +111,8 @@ fn a_script_says_everything_by_options() {
     same(&before, &router.namespace.snapshot());
 }
 
-/// Makes a TUN device whose link type is that of PPP (512), and keeps it: what
-/// Linux tells of it, but for its driver, is what it tells of a session.
+/// Creates a TUN device with the link type of PPP (512), and keeps it. Except for the driver, Linux
+/// describes it like a PPP session.
 const SESSION: &str = "
 import fcntl, struct, sys
 tun = open('/dev/net/tun', 'r+b', buffering=0)
@@ -122,7 +122,7 @@ print('ready', flush=True)
 sys.stdin.read()
 ";
 
-/// No kernel of these tests has PPP itself.
+/// A TUN device stands in for the session, because the kernels of these tests lack PPP.
 #[test]
 fn a_session_is_shaped_by_one_command() {
     let router = Router::new();
@@ -198,23 +198,23 @@ fn a_root_of_somebody_else_is_named_and_left_alone() {
     same(&before, &router.namespace.snapshot());
 }
 
-/// The program at a terminal, which script(1) makes.
+/// The program at a terminal, which script(1) creates.
 struct Terminal {
     script: Child,
     input: ChildStdin,
     out: Receiver<Vec<u8>>,
     read: String,
-    /// How much of that was looked for already.
+    /// The length of the part of `read` that was searched already.
     seen: usize,
 }
 
-/// How long a text may take to come.
+/// The longest wait for a text.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Terminal {
     fn new(router: &Router, options: &str) -> Self {
-        // Who runs tests in the background of a shell has them ignore SIGINT (POSIX, asynchronous
-        // lists), and Ctrl-C would do nothing here.
+        // A shell's background jobs ignore SIGINT (POSIX, asynchronous lists), and so do tests that
+        // run in one. Ctrl-C would have no effect then.
         let line = format!(
             "echo pid $$ end; exec env --default-signal=INT {WEIRGATE} init {options} --output {}",
             router.file().display()
@@ -245,7 +245,7 @@ impl Terminal {
         }
     }
 
-    /// What comes next; false at the end.
+    /// Reads the next output; returns false at its end.
     #[track_caller]
     fn more(&mut self, text: &str) -> bool {
         match self.out.recv_timeout(PATIENCE) {
@@ -258,7 +258,7 @@ impl Terminal {
         }
     }
 
-    /// Reads until a text comes.
+    /// Reads until a text appears.
     #[track_caller]
     fn until(&mut self, text: &str) {
         loop {
@@ -274,7 +274,7 @@ impl Terminal {
         self.input.write_all(text.as_bytes()).unwrap();
     }
 
-    /// What was printed, and the exit status.
+    /// Returns the whole output and the exit status.
     fn ended(mut self) -> (String, Option<i32>) {
         while self.more("end") {}
         (self.read, self.script.wait().unwrap().code())
@@ -318,7 +318,7 @@ fn an_interruption_anywhere_changes_nothing() {
     let router = Router::new();
     let before = router.namespace.snapshot();
     let asked = "--up 40M --down 100M --line fibre --for calls";
-    // At a question, at the offer, and while what was applied waits.
+    // Interrupt at a question, at the offer, and while the applied policy waits for confirmation.
     for (options, texts) in [
         ("--up 40M --down 100M", vec!["> [1] "]),
         (asked, vec!["unless you keep it. [y/N] "]),
@@ -334,11 +334,11 @@ fn an_interruption_anywhere_changes_nothing() {
                 terminal.types("y\n");
             }
         }
-        // Ctrl-C, as the terminal passes it on.
+        // The terminal turns this character into SIGINT.
         terminal.types("\x03");
         let (text, status) = terminal.ended();
         assert_eq!(status, Some(130), "{text}");
-        // What a guard takes back, it does at once.
+        // The guard restores the former state at once.
         let until = Instant::now() + Duration::from_secs(5);
         while router.namespace.snapshot() != before && Instant::now() < until {
             sleep(Duration::from_millis(50));

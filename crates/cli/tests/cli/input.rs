@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// The files of a folder of `tests/cli`.
+/// Returns the policies or experiments in a folder of `tests/cli`.
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("tests/cli").join(folder)).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -19,7 +19,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Every file of the folder is refused by the command with the words beside it.
+/// Checks that the command refuses every file of the folder with the text stored beside the file.
 fn refused(folder: &str, command: &[&str]) {
     let mut count = 0;
     for file in files(folder) {
@@ -63,7 +63,7 @@ fn files_that_are_none() {
     fs::write(path.join("deep"), "[".repeat(200_000)).unwrap();
     fs::create_dir(path.join("folder")).unwrap();
     std::os::unix::fs::symlink("circle", path.join("circle")).unwrap();
-    // Larger than memory, and no byte of it on the disk.
+    // A sparse file that is larger than memory.
     let huge = File::create(path.join("huge")).unwrap();
     huge.set_len(1 << 42).unwrap();
     for command in [&["check"][..], &["plan"], &["lab", "run"], &["lab", "list"]] {
@@ -166,20 +166,20 @@ fn a_right_policy_is_told_what_it_promises() {
     let ended = weirgate(&root(), &["check", "policies/default.toml", "--all"]);
     assert_eq!(ended.status, 0, "{ended:?}");
     let golden = fs::read_to_string(root().join("tests/policy/check/default.txt")).unwrap();
-    // Its lines are broken where the terminal ends.
+    // Lines are wrapped at the terminal's width.
     let words =
         |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
     assert_eq!(words(&ended.out), words(&golden));
     let longest = ended.out.lines().map(|line| line.chars().count()).max();
     assert!(longest <= Some(80), "{}", ended.out);
-    // What goes on stands below its own column.
+    // A continued cell is indented to its column.
     assert!(ended.out.contains("\n                   "), "{}", ended.out);
 }
 
 #[test]
 fn experiments_are_found_without_their_folder() {
     let folder = TempDir::new().unwrap();
-    // A program that is installed: experiments in `share`, found from anywhere.
+    // An installed program finds the experiments in `share`, from any folder.
     fs::create_dir_all(folder.path().join("bin")).unwrap();
     let program = folder.path().join("bin/weirgate");
     fs::copy(crate::program::WEIRGATE, &program).unwrap();
@@ -206,7 +206,7 @@ fn experiments_are_found_without_their_folder() {
     );
 }
 
-/// A router without the laboratory says so, and says how to get it.
+/// A router without the laboratory reports that, and how to install it.
 #[test]
 fn without_the_laboratory_it_is_told_how_to_get_it() {
     let folder = TempDir::new().unwrap();

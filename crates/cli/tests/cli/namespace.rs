@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network namespace to apply policies in, with a `/run` of its own.
+//! A network namespace in which tests apply policies, with its own `/run`.
 
 use crate::program::{Ended, WEIRGATE, root};
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A network namespace with the devices `wan` and `lan`, and an empty `/run`;
-/// it lives as long as a process that waits in it.
+/// A network namespace with the devices `wan` and `lan` and an empty `/run`. It lives as long as a
+/// process that waits in it.
 pub struct Namespace {
     holder: Child,
     wait: Option<ChildStdin>,
@@ -24,7 +24,7 @@ impl Namespace {
             .spawn()
             .unwrap();
         let mut wait = holder.stdin.take().unwrap();
-        // The echo says that the namespace is there.
+        // The echo shows that the namespace exists.
         wait.write_all(b"ready\n").unwrap();
         let mut line = String::new();
         let echo = holder.stdout.as_mut().unwrap();
@@ -45,8 +45,8 @@ impl Namespace {
         namespace
     }
 
-    /// The same with a name, as `ip netns add` gives it: what is applied in it is found
-    /// again after a restart.
+    /// Creates a namespace with a name, like `ip netns add`. What is applied in it is recognized
+    /// after a restart.
     pub fn named() -> Self {
         let namespace = Self::new();
         for line in [
@@ -59,10 +59,10 @@ impl Namespace {
         namespace
     }
 
-    /// What a loss of power takes away: `/run/weirgate` and the kernel's state. Guards are
-    /// to be dead already.
+    /// Simulates a loss of power: removes `/run/weirgate` and the kernel's state. The caller must
+    /// kill the guards before.
     pub fn restart(&self) {
-        // Not every policy makes these.
+        // Not every policy creates these.
         for line in ["tc qdisc del dev wan clsact", "ip link del ifb-wan"] {
             let mut words = line.split(' ');
             let mut command = self.command(words.next().unwrap());
@@ -89,12 +89,12 @@ impl Namespace {
         std::fs::write(&path, bytes).unwrap();
     }
 
-    /// The process that holds it.
+    /// Returns the process that keeps the namespace alive.
     pub fn holder(&self) -> u32 {
         self.holder.id()
     }
 
-    /// A command in the namespace.
+    /// Returns a command that runs in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -104,7 +104,7 @@ impl Namespace {
         command
     }
 
-    /// Runs a command that must succeed; what it prints.
+    /// Runs a command that must succeed; returns its output.
     #[track_caller]
     pub fn run(&self, line: &str) -> String {
         let mut words = line.split(' ');
@@ -114,7 +114,7 @@ impl Namespace {
         ended.out
     }
 
-    /// Runs `weirgate` with a command and, where it has one, a policy of `tests/cli`.
+    /// Runs `weirgate` with a command and, if the line has one, a policy of `tests/cli`.
     pub fn weirgate(&self, line: &str) -> Ended {
         self.started_by(WEIRGATE, &[], line)
     }
@@ -133,7 +133,7 @@ impl Namespace {
         Ended::of(&command.output().unwrap())
     }
 
-    /// The same without the capability to change the network.
+    /// Does the same without the capability to change the network.
     pub fn powerless(&self, line: &str) -> Ended {
         let drop = [
             "--bounding-set=-net_admin",
@@ -143,7 +143,7 @@ impl Namespace {
         self.started_by("setpriv", &drop, line)
     }
 
-    /// Makes offloads as a veth pair has them at first.
+    /// Sets the offloads to the initial values of a veth pair.
     pub fn offloads_on(&self) {
         for device in ["wan", "lan"] {
             self.run(&format!("ethtool -K {device} tso on gso on gro off"));
@@ -151,8 +151,7 @@ impl Namespace {
         }
     }
 
-    /// Everything of the network that weirgate could have changed, and what it
-    /// keeps itself.
+    /// Returns all network state that weirgate could have changed, and its own files of state.
     pub fn snapshot(&self) -> String {
         let mut text = String::new();
         for line in [
@@ -168,12 +167,12 @@ impl Namespace {
             "ethtool -k lan",
             "find /run -ignore_readdir_race -name state.json",
         ] {
-            // Tables and sets are listed in the order of their making.
+            // The kernel lists tables and sets in order of creation.
             let printed = self.run(line);
-            // A new device's carrier comes when the kernel finds the time.
+            // The carrier of a new device appears after an arbitrary delay.
             let printed = printed.replace("NO-CARRIER,", "");
             let printed = printed.replace("state LOWERLAYERDOWN", "state UP");
-            // What packets leave in a meter or a queue is no state of the policy's.
+            // Entries that packets create in a meter or a queue are not state of the policy.
             let own = printed
                 .lines()
                 .filter(|line| !is_metered(line) && !is_flow(line));
@@ -186,7 +185,7 @@ impl Namespace {
     }
 }
 
-/// A process that is ended with the test.
+/// A process that is killed when the test ends.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -196,22 +195,22 @@ impl Drop for Running {
     }
 }
 
-/// What HTB says before how many packets went past its classes, one of IPv6 for example.
+/// The text before HTB's count of packets that passed its classes by, for example packets of IPv6.
 const COUNTER: &str = " direct_packets_stat ";
 
-/// Whether a line of nft lists the addresses that a meter counts.
+/// Returns whether a line of nft lists the addresses that a meter counts.
 fn is_metered(line: &str) -> bool {
     let listed = line.trim_start().starts_with("elements = {");
     listed && (line.contains(" limit rate ") || line.contains(" ct count "))
 }
 
-/// Whether a line of tc lists a flow, which a queue has as a class while it serves it.
+/// Returns whether a line of tc lists a flow, which a queue shows as a class while it serves it.
 fn is_flow(line: &str) -> bool {
     line.starts_with("class fq_codel ")
 }
 
-/// A line of a listing without what is new with each device, its number and its
-/// address, and with each loading of a program, its number.
+/// Returns a line of a listing without the parts that vary: a new device's number and address, and
+/// a loaded program's number.
 fn lasting(line: &str) -> &str {
     let numbered = line.split_once(": ");
     let number = numbered.filter(|(number, _)| number.parse::<u32>().is_ok());
@@ -223,7 +222,7 @@ fn lasting(line: &str) -> &str {
     }
 }
 
-/// The same without HTB's counter.
+/// Returns a line without the value of HTB's counter.
 fn uncounted(line: &str) -> String {
     match line.split_once(COUNTER) {
         Some((before, rest)) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the program and looks at what it leaves behind.
+//! Runs the program and checks what it leaves behind.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,21 +10,21 @@ use tempfile::TempDir;
 /// The program under test.
 pub const WEIRGATE: &str = env!("CARGO_BIN_EXE_weirgate");
 
-/// The laboratory's program beside it, to which it hands over:
-/// `cargo build -p weirgate-lab-cli` makes it.
+/// The laboratory's program beside it, to which `weirgate lab` hands over. `cargo build -p
+/// weirgate-lab-cli` builds it.
 pub const LAB: &str = concat!(env!("CARGO_BIN_EXE_weirgate"), "-lab");
 
-/// Carried by every process that the program starts, so that one that outlives
-/// it is found.
+/// A variable in the environment of every process that the program starts, by which a process that
+/// outlives the program is found.
 const MARK: &str = "WEIRGATE_TEST_MARK";
 
-/// The repository.
+/// Returns the repository's folder.
 pub fn root() -> PathBuf {
     weirgate_testing::root()
 }
 
-/// A program of another package: the one that `cargo xtask setup` unpacked, else
-/// one that is installed.
+/// Returns a program of another package: the one that `cargo xtask setup` unpacked, else an
+/// installed one.
 pub fn tool(name: &str) -> PathBuf {
     let unpacked = root().join("target/tools/usr/bin").join(name);
     if unpacked.exists() {
@@ -34,13 +34,13 @@ pub fn tool(name: &str) -> PathBuf {
     }
 }
 
-/// Says that a test did not look at anything, and why: beside the harness, which
-/// keeps what a test prints unless it fails.
+/// Reports that a test checked nothing, and why. It writes past the harness, which captures the
+/// output of tests unless they fail.
 pub fn skipped(why: &str) {
     writeln!(std::io::stderr().lock(), "SKIPPED: {why}").unwrap();
 }
 
-/// How a run of the program ended.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Ended {
     pub status: i32,
@@ -49,12 +49,12 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What a command printed, with this repository's place taken out.
+    /// Converts a command's output, without the path of this repository.
     pub fn of(output: &Output) -> Self {
         let prefix = format!("{}/", root().display());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&prefix, "");
         Self {
-            // A status that no program returns stands for a signal.
+            // A negative status stands for a signal.
             status: output.status.code().unwrap_or(-1),
             out: text(&output.stdout),
             err: text(&output.stderr),
@@ -72,7 +72,7 @@ impl Ended {
     }
 }
 
-/// A folder for temporary files, by whose name processes are known.
+/// A folder for temporary files, whose name marks the processes of the test.
 pub struct Traces(TempDir);
 
 impl Traces {
@@ -80,7 +80,8 @@ impl Traces {
         Self(TempDir::new().unwrap())
     }
 
-    /// `weirgate` in `folder`, with what it starts and makes under watch.
+    /// Returns a command that runs `weirgate` in `folder`, with its processes and temporary files
+    /// marked.
     pub fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(WEIRGATE);
         command
@@ -95,7 +96,7 @@ impl Traces {
         self.0.path().display().to_string()
     }
 
-    /// The command lines of the processes that are there now.
+    /// Returns the command lines of the marked processes that exist now.
     pub fn processes(&self) -> Vec<String> {
         marked(&self.mark())
     }
@@ -109,8 +110,7 @@ impl Traces {
     }
 }
 
-/// Runs `weirgate` in `folder`; asserts that no process and no temporary file
-/// is left.
+/// Runs `weirgate` in `folder`; asserts that no process and no temporary file is left.
 #[track_caller]
 pub fn weirgate(folder: &Path, arguments: &[&str]) -> Ended {
     let traces = Traces::new();
@@ -119,7 +119,7 @@ pub fn weirgate(folder: &Path, arguments: &[&str]) -> Ended {
     Ended::of(&output)
 }
 
-/// The command lines of processes that carry the mark.
+/// Returns the command lines of processes with the mark.
 fn marked(mark: &str) -> Vec<String> {
     let own = format!("{MARK}={mark}");
     let mut found = Vec::new();
@@ -137,7 +137,7 @@ fn marked(mark: &str) -> Vec<String> {
     found
 }
 
-/// Compares with a file of `tests/cli`, or writes it where that is asked for.
+/// Compares a text with a file of `tests/cli`, or writes the file if that was requested.
 #[track_caller]
 pub fn golden(file: &Path, text: &str) {
     weirgate_testing::golden(file, text);
@@ -154,7 +154,7 @@ fn a_process_that_is_left_is_found() {
         .unwrap();
     let mut input = cat.stdin.take().unwrap();
     input.write_all(b"x").unwrap();
-    // The echo says that it runs; before that its environment may be unset.
+    // The echo shows that it runs; before that, its environment may be unset.
     cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let found = marked(mark);
     drop(input);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate probe` with hosts that merely answer, over a slow loopback:
-//! a real iperf3 server, ICMP, and what is kept of a run.
+//! `weirgate probe` over a slow loopback with hosts that only answer: a real iperf3 server, ICMP,
+//! and the saved files of a run.
 
 use crate::namespace::Namespace;
 use crate::program::{Ended, WEIRGATE, skipped, tool};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A server, which ends with it.
+/// A server process, which is killed when the test ends.
 struct Server(Child);
 
 impl Drop for Server {
@@ -18,8 +18,8 @@ impl Drop for Server {
     }
 }
 
-/// A namespace whose loopback carries 20 Mbit/s and holds 300,000 bytes, which
-/// wait 120 ms, with an iperf3 server. Both directions share it.
+/// Creates a namespace with an iperf3 server, whose loopback carries 20 Mbit/s in both directions
+/// together. Its queue holds 300,000 bytes, which wait 120 ms.
 fn line() -> (Namespace, Server) {
     let namespace = Namespace::new();
     namespace.run("ip link set lo mtu 1500 up");
@@ -94,24 +94,24 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
     let found: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(found["mtu_bytes"], 1500, "{found}");
     assert_eq!(found["mtu_exact"], true, "{found}");
-    // Packets and their acknowledgements share what the line carries.
+    // Packets and their acknowledgements share the rate of the loopback.
     for way in ["down", "up"] {
         let rate = found[way]["data_rate_bits"].as_f64().unwrap();
         assert!((8e6..=20e6).contains(&rate), "{way}: {found}");
     }
-    // The full queue loses some echoes, and others tell how long it is.
+    // The full queue drops some echoes; the others measure its length.
     for way in ["down", "up"] {
         let waited = found[way]["queueing_ms"].as_f64();
         assert!(waited.is_some_and(|ms| ms > 5.0), "{way}: {found}");
     }
     assert_ne!(found["grade"], "A+", "{found}");
-    // Plain bytes are never called cells.
+    // A link without ATM must not be reported as one with cells.
     assert_ne!(found["cells"], true, "{found}");
     assert!(
         found["link"].as_str().unwrap().contains("[link]"),
         "{found}"
     );
-    // All that belongs to the run is together.
+    // One folder has all files of the run.
     let file = |name: &str| std::fs::read_to_string(kept.join(name)).unwrap();
     let setup: Value = serde_json::from_str(&file("setup.json")).unwrap();
     assert!(
@@ -132,7 +132,7 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
         echoes.contains("\nup,") && echoes.contains("\ndown,"),
         "{echoes}"
     );
-    // A folder that is there already is not written over.
+    // An existing folder is not overwritten.
     let again = probe(&namespace, &words);
     assert_ne!(again.status, 0, "{again:?}");
     assert!(again.err.contains("File exists"), "{again:?}");
@@ -247,8 +247,7 @@ interval = "100ms"
 name = "as-is"
 "#;
 
-/// An experiment of the lab between two real ends; what belongs to the run is
-/// in one folder.
+/// Runs an experiment of the lab between two real ends; one folder has all files of the run.
 #[test]
 fn an_experiment_is_played_on_real_hosts() {
     let namespace = Namespace::new();
@@ -292,7 +291,7 @@ fn an_experiment_is_played_on_real_hosts() {
     let transfers = found["transfers"].as_array().unwrap();
     let of = |name: &'static str| transfers.iter().filter(move |one| one["flow"] == name);
     for one in transfers {
-        // What of the pages was not whole at the end is reported.
+        // A failure is allowed only for pages that were incomplete at the end.
         assert!(one["failed"].is_null() || one["flow"] == "web", "{found}");
     }
     assert_eq!((of("down").count(), of("up").count()), (1, 2), "{found}");
@@ -308,7 +307,7 @@ fn an_experiment_is_played_on_real_hosts() {
         let sent = counted("voice", way)["sent"].as_u64().unwrap();
         assert!((100..=155).contains(&sent), "{found}");
     }
-    // A flood of 28 Mbit/s through 20 loses some, and the queue delays the others.
+    // A flood of 28 Mbit/s through 20 Mbit/s loses some packets, and the queue delays the others.
     let flood = counted("flood", "down");
     let share = flood["lost"].as_f64().unwrap() / flood["sent"].as_f64().unwrap();
     assert!((0.1..0.6).contains(&share), "{flood}");
@@ -327,7 +326,7 @@ fn an_experiment_is_played_on_real_hosts() {
     let bytes = |row: usize, column: usize| -> u64 {
         rows[row].split(',').nth(column).unwrap().parse().unwrap()
     };
-    // Each in its phase: the second row is the second second.
+    // Each flow runs in its phase: row 2 is the second second.
     assert!(bytes(2, 1) > 0 && bytes(2, 2) == 0, "{flows}");
     assert!(bytes(7, 1) == 0 && bytes(7, 2) > 0, "{flows}");
     assert!(bytes(5, 4) > 500_000 && bytes(7, 4) == 0, "{flows}");
@@ -339,7 +338,7 @@ fn an_experiment_is_played_on_real_hosts() {
     let marked = voices(&file("capture.pcap"));
     assert!(marked[0] > 100 && marked[1] > 100, "{marked:?}");
     serde_json::from_slice::<Value>(&file("result.json")).unwrap();
-    // What real hosts cannot do is named, and nothing is made.
+    // A direction that real hosts cannot play is refused by name, and no file is created.
     let wrong = SCRIPT.replacen("from = \"host1\"", "from = \"gateway\"", 1);
     std::fs::write(&script, wrong).unwrap();
     let other_at = folder.path().join("other").display().to_string();
@@ -353,8 +352,8 @@ fn an_experiment_is_played_on_real_hosts() {
     assert!(!std::path::Path::new(&other_at).exists());
 }
 
-/// Datagrams of the size and code point of the voice in a capture: to the serving
-/// end's ports, and from there.
+/// Counts the datagrams in a capture with the size and code point of the voice: those to the
+/// serving end's ports, and those from there.
 fn voices(capture: &[u8]) -> [usize; 2] {
     let mut rest = &capture[24..];
     let mut found = [0; 2];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate schema`: every policy that ships fits it, and what does not fit
-//! the parser refuses too.
+//! `weirgate schema`: every shipped policy fits it, and the parser refuses what does not fit, too.
 
 use crate::program::{Ended, WEIRGATE, root};
 use serde_json::Value;
@@ -14,8 +13,8 @@ fn schema() -> Value {
     serde_json::from_str(&ended.out).unwrap()
 }
 
-/// Why a value does not fit: the words of draft 7 that our schema uses; any
-/// other is an error of this test.
+/// Returns why a value does not fit. It knows the keywords of draft 7 that our schema uses; any
+/// other keyword fails the test.
 fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     let fits = |one: &Value| misfit(root, one, value, at).is_none();
     for (word, wanted) in schema.as_object().unwrap() {
@@ -82,7 +81,8 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
     None
 }
 
-/// All patterns of the schema begin with a number; the rest is the unit.
+/// Returns whether the text begins with a number; the rest is the unit. All patterns of the schema
+/// have this form.
 fn number_first(text: &str) -> bool {
     let text = text.trim();
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -112,7 +112,7 @@ fn toml_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The policies in the folder of experiments, and the experiments.
+/// Returns the policies in the folder of experiments, and the experiments.
 pub fn in_experiments() -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut files = Vec::new();
     toml_files(&root().join("experiments"), &mut files);
@@ -155,7 +155,7 @@ fn former_names_are_deprecated() {
     assert!(receive["max-ack-delay"].get("deprecated").is_none());
 }
 
-/// One mistake each, as in the tests of crate policy.
+/// Each case has one mistake, as in the tests of crate policy.
 #[test]
 fn what_does_not_fit_is_refused() {
     let schema = schema();
@@ -187,6 +187,6 @@ fn what_does_not_fit_is_refused() {
             caught += 1;
         }
     }
-    // An editor shows these while they are typed; the rest is `check`'s.
+    // An editor reports these while the user types; `check` reports the others.
     assert!(caught >= 20, "{caught} of {all}");
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A numbered stream of UDP packets through the device `wan`, and what became
-//! of it.
+//! A numbered stream of UDP packets through the device `wan`, and the fate of its packets.
 
 use crate::namespace::Namespace;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
@@ -16,45 +15,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The other side.
+/// The address of the far side.
 pub const FAR_ADDRESS: &str = "10.9.0.2";
-/// Where packets go there.
+/// The address and port to which packets are sent.
 const FAR: &str = "10.9.0.2:7000";
-/// IP bytes of a packet: 20 and 8 of headers.
+/// Bytes of UDP payload; with 28 bytes of headers, a packet has 100 bytes of IP.
 const PAYLOAD: usize = 72;
 
-/// The other side of `wan`, in a namespace of its own.
+/// The far side of `wan`, in its own namespace.
 pub struct Far {
     socket: UdpSocket,
     sender: UdpSocket,
 }
 
-/// What arrived, and why its end did not.
+/// The numbers and times of the packets that arrived, and the error if the end marker did not.
 type Received = (Vec<(u32, Instant)>, Option<io::Error>);
 
-/// A stream that runs.
+/// A running stream.
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
     receiver: JoinHandle<Received>,
 }
 
-/// What became of a stream.
+/// The result of a stream.
 #[derive(Debug)]
 pub struct Fate {
     /// Packets sent.
     pub sent: u32,
-    /// Packets that did not arrive: their numbers.
+    /// The numbers of the packets that did not arrive.
     pub lost: Vec<RangeInclusive<u32>>,
     /// Packets that arrived after a later one.
     pub late: u32,
-    /// The longest time between two arrivals, which a busy machine makes longer.
+    /// The longest time between two arrivals; load on the machine lengthens it.
     pub gap: Duration,
-    /// Why the end of the stream was not seen, if it was not.
+    /// The error, if the end of the stream was not received.
     pub failed: Option<io::Error>,
 }
 
-/// The numbers below `sent` that are not among what arrived.
+/// Returns the numbers below `sent` that did not arrive.
 fn lost(sent: u32, arrived: &[(u32, Instant)]) -> Vec<RangeInclusive<u32>> {
     let there: HashSet<u32> = arrived.iter().map(|(number, _)| *number).collect();
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
@@ -67,7 +66,7 @@ fn lost(sent: u32, arrived: &[(u32, Instant)]) -> Vec<RangeInclusive<u32>> {
     ranges
 }
 
-/// A socket made inside the network namespace of a process.
+/// Creates a socket inside the network namespace of a process.
 fn socket_in(path: &str, bind: &str) -> UdpSocket {
     let file = File::open(path).unwrap();
     let bind = bind.to_owned();
@@ -79,7 +78,7 @@ fn socket_in(path: &str, bind: &str) -> UdpSocket {
 }
 
 impl Far {
-    /// Moves `far` out of the namespace and gives both ends addresses.
+    /// Moves `far` to another namespace and gives both ends addresses.
     pub fn of(namespace: &Namespace) -> Self {
         namespace.run("ip netns add beyond");
         namespace.run("ip link set far netns beyond");
@@ -102,7 +101,7 @@ impl Far {
         }
     }
 
-    /// Whether a packet gets through.
+    /// Returns whether a packet arrives.
     pub fn reached(&self) -> bool {
         let mut buffer = [0; PAYLOAD];
         self.socket
@@ -112,15 +111,15 @@ impl Far {
         self.socket.recv(&mut buffer).is_ok()
     }
 
-    /// Sends so many packets in a second until it is stopped.
+    /// Sends the given number of packets per second until it is stopped.
     pub fn stream(&self, each_second: u32) -> Stream {
         let stop = Arc::new(AtomicBool::new(false));
         let socket = self.socket.try_clone().unwrap();
-        // A machine that gives the sender no time for long loses nothing.
+        // The limit is long, so that a sender that gets no processor time does not count as a loss.
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
-        // A busy machine may let the receiver wait.
+        // The receiver may get no processor time for a while.
         set_socket_recv_buffer_size_force(&socket, 16 << 20).unwrap();
         let receiver = std::thread::spawn(move || {
             let mut arrived = Vec::new();
@@ -128,8 +127,8 @@ impl Far {
             loop {
                 match socket.recv(&mut buffer) {
                     Ok(_) => {}
-                    // A process that is stopped and goes on learns so where it waits
-                    // with a limit (signal(7)).
+                    // A system call with a time limit is interrupted when its process is stopped
+                    // and continued (signal(7)).
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) => return (arrived, Some(error)),
                 }
@@ -145,8 +144,8 @@ impl Far {
             let mut number = 0_u32;
             let mut due = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                // What a busy machine delayed is not made up for: a burst
-                // would fill the queue by itself.
+                // The sender does not catch up after a delay: a burst would fill the queue by
+                // itself.
                 due = Instant::now().max(due + Duration::from_secs(1) / each_second);
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 let mut packet = [0; PAYLOAD];
@@ -154,7 +153,7 @@ impl Far {
                 socket.send_to(&packet, FAR).unwrap();
                 number += 1;
             }
-            // What waits in queues is let through before the end is reported.
+            // Let the queues drain before the end marker is sent.
             std::thread::sleep(Duration::from_millis(500));
             socket.send_to(&[0xff; PAYLOAD], FAR).unwrap();
             number
@@ -168,7 +167,7 @@ impl Far {
 }
 
 impl Stream {
-    /// Ends it and counts.
+    /// Stops the stream and counts its packets.
     pub fn end(self) -> Fate {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();

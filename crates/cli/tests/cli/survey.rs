@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `survey`: what it counts is what was sent.
+//! `survey`: it counts exactly what was sent.
 
 use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 use weirgate_linklayer::LinkLayer;
 
-/// A row of a table, by its name.
+/// Returns the row of a table with the given name.
 fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
     let rows = table.as_array().unwrap();
     let found = rows.iter().find(|row| row["name"] == name);
@@ -36,7 +36,7 @@ fn what_passes_is_counted() {
                 for i in $(seq 10); do printf %0400d 0 > /dev/udp/10.9.0.2/53; done";
     let mut sender = namespace.command("bash");
     assert!(sender.args(["-c", line]).status().unwrap().success());
-    // Ten datagrams that the kernel has as one: UDP_SEGMENT is 103 (linux/udp.h).
+    // The kernel handles ten datagrams as one: UDP_SEGMENT is 103 (linux/udp.h).
     let merged = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
         s.setsockopt(17, 103, 500)\ns.sendto(bytes(5000), ('10.9.0.2', 5002))";
     let mut sender = namespace.command("/usr/bin/python3");
@@ -63,7 +63,7 @@ fn what_passes_is_counted() {
     assert_eq!(leaves("sizes", "128 to 191"), counted(40, small));
     assert_eq!(leaves("sizes", "384 to 447"), counted(10, large));
     assert_eq!(found["leaves"]["all"], counted(60, all));
-    // In cells, each packet by itself.
+    // Cells are counted for each packet by itself.
     let layer = LinkLayer::named("adsl:bridged-llc").unwrap();
     let cells = [(40, 128), (10, 428), (10, 528)]
         .map(|(packets, size)| packets * u64::from(layer.wire_bytes(size)));

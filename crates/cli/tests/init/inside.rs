@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. A topology is a network namespace, and its cards are
-//! veth.
+//! The part that runs in the guest. A topology is a network namespace, and its network cards are
+//! veth devices.
 
 use serde_json::Value;
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weirgate_testing::run;
 
-/// From a package to a shaped line, with rates given.
+/// The limit of the time from a package to a shaped line, with given rates.
 const MOST: Duration = Duration::from_secs(90);
 
-/// A router in a namespace of its own.
+/// A router in its own namespace.
 struct Router(&'static str);
 
 impl Router {
@@ -29,7 +29,7 @@ impl Router {
         run(&format!("ip netns exec {} {line}", self.0))
     }
 
-    /// A card whose other end is in the same namespace, and is up.
+    /// Creates a card that is up, with its other end in the same namespace.
     fn card(&self, name: &str) {
         self.runs(&format!(
             "ip link add {name} type veth peer name far-{name}"
@@ -49,7 +49,7 @@ impl Router {
         self.runs(&format!("weirgate --state-dir {state} {line}"))
     }
 
-    /// One command, with rates given; then what is in force is read back.
+    /// Runs one command with given rates, then reads back what is in force.
     #[track_caller]
     fn shaped(&self, options: &str, device: &str, parts: &[&str]) {
         let file = format!("/run/{}.toml", self.0);
@@ -139,7 +139,7 @@ fn bridge() {
     router.runs("ip link set eth1 master br0");
     router.address("br0", "192.168.1.2/24");
     router.runs("ip route add default via 192.168.1.1");
-    // The bridge learns behind which port its next hop is.
+    // The bridge must know behind which port its next hop is.
     router.runs("ip neigh add 192.168.1.1 lladdr 02:00:00:00:00:01 dev br0");
     router.runs("bridge fdb add 02:00:00:00:00:01 dev eth1 master static");
     router.shaped(
@@ -149,7 +149,7 @@ fn bridge() {
     );
 }
 
-/// Two networks of hosts, so that downloads are shaped as they arrive.
+/// Sets up two networks of hosts, so that downloads are shaped on arrival.
 fn virtual_machine() {
     let router = Router::new("virtual");
     for (device, address) in [
@@ -183,7 +183,7 @@ fn one_topology() {
     bridge();
 }
 
-/// The serving end, until it is dropped.
+/// The serving end, which is killed on drop.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -199,15 +199,15 @@ fn measured() {
     line_measured("cable", (2, 10), 100);
 }
 
-/// On a line this fast a train is at its most bytes before its time is over.
+/// On a line of this rate, a train reaches its limit of bytes before its limit of time.
 #[test]
 #[ignore = "runs in the guest"]
 fn measured_fast() {
     line_measured("fibre", (50, 500), 4_000);
 }
 
-/// A line of so many Mbit/s up and down with a buffer of so many packets at each
-/// end, measured, shaped by what was measured, and measured again.
+/// Measures a line with the given rates up and down in Mbit/s, and a buffer of the given packets at
+/// each end. Shapes it by the result, and measures it again.
 fn line_measured(kind: &str, (up, down): (u32, u32), buffer: u32) {
     let router = plain();
     run("ip netns add outside");
@@ -225,8 +225,8 @@ fn line_measured(kind: &str, (up, down): (u32, u32), buffer: u32) {
         "ip -n outside addr add 192.0.2.1/24 dev far",
         "ip -n outside link set far up",
         "ip -n outside link set lo up",
-        // A modem in a namespace of its own would be truer; the shaper's root has
-        // to be free, so that the line is at the far end, in both directions.
+        // A modem in its own namespace would be closer to reality. The shaper needs a free root, so
+        // the far end emulates the line in both directions.
         "ip -n outside link add in type ifb",
         "ip -n outside link set in up",
         &far,
@@ -253,7 +253,7 @@ fn line_measured(kind: &str, (up, down): (u32, u32), buffer: u32) {
     ));
     println!("{output}\n{:.1} s", began.elapsed().as_secs_f64());
     assert!(output.contains("# measured with 192.0.2.1"), "{output}");
-    // The rates on the wire, within a tenth.
+    // The rates on the wire must be right within a tenth.
     let found = |name: &str| -> f64 {
         let line = output.lines().find(|line| line.starts_with(name)).unwrap();
         let rate = line.split('"').nth(1).unwrap();

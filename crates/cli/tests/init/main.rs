@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate init` at four topologies, in a virtual machine with the lab's kernel, which has VLAN, cake
-//! and fq_codel: from nothing to a line that is shaped and read back. The fifth, a
-//! PPP session, is in `tests/cli/init.rs`, because that kernel has no PPP. It needs
-//! qemu, a fetched kernel and the guest's binary.
+//! `weirgate init` at four topologies, from nothing to a shaped line that is read back. It runs in
+//! a virtual machine with the lab's kernel, which has VLAN, cake and fq_codel. The fifth, a PPP
+//! session, is in `tests/cli/init.rs`, because that kernel has no PPP. The tests need qemu, a
+//! fetched kernel and the guest's binary.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that are changed until somebody confirms: what runs in the guest.
+//! Changes of links that need confirmation: the part that runs in the guest.
 
 use crate::inside::{FILE, LINKS, Service, call, longest, policies, routing};
 use crate::net::{build, router};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Links in another order, so that each has another number, and rules.
+/// The links in another order, so that their numbers differ, and with rules.
 const OTHER: &str = r#"
 version = 1
 use = "balance"
@@ -33,7 +33,7 @@ from = "10.0.0.3"
 use = ["first"]
 "#;
 const APPLY: &str = "weirgate links apply /run/other.toml --confirm";
-/// More than a guard takes to take its change back.
+/// A limit of the time in which a guard takes its change back.
 const BACK: Duration = Duration::from_millis(700);
 
 fn begun(line: &str) -> Child {
@@ -46,7 +46,7 @@ fn begun(line: &str) -> Child {
         .unwrap()
 }
 
-/// What becomes of a command line that is refused.
+/// Runs a command that must fail; returns its error output.
 fn refused(line: &str) -> String {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", "router"]);
@@ -55,7 +55,7 @@ fn refused(line: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// All guards.
+/// Returns the processes of all guards.
 fn guards() -> Vec<Pid> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc").unwrap().flatten() {
@@ -76,7 +76,7 @@ fn signal_guards(signal: Signal) -> usize {
     guards.len()
 }
 
-/// What became of the newest change.
+/// Returns the outcome of the newest change.
 fn fate() -> String {
     let history: serde_json::Value =
         serde_json::from_str(&router("weirgate history --json")).unwrap();
@@ -100,7 +100,7 @@ fn taken_back() {
     let heard = call(&stop);
     let begin = Instant::now();
 
-    // Nobody confirms.
+    // Nobody confirms the change.
     let said = router(&format!("{APPLY} 1s"));
     println!("{said}");
     let after = routing();
@@ -115,7 +115,7 @@ fn taken_back() {
         "nothing to change"
     );
 
-    // It is confirmed, and gone back to later.
+    // The change is confirmed, and rolled back later.
     router(&format!("{APPLY} 1s"));
     router("weirgate confirm");
     sleep(Duration::from_secs(1) + BACK);
@@ -124,8 +124,8 @@ fn taken_back() {
     router("weirgate rollback");
     assert_eq!(routing(), before);
 
-    // Its guard is killed: what starts at boot takes it back. One that was stopped does nothing
-    // when it goes on.
+    // If the guard was killed, `boot` takes the change back. A guard that was stopped does nothing
+    // when it continues.
     for signal in [Signal::KILL, Signal::STOP] {
         router(&format!("{APPLY} 1s"));
         assert_eq!(signal_guards(signal), 1);
@@ -143,7 +143,7 @@ fn taken_back() {
         assert_eq!(routing(), before);
     }
 
-    // The command is killed, at any moment; and its guard with it.
+    // The command is killed at varying moments, every second time together with its guard.
     let (mut whole, mut kept) = (0, 0);
     for step in 0..60 {
         let mut command = begun(&format!("{APPLY} 30s"));
@@ -175,7 +175,7 @@ fn taken_back() {
     assert_eq!(routing(), bare);
 }
 
-/// The names of the links that are held, in their order.
+/// Returns the names of the links in force, in their order.
 fn held() -> Vec<String> {
     let text = router("weirgate links show --json");
     let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -212,7 +212,7 @@ fn held_meanwhile() {
     sleep(Duration::from_secs(3));
     assert_eq!(routing(), after);
     assert_eq!(held(), ["second", "first"]);
-    // What is confirmed is what a service begins with.
+    // A service begins with the confirmed links.
     service.end();
     let service = Service::begin_with(&[]);
     service.says("links of /run/other.toml", Duration::from_secs(5));
@@ -220,7 +220,7 @@ fn held_meanwhile() {
     service.end();
     router("weirgate links remove");
     assert_eq!(routing(), bare);
-    // A removal that is gone back to takes links away where there is no policy.
+    // A rollback to the state after the removal removes the links, also without a policy.
     router(&format!("weirgate links apply {FILE}"));
     assert_ne!(routing(), bare);
     router("weirgate rollback");

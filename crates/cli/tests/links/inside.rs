@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest.
+//! The part that runs in the guest.
 
 use crate::net::{OWN, SERVER, build, router, run, set, thread_in};
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,19 +32,19 @@ gateway = "198.51.100.1"
 probe = "203.0.113.1"
 "#;
 
-/// Upstream of each link, in bits per second; the load is more.
+/// The upstream rate of each link in bits per second; the load exceeds it.
 const RATE: f64 = 8e6;
 const LOAD: Duration = Duration::from_millis(1);
 const LOAD_BYTES: usize = 1_400;
-/// Datagrams of the call.
+/// The interval of the call's datagrams.
 const CALL: Duration = Duration::from_millis(20);
-/// What is counted together.
+/// The window over which bits are counted.
 const WINDOW: Duration = Duration::from_millis(100);
-/// What a window may have above the rate: one full packet at its edge each, and
-/// what the gate may let out at once.
+/// The bits that a window may have above the rate: one full packet at each edge, and what the gate
+/// may send at once.
 const ABOVE: f64 = 6_000.0 * 8.0;
 
-/// `weirgate links run`, with what it says and when.
+/// `weirgate links run`, with its messages and their times.
 pub struct Service(Child, Receiver<(Instant, String)>);
 
 impl Service {
@@ -69,7 +69,7 @@ impl Service {
         Self(child, messages)
     }
 
-    /// When it says something with this text.
+    /// Waits for a message with this text; returns its time.
     #[track_caller]
     pub fn says(&self, text: &str, within: Duration) -> Instant {
         let end = Instant::now() + within;
@@ -92,7 +92,7 @@ impl Service {
     }
 }
 
-/// A test that fails leaves none: the guest would wait for it.
+/// A failed test must kill the service, because the guest would wait for it.
 impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -100,7 +100,7 @@ impl Drop for Service {
     }
 }
 
-/// Datagrams of the load at the server: when, and by which of the router's addresses.
+/// The load's datagrams at the server: the time, and the router's address that each came from.
 type Arrived = Vec<(Instant, IpAddr)>;
 
 /// Sends the load until it is stopped.
@@ -110,7 +110,7 @@ pub fn load(stop: &Arc<AtomicBool>) {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.connect((SERVER, 5_000)).unwrap();
         while !stop.load(Ordering::Relaxed) {
-            // Without a route it is refused for a moment.
+            // Without a route, sending fails for a moment.
             let _ = socket.send(&[0; LOAD_BYTES]);
             sleep(LOAD);
         }
@@ -132,7 +132,7 @@ fn count(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Arrived> {
     })
 }
 
-/// A call, which is answered: when each answer came.
+/// Runs a call that the server echoes; returns the times of the answers.
 pub fn call(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Instant>> {
     thread_in("server", || {
         let socket = UdpSocket::bind((SERVER, 6_000)).unwrap();
@@ -165,7 +165,7 @@ pub fn call(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<Instant>> {
     })
 }
 
-/// The longest time without an answer, between two times.
+/// Returns the longest time without an answer between two times.
 pub fn longest(heard: &[Instant], from: Instant, until: Instant) -> Duration {
     let within = heard.iter().filter(|at| (from..until).contains(at));
     let times: Vec<Instant> = [from]
@@ -176,7 +176,7 @@ pub fn longest(heard: &[Instant], from: Instant, until: Instant) -> Duration {
     times.windows(2).map(|two| two[1] - two[0]).max().unwrap()
 }
 
-/// The most bits in a window, of what came by an address.
+/// Returns the most bits in a window, of the datagrams that came from an address.
 fn most(arrived: &Arrived, by: IpAddr) -> f64 {
     let times: Vec<Instant> = arrived
         .iter()
@@ -192,7 +192,7 @@ fn most(arrived: &Arrived, by: IpAddr) -> f64 {
                 .count(),
         );
     }
-    // On the wire: UDP, IP, and Ethernet with preamble, FCS and gap.
+    // Bytes on the wire have UDP, IP, and Ethernet with preamble, FCS and gap.
     (most * (LOAD_BYTES + 28 + 38) * 8) as f64
 }
 
@@ -208,8 +208,8 @@ pub fn policies() -> String {
     format!("{}---\n{}", part("wan0"), part("wan1"))
 }
 
-/// Rules, routes of all tables and the tables of nftables. The kernel's own link-local
-/// addresses of IPv6 come when duplicate address detection is over.
+/// Returns rules, the routes of all tables, and the tables of nftables. Routes of IPv6 link-local
+/// addresses are left out, because the kernel adds them after duplicate address detection.
 pub fn routing() -> Vec<String> {
     let mut all = Vec::new();
     for version in ["-4", "-6"] {
@@ -230,7 +230,7 @@ pub fn routing() -> Vec<String> {
 #[ignore = "runs in the guest"]
 fn a_link_dies_silently() {
     build();
-    // What somebody else has, which nobody may touch.
+    // Foreign routing that weirgate must not touch.
     router("ip rule add pref 100 from 10.0.0.77 lookup 100");
     router("ip route add default via 192.0.2.1 table 100");
     let before = routing();
@@ -254,7 +254,7 @@ fn a_link_dies_silently() {
     let loaded = Instant::now();
     sleep(Duration::from_secs(1));
 
-    // The provider forwards nothing any more; its router still answers.
+    // The provider stops forwarding; its router still answers.
     set("isp0", "ipv4/ip_forward", "0");
     let cut = Instant::now();
     let down = service.says("first (wan0) is down", Duration::from_secs(10));
@@ -284,7 +284,7 @@ fn a_link_dies_silently() {
     assert!(in_force.saturating_duration_since(down) <= Duration::from_secs(1));
     assert!(gap <= Duration::from_secs(4));
     assert!(up - mended >= Duration::from_secs(10));
-    // The return moves nothing: the call stays where it is.
+    // The link's return must not move the call.
     assert!(later <= Duration::from_millis(200), "{later:?}");
     let allowed = RATE / 1e6 + ABOVE / WINDOW.as_secs_f64() / 1e6;
     assert!(
@@ -296,7 +296,7 @@ fn a_link_dies_silently() {
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["links"][0]["up"], true, "{shown}");
     service.end();
-    // What is in force stays, until it is removed.
+    // The routing stays in force until it is removed.
     assert_ne!(routing(), shaped);
     router("weirgate links remove");
     assert_eq!(routing(), shaped);
@@ -304,7 +304,7 @@ fn a_link_dies_silently() {
     assert_eq!(routing(), before);
 }
 
-/// Opens so many connections, and counts those that came by each address.
+/// Opens this many connections; counts those that arrived from each address.
 fn opened(from: &'static str, to: u16, connections: u16) -> BTreeMap<IpAddr, u16> {
     let socket = thread_in("server", move || UdpSocket::bind((SERVER, to)).unwrap());
     let socket = socket.join().unwrap();
@@ -315,7 +315,7 @@ fn opened(from: &'static str, to: u16, connections: u16) -> BTreeMap<IpAddr, u16
         for port in 0..connections {
             let socket = UdpSocket::bind((from, 20_000 + port)).unwrap();
             socket.send_to(b"hello", (SERVER, to)).unwrap();
-            // A second packet, before any answer, goes the same way.
+            // A second packet, sent before any answer, must take the same link.
             socket.send_to(b"again", (SERVER, to)).unwrap();
             sleep(Duration::from_millis(1));
         }
@@ -355,15 +355,15 @@ fn balance() {
     let by = opened("10.0.0.2", 7_000, 400);
     println!("weights 3 and 1: {by:?}");
     assert!(by[&first].abs_diff(300) <= 4, "{by:?}");
-    // The rule's hosts have the second link alone.
+    // The rule's hosts use only the second link.
     let by = opened("10.0.0.3", 7_000, 50);
     assert_eq!(by, BTreeMap::from([(second, 50)]));
-    // The rule's ports have the first one, and no others.
+    // The rule's ports use the first link only; other ports do not.
     for (port, all_first) in [(7_000, false), (7_001, true), (7_002, true), (7_003, false)] {
         let by = opened("10.0.0.2", port, 40);
         assert_eq!(by.get(&first) == Some(&40), all_first, "{port}: {by:?}");
     }
-    // A table that somebody flushed is made again.
+    // A flushed table is created again.
     router("nft flush table inet weirgate-links");
     router(&format!("weirgate links apply {FILE}"));
     let by = opened("10.0.0.3", 7_000, 50);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate links` at a router with two links, in a virtual machine: one link
-//! dies without a word under load, and returns; connections are divided by weight.
-//! It needs qemu, a fetched kernel and the guest's binary.
+//! `weirgate links` at a router with two links, in a virtual machine. One link fails silently under
+//! load and returns; connections are divided by weight. The tests need qemu, a fetched kernel and
+//! the guest's binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ static IN_THE_GUEST: Together = Together::new(
     ],
 );
 
-/// One run of the guest is for all of them.
+/// One run of the guest serves all these tests.
 mod together {
     mod links {
         use crate::IN_THE_GUEST;

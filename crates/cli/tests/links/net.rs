@@ -6,8 +6,8 @@
 //!                   wan1 - isp1 -
 //! ```
 //!
-//! The router translates addresses. The server, 203.0.113.1, sees by the source
-//! which link a packet came by.
+//! The router translates addresses. The server, 203.0.113.1, recognizes the link of a packet by its
+//! source address.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
@@ -28,7 +28,7 @@ fn output(line: &str) -> Output {
         .unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// Runs a command line that must succeed, and answers what it prints.
+/// Runs a command line that must succeed; returns its output.
 #[track_caller]
 pub fn run(line: &str) -> String {
     let output = output(line);
@@ -37,13 +37,13 @@ pub fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same in the router's namespace.
+/// Does the same in the router's namespace.
 #[track_caller]
 pub fn router(line: &str) -> String {
     run(&format!("ip netns exec router {line}"))
 }
 
-/// A thread in a namespace.
+/// Starts a thread in a namespace.
 pub fn thread_in<T: Send + 'static>(
     name: &str,
     what: impl FnOnce() -> T + Send + 'static,
@@ -55,7 +55,7 @@ pub fn thread_in<T: Send + 'static>(
     })
 }
 
-/// Writes a setting of a namespace.
+/// Writes a sysctl of a namespace.
 pub fn set(name: &str, setting: &'static str, value: &'static str) {
     let path = format!("/proc/sys/net/{setting}");
     thread_in(name, move || fs::write(path, value).unwrap())
@@ -63,7 +63,7 @@ pub fn set(name: &str, setting: &'static str, value: &'static str) {
         .unwrap();
 }
 
-/// Connects two namespaces: each a name of a namespace, a device, an address.
+/// Connects two namespaces by a veth pair. Each end has a namespace, a device and an address.
 fn wire(one: [&str; 3], other: [&str; 3]) {
     let [ns, device, _] = one;
     let [far, peer, _] = other;
@@ -76,7 +76,7 @@ fn wire(one: [&str; 3], other: [&str; 3]) {
     }
 }
 
-/// Makes all of it anew; the router has no default route of its own.
+/// Creates all namespaces again, without a default route on the router.
 pub fn build() {
     fs::create_dir_all("/run/netns").unwrap();
     for name in ["host", "router", "isp0", "isp1", "server"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a link's own traffic says of its health: what runs in the guest.
+//! Signs of a link's health in its own traffic: the part that runs in the guest.
 
 use crate::inside::{FILE, LINKS, Service, load};
 use crate::net::{OWN, build, router, run, set};
@@ -9,26 +9,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// So often the link is cut, idle and under load.
+/// The number of cuts, idle and under load.
 const CUTS: u64 = 5;
 
-/// Hosts are asked so seldom that silence alone says nothing in this test.
+/// Settings that probe hosts so seldom that silence alone has no effect in this test.
 const SELDOM: &str = "\n[health]\nevery = \"15s\"\nsilence = \"60s\"\n";
 
-/// The first link, as it is shown.
+/// Returns the first link as `links show` reports it.
 fn shown() -> serde_json::Value {
     let text = router("weirgate links show --json");
     let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
     shown["links"][0].clone()
 }
 
-/// Whether the first link is up, and whether it is suspected.
+/// Returns whether the first link is up, and whether it is suspected.
 fn first() -> (bool, bool) {
     let link = shown();
     (link["up"] == true, !link["suspected"].is_null())
 }
 
-/// Waits until the first link, which is up, is suspected for this reason, or no longer.
+/// Waits until the first link, while up, is suspected for the given reason, or not suspected for
+/// `None`. Returns the time that it took.
 #[track_caller]
 fn suspected(why: Option<&str>, within: Duration) -> Duration {
     let begin = Instant::now();
@@ -39,13 +40,13 @@ fn suspected(why: Option<&str>, within: Duration) -> Duration {
             return begin.elapsed();
         }
         assert!(begin.elapsed() < within, "{link}");
-        // Each look starts a program.
+        // Each check starts a program.
         sleep(Duration::from_millis(200));
     }
 }
 
-/// The provider of the first link drops everything, and its router still answers: how long
-/// it takes until the link is given up. Before, the link is looked at for a while.
+/// Makes the provider of the first link drop everything while its router still answers. Returns the
+/// time until the link is given up. Before that, the link must stay trusted for a while.
 fn cut(phase: Duration, watched: Duration) -> Duration {
     let service = Service::begin();
     service.says("routing: ", Duration::from_secs(5));
@@ -86,8 +87,8 @@ fn detected() {
     assert!(loaded[CUTS as usize - 1] <= Duration::from_millis(1_800));
 }
 
-/// Has the next hop of the first link answer no ARP, and ask nothing: a request of its own
-/// would tell the router its address anew.
+/// Makes the next hop of the first link answer no ARP, and send no request itself, because its
+/// request would tell the router its address.
 fn silence_next_hop() {
     let shown = router("ip link show dev wan0");
     let mut words = shown.split_whitespace();
@@ -100,7 +101,7 @@ fn silence_next_hop() {
     set("isp0", "ipv4/conf/eth/arp_ignore", "8");
 }
 
-/// Links of which nothing speaks against either, and whose hosts are asked seldom.
+/// Starts the service with links that no sign speaks against, and that are probed seldom.
 fn trusted() -> Service {
     build();
     fs::write(FILE, LINKS.to_owned() + SELDOM).unwrap();
@@ -110,14 +111,14 @@ fn trusted() -> Service {
     service
 }
 
-/// A next hop that the kernel gives up makes its link suspected at once, and its hosts are
-/// asked: one that answers ends the suspicion.
+/// A next hop that the kernel finds unreachable makes its link suspected at once. Its hosts are
+/// probed then, and an answer ends the suspicion.
 #[test]
 #[ignore = "runs in the guest"]
 fn next_hop() {
     let service = trusted();
-    // The router wants to know after 5 s of traffic (`delay_first_probe_time`); then it asks
-    // three times, a second apart (`ucast_solicit`, `retrans_time_ms`).
+    // The router verifies the entry after 5 s of traffic (`delay_first_probe_time`). Then it asks
+    // three times, one second apart (`ucast_solicit`, `retrans_time_ms`).
     silence_next_hop();
     router("ip neigh change 192.0.2.1 dev wan0 nud stale");
     let stop = Arc::new(AtomicBool::new(false));
@@ -128,7 +129,7 @@ fn next_hop() {
     );
     assert!(silent >= Duration::from_secs(5), "{silent:?}");
     set("isp0", "ipv4/conf/eth/arp_ignore", "0");
-    // A suspected link's hosts are asked four times as often.
+    // The hosts of a suspected link are probed four times as often.
     let ended = suspected(None, Duration::from_secs(6));
     stop.store(true, Ordering::Relaxed);
     println!("suspected {silent:?} after the next hop was silent, trusted again after {ended:?}");
@@ -136,12 +137,13 @@ fn next_hop() {
     router("weirgate links remove");
 }
 
-/// The same of a device that the kernel says is not operational.
+/// Does the same for a device that the kernel reports as not operational.
 #[test]
 #[ignore = "runs in the guest"]
 fn told() {
     let service = trusted();
-    // As a port before 802.1X: it has a carrier, and nothing comes back by it.
+    // Like a port before 802.1X authentication, the device has a carrier, and nothing returns
+    // through it.
     set("isp0", "ipv4/ip_forward", "0");
     router("ip link set dev wan0 state dormant");
     let dormant = suspected(

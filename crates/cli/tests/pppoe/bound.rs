@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ADSL-6.2 (`experiments/adsl/6.2.toml`) on `ppp0`: a small packet of the first class beside
-//! an upload and a stream, on the same line, whose cells carry a session of PPPoE.
+//! ADSL-6.2 (`experiments/adsl/6.2.toml`) on `ppp0`: a small packet of the first class beside an
+//! upload and a stream, on the same line. The line's cells carry a PPPoE session.
 
 use crate::daemons::Daemon;
 use crate::inside::{apply, dialled};
@@ -19,17 +19,18 @@ const UP: u64 = 512_000;
 /// Ports of the server.
 const ECHO: u16 = 7;
 const SINK: u16 = 5001;
-/// EF, as a code point and in the byte that has it.
+/// The code point EF, and the TOS byte with it.
 const EF: u8 = 46;
 const EF_BYTE: u8 = EF << 2;
-/// A probe is 84 bytes of IP, as one of ping; a packet of the stream is 40.
+/// The payload of a probe, which has 84 bytes of IP like one of ping, and of a packet of the
+/// stream, which has 40.
 const PROBE: usize = 56;
 const STREAM: usize = 12;
-/// What the experiment allows, in milliseconds.
+/// The limits of the experiment, in milliseconds.
 const P99: f64 = 36.0;
 const MOST: f64 = 38.0;
 
-/// Frames of two cells that a line sends in a second.
+/// The number of two-cell frames that the line sends in a second.
 const LAST: usize = 600;
 
 /// The experiment's phases: their seconds, and the stream's packets per second.
@@ -40,7 +41,7 @@ const PHASES: [(&str, u64, u32); 4] = [
     ("after", 10, 0),
 ];
 
-/// The server echoes datagrams, and reads what it is sent.
+/// Starts the server, which echoes datagrams and reads what is uploaded.
 fn serve() {
     thread::spawn(|| {
         enter("isp");
@@ -63,7 +64,7 @@ fn serve() {
     listens.recv().unwrap();
 }
 
-/// An upload that does not end.
+/// Starts an endless upload.
 fn upload() {
     thread::spawn(|| {
         enter("host");
@@ -72,7 +73,7 @@ fn upload() {
     });
 }
 
-/// So many small packets per second.
+/// Sends small packets at the given rate per second.
 fn stream(rate: Arc<AtomicU32>) {
     thread::spawn(move || {
         enter("host");
@@ -92,10 +93,10 @@ fn stream(rate: Arc<AtomicU32>) {
     });
 }
 
-/// When a probe was sent, and how long its answer took.
+/// The time at which each probe was sent, and its round-trip time.
 type Answers = Arc<Mutex<Vec<(u64, Option<Duration>)>>>;
 
-/// Asks for an echo again and again.
+/// Sends probes again and again.
 fn probe() -> Answers {
     let answers: Answers = Arc::default();
     let shared = Arc::clone(&answers);
@@ -124,7 +125,7 @@ fn probe() -> Answers {
     answers
 }
 
-/// The policy of the experiment, on the session's device.
+/// Returns the experiment's policy, changed to the session's device.
 fn policy() -> String {
     let text = include_str!("../../../../experiments/adsl/policies/adsl-three-classes.toml");
     let mut policy = text.to_owned();
@@ -138,7 +139,7 @@ fn policy() -> String {
     policy
 }
 
-/// How much of a time the line was sending.
+/// Returns the part of a time span in which the line was sending.
 fn busy(log: &[Logged], (begin, end): (u64, u64)) -> f64 {
     let within = |one: &Logged| {
         let (first, last) = one.sent_ns;
@@ -147,10 +148,10 @@ fn busy(log: &[Logged], (begin, end): (u64, u64)) -> f64 {
     log.iter().map(within).sum::<u64>() as f64 / (end - begin) as f64
 }
 
-/// How many frames of the session's control, which pass the queue by, are among the last. The
-/// gate does not know of them, so that the modem holds one packet more for each until the
-/// margin of the rate has made up for it. Both ends ask for echoes: a request and an answer
-/// may go at once.
+/// Returns how many frames of the session's control are among the last frames. They bypass the
+/// queue, and the gate does not know of them. For each, the modem holds one packet more, until the
+/// margin of the rate has compensated. Both ends send echo requests, so a request and an answer may
+/// be sent at once.
 fn beside(before: &[Logged]) -> u32 {
     let last = before.iter().rev().take(LAST);
     last.filter(|one| one.control).count() as u32
@@ -159,10 +160,10 @@ fn beside(before: &[Logged]) -> u32 {
 #[test]
 #[ignore = "runs in the guest"]
 fn bound() {
-    // Echoes of LCP pass the queue by: the session is asked once in 20 s.
+    // LCP echoes bypass the queue, so they are sent only every 20 s.
     set_up("ppp0", 20);
     for line in [
-        // A segment is one packet, as on a wire.
+        // Without segmentation offload, a segment is one packet, as on a wire.
         "ip -n host link set inside gso_max_segs 1",
         "nft add table ip nat",
         "nft add chain ip nat out { type nat hook postrouting priority 100 ; }",
@@ -195,7 +196,7 @@ fn bound() {
     let answers = answers.lock().unwrap().clone();
     let mut bad = Vec::new();
     for (name, (begin, end)) in spans {
-        // The last of a phase may be answered in the next.
+        // Leave out the end of a phase, because its last probes may be answered in the next.
         let within = |at: u64| (begin..end - 200_000_000).contains(&at);
         let own = answers.iter().filter(|(at, _)| within(*at));
         let mut times: Vec<f64> = own

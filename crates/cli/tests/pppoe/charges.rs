@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the gate on `ppp0` charges for a packet, beside the frame on the wire below and what
-//! the emulated line takes for that frame.
+//! Compares what the gate on `ppp0` charges for a packet with the frame on the wire below, and with
+//! what the emulated line takes for that frame.
 
 use crate::SIZES;
 use crate::daemons::{Daemon, PEER};
@@ -22,7 +22,7 @@ const GIGABIT: u64 = 1_000_000_000;
 #[test]
 #[ignore = "runs in the guest"]
 fn charges() {
-    // Of each layer every so many sizes, from another one on each time.
+    // Of each layer, every size at this step is checked, with another first size for each layer.
     let step: usize = std::env::var(SIZES).unwrap().parse().unwrap();
     set_up("ppp0", 0);
     let (runtime, kernel) = kernel();
@@ -30,10 +30,10 @@ fn charges() {
     let _server = Daemon::server();
     let _dialler = Daemon::dialler();
     dialled("ppp0", 0);
-    // What the kernel tells the group of its own address is over.
+    // Wait until the kernel has sent its multicast reports for its own address.
     thread::sleep(Duration::from_secs(10));
-    // One that is not connected: else the answer that nobody is at the port takes the place
-    // of the next packet.
+    // The socket is not connected. On a connected one, the error of the closed port would fail the
+    // next send.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let (mut compared, mut different) = (0, Vec::new());
     let all: Vec<LinkLayer> = LinkLayer::all().collect();
@@ -42,7 +42,7 @@ fn charges() {
         let line = Emulated::new(modem, (GIGABIT, GIGABIT), 0, 1 << 20);
         apply(&upstream("ppp0", layer.name(), "100mbit"));
         let (mut bytes, mut packets) = passed(&runtime, &kernel, "ppp0").unwrap();
-        // What keeps the session up crosses the line too.
+        // The session's control frames cross the line, too.
         let data = || {
             let mut log = line.log();
             log.retain(|one| !one.control);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions that end under load and come back.
+//! Sessions that end under load and are dialled again.
 
 use crate::CUTS;
 use crate::daemons::{Daemon, KEEP_LOG};
@@ -14,8 +14,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// The policy of a home, on the session's device. Its rates are a twentieth, so that 250
-/// packets a second are more than it takes.
+/// Returns the policy of a home, changed to the session's device. Its rates are a twentieth, so
+/// that 250 packets a second exceed them.
 fn home_policy() -> String {
     let mut home = include_str!("../../../../policies/home.toml").to_owned();
     for (from, to) in [
@@ -29,9 +29,9 @@ fn home_policy() -> String {
     home
 }
 
-/// All that hangs on the session's device and on the one inside, and every table, without
-/// counters. Numbers of loaded programs are left out, and queues of flows, which the kernel
-/// lists as classes.
+/// Returns all qdiscs, classes and filters of the session's device and of the inner one, and all
+/// tables, without counters. It leaves out the numbers of loaded programs, and the flows of queues,
+/// which the kernel lists as classes.
 fn everything(device: &str) -> String {
     let of = |device: &str| {
         let list = |what: &str| run(&format!("tc {what} show dev {device}"));
@@ -58,16 +58,16 @@ fn list_filters(device: &str, place: &str) -> String {
     kept.join(" ")
 }
 
-/// When a device that came had what.
+/// The times from the report of a new device to the reports about its parts.
 #[derive(Clone, Copy, Default)]
 struct Times {
     /// Its root qdisc.
     root: Duration,
     /// All qdiscs and classes.
     whole: Duration,
-    /// The programs for what arrives, where there are any.
+    /// The programs for arriving packets, if there are any.
     programs: Duration,
-    /// It was switched on.
+    /// The device is up.
     up: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Times {
         }
     }
 
-    /// The later of each.
+    /// Returns the later one of each time.
     fn later(self, other: &Self) -> Self {
         Self {
             root: self.root.max(other.root),
@@ -114,7 +114,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// What became of the sessions that ended in one way.
+/// The results of the sessions that ended in one way.
 #[derive(Default)]
 struct Row {
     cuts: u32,
@@ -123,7 +123,7 @@ struct Row {
     unshaped: u64,
 }
 
-/// Lines that differ.
+/// Returns the lines that differ.
 fn difference(wanted: &str, found: &str) -> String {
     let mut different = String::new();
     for (sign, of, other) in [('-', wanted, found), ('+', found, wanted)] {
@@ -137,8 +137,8 @@ fn difference(wanted: &str, found: &str) -> String {
     different
 }
 
-/// Sessions end while a host sends more than the line takes; each device that comes back
-/// is shaped before a packet leaves by it.
+/// Ends sessions while a host sends more than the line carries. Each new device must be shaped
+/// before a packet leaves by it.
 fn cuts(device: &str, policy: &str) {
     let cuts: usize = std::env::var(CUTS).unwrap().parse().unwrap();
     set_up(device, 1);
@@ -149,7 +149,7 @@ fn cuts(device: &str, policy: &str) {
     say("a session is there");
     apply(policy);
     let wanted = everything(device);
-    // Whatever the machine had loaded before the first time.
+    // Another apply must give the same, whatever was loaded before the first one.
     run("weirgate remove");
     apply(policy);
     let again = everything(device);
@@ -238,7 +238,7 @@ fn home() {
     cuts("ppp0", &home_policy());
 }
 
-/// pppd makes the device under another name first.
+/// pppd creates the device under another name first.
 #[test]
 #[ignore = "runs in the guest"]
 fn one_class() {

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that serve and dial, and how they are stopped.
+//! The programs that serve and dial, and how the tests stop them.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 
-/// The provider's end of the session.
+/// The address of the provider's end of the session.
 pub const PEER: &str = "10.64.0.1";
 
-/// Where pppd writes what it does.
+/// The log file of pppd.
 pub const LOG: &str = "/tmp/pppd.log";
 
-/// Where `weirgate keep` writes what it does.
+/// The log file of `weirgate keep`.
 pub const KEEP_LOG: &str = "/tmp/keep.log";
 
-/// What both ends of a session have: a peer that does not answer three echoes is gone.
+/// Options of both ends: a peer that does not answer three echoes counts as gone.
 const OPTIONS: &str = "noauth\nnoccp\nnovj\nlcp-echo-failure 3\n";
 
-/// What the router's end has. It dials again as soon as a session is over.
+/// Options of the router's end. It dials again as soon as a session has ended.
 const DIALLER: &str = "plugin pppoe.so\nnic-wire\nnodetach\ndebug\npersist\nmaxfail 0\n\
                        holdoff 0\nnoipdefault\nipcp-accept-local\nipcp-accept-remote\n\
                        defaultroute\n+ipv6\nmtu 1492\nmru 1492\n";
 
-/// Writes the options of both ends; the dialler's device shall have this name. Both ask for
-/// an echo after so many seconds, or never (0).
+/// Writes the options of both ends, with this name for the dialler's device. Both send an echo
+/// request after this many seconds, or never for 0.
 pub fn configure(device: &str, echo: u32) {
     fs::create_dir_all("/etc/ppp/peers").unwrap();
     fs::write("/etc/ppp/options", "").unwrap();
     let options = format!("{OPTIONS}lcp-echo-interval {echo}\n");
     fs::write("/etc/ppp/pppoe-server-options", &options).unwrap();
-    // The first device has this name by itself.
+    // The first device gets this name by default.
     let name = if device == "ppp0" {
         String::new()
     } else {
@@ -39,11 +39,11 @@ pub fn configure(device: &str, echo: u32) {
     fs::write("/etc/ppp/peers/provider", dialler).unwrap();
 }
 
-/// A daemon that ends with the test.
+/// A daemon, which is killed when the test ends.
 pub struct Daemon(Child);
 
 impl Daemon {
-    /// Starts a command line, which writes to this file.
+    /// Starts a command line, whose output goes to this file.
     pub fn start(line: &str, log: &str) -> Self {
         let mut words = line.split(' ');
         let out = File::options().create(true).append(true).open(log).unwrap();
@@ -53,7 +53,7 @@ impl Daemon {
         Self(command.spawn().unwrap())
     }
 
-    /// The provider's server.
+    /// Starts the provider's server.
     pub fn server() -> Self {
         let addresses = format!("-L {PEER} -R 10.64.0.2 -N 128");
         Self::start(
@@ -62,23 +62,23 @@ impl Daemon {
         )
     }
 
-    /// The router's dialler, which dials again when a session ends.
+    /// Starts the router's dialler, which dials again when a session ends.
     pub fn dialler() -> Self {
         Self::start("pppd call provider", LOG)
     }
 
-    /// `weirgate keep`.
+    /// Starts `weirgate keep`.
     pub fn keep() -> Self {
         Self::start("weirgate keep", KEEP_LOG)
     }
 
-    /// Kills it.
+    /// Kills the daemon.
     pub fn ends(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 
-    /// Has the dialler end its session.
+    /// Makes the dialler end its session.
     pub fn hangs_up(&self) {
         kill_process(Pid::from_child(&self.0), Signal::HUP).unwrap();
     }
@@ -90,7 +90,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Kills the provider's pppd, which is the one that is not the dialler's.
+/// Kills the provider's pppd processes, which are all except the dialler's.
 pub fn sessions_end(dialler: &Daemon) {
     let own = dialler.0.id();
     let mut ended = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests in the guest have in common: a policy in force, what a device has passed.
+//! Shared parts of the tests in the guest: a policy in force, and a device's counters.
 
 use crate::session::{run, until};
 use crate::wire::index;
@@ -7,7 +7,7 @@ use std::fs;
 use tokio::runtime::{Builder, Runtime};
 use weirgate_kernel::{DeviceName, Kernel};
 
-/// One class upstream, with this layer and rate.
+/// Returns a policy with one class upstream, and this layer and rate.
 pub fn upstream(device: &str, layer: &str, up: &str) -> String {
     format!(
         "version = 1\nclass = [{{ name = \"all\", share = \"100%\", default = true }}]\n\
@@ -21,7 +21,7 @@ pub fn apply(policy: &str) {
     run("weirgate apply /tmp/site.toml");
 }
 
-/// What a device has sent: bytes as charged, and packets, by its root qdisc.
+/// Returns what a device has sent by its root qdisc: bytes as charged, and packets.
 pub fn passed(runtime: &Runtime, kernel: &Kernel, device: &str) -> Option<(u64, u64)> {
     let name = DeviceName::new(device)?;
     let stats = async { kernel.stats(kernel.device(&name).await?).await };
@@ -37,11 +37,11 @@ pub fn kernel() -> (Runtime, Kernel) {
     (runtime, kernel)
 }
 
-/// Waits until a session is there whose device is younger than this.
+/// Waits for a session whose device has a number above `after`; returns that number.
 pub fn dialled(device: &str, after: u32) -> u32 {
     let up = || {
         let now = index(device).filter(|index| *index > after)?;
-        // The default route, which pppd sets last: its destination is 0.
+        // pppd sets the default route last; its destination is 0.
         let routes = fs::read_to_string("/proc/net/route").ok()?;
         let mut routes = routes.lines().map(str::split_whitespace);
         let is_default = |route: &mut std::str::SplitWhitespace<'_>| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 over the session: the provider announces itself by `radvd` and delegates a prefix by
-//! DHCPv6 (`dhcp6s` and `dhcp6c` of wide-dhcpv6); a session ends under load and comes back.
+//! IPv6 over the session: the provider advertises itself by `radvd` and delegates a prefix by
+//! DHCPv6 (`dhcp6s` and `dhcp6c` of wide-dhcpv6). A session ends under load and is dialled again.
 
 use crate::daemons::{Daemon, PEER};
 use crate::inside::{apply, dialled, kernel, passed, upstream};
@@ -14,7 +14,7 @@ use weirgate_linklayer::LinkLayer;
 
 const SERVER: &str = "2001:db8:ffff::9";
 const LAYER: &str = "vdsl2:pppoe";
-/// What the provider delegates, and how addresses of the first network in it begin.
+/// The delegated prefix, and the start of addresses in its first network.
 const DELEGATED: &str = "2001:db8:100::/56";
 const INSIDE: &str = "2001:db8:100:0";
 /// A datagram of [`Load`] with its headers.
@@ -24,10 +24,11 @@ const ANNOUNCED: &str = "{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInter
                          prefix 2001:db8:1::/64 { }; };\n";
 const ASKED: &str = "interface ppp0 { send ia-pd 1; };\n\
                      id-assoc pd 1 { prefix-interface lan { sla-id 0; sla-len 8; }; };\n";
-/// By its hardware address (RFC 8415, section 11.4), which the file has after its length.
+/// The router's DUID by hardware address (RFC 8415, section 11.4). In the file, its length precedes
+/// it.
 const ROUTER: [u8; 10] = [0, 3, 0, 1, 2, 0, 0, 0, 0, 1];
 
-/// The files of all daemons.
+/// Writes the files of all daemons.
 fn configure() {
     for folder in ["/var/lib/dhcpv6", "/etc/wide-dhcpv6"] {
         fs::create_dir_all(folder).unwrap();
@@ -44,7 +45,7 @@ fn configure() {
     fs::write("/var/lib/dhcpv6/dhcp6c_duid", own).unwrap();
     for line in [
         "sysctl -qw net.ipv6.conf.all.forwarding=1",
-        // A router that takes its own default route from its provider.
+        // A router that accepts a default route from its provider.
         "sysctl -qw net.ipv6.conf.default.accept_ra=2",
         "ip netns exec isp sysctl -qw net.ipv6.conf.all.forwarding=1",
     ] {
@@ -53,11 +54,11 @@ fn configure() {
     run(&format!("ip -n isp addr add {SERVER}/128 dev lo"));
 }
 
-/// What runs while a session is there; `ipv6-up` of pppd starts it.
+/// Starts the daemons of a session, like `ipv6-up` of pppd does.
 fn daemons() -> Vec<Daemon> {
     let theirs = until("the provider's device", provider);
     fs::write("/etc/radvd.conf", format!("interface {theirs} {ANNOUNCED}")).unwrap();
-    // The provider sends what it delegated to the session.
+    // The provider routes the delegated prefix to the session.
     run(&format!("ip -n isp route replace {DELEGATED} dev {theirs}"));
     let log = "/tmp/ipv6.log";
     [
@@ -73,15 +74,15 @@ fn daemons() -> Vec<Daemon> {
     .collect()
 }
 
-/// The device of the youngest session at the provider, which may not know yet that the one
-/// before is over.
+/// Returns the device of the newest session at the provider, which may not have noticed the end of
+/// the session before.
 fn provider() -> Option<String> {
     let shown = run("ip -n isp -o -4 addr show");
     let line = shown.lines().rfind(|line| line.contains(PEER))?;
     line.split_whitespace().nth(1).map(str::to_owned)
 }
 
-/// Waits until the router has a default route from its provider and the prefix for its hosts.
+/// Waits until the router has a default route from its provider, and the prefix for its hosts.
 fn connected() {
     let found = || {
         let route = run("ip -6 route show default dev ppp0");
@@ -99,7 +100,7 @@ fn connected() {
     );
 }
 
-/// The host has an address of the delegated prefix.
+/// Gives the host an address of the delegated prefix.
 fn host() {
     let shown = run("ip -6 -o addr show dev lan scope link");
     let address = shown
@@ -134,7 +135,7 @@ fn prefix() {
     assert_eq!(segments, [None, Some(1_432)], "on a link of 1492 bytes");
     let load = Load::new("[::]:0", SERVER);
     for way in 0..3 {
-        // Everything else has been sent by now.
+        // Wait until all other packets have been sent.
         thread::sleep(Duration::from_secs(2));
         let before = passed(&runtime, &kernel, "ppp0").unwrap();
         seen.lock().unwrap().lengths = Some(Vec::new());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulated line between modem and provider, in place of the modem's bridge, and its log.
+//! The emulated line between modem and provider, which replaces the modem's bridge, and its log.
 //!
-//! What a modem adds to a frame is written here from the standards, and apart from crate
-//! `linklayer`, whose sums a shaper believes.
+//! What a modem adds to a frame is written here from the standards, independently of crate
+//! `linklayer`, whose sums a shaper uses.
 
 use crate::session::{in_this_space, run};
 use crate::wire::index;
@@ -11,14 +11,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use weirgate_bpf::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRecord, LineSide};
 
-/// PPPoE's header and PPP's protocol number (RFC 2516), which are in the frame.
+/// PPPoE's header and PPP's protocol number (RFC 2516), which are part of the frame.
 const SESSION: i32 = 6 + 2;
-/// Addresses and type of Ethernet, in the frame too; the line counts what follows them.
+/// Ethernet's addresses and type, also part of the frame; the line counts what follows them.
 const HEADER: i32 = 14;
-/// The check sequence of a frame, and the least that it has with it (IEEE 802.3, 3.2).
+/// A frame's check sequence, and the minimum length of a frame with it (IEEE 802.3, 3.2).
 const CHECK: i32 = 4;
 const SMALLEST: u32 = 64;
-/// A tag that the modem adds; a bridge may leave a smallest frame longer by it (802.1Q).
+/// A tag that the modem adds; it may lengthen a frame of minimum length (802.1Q).
 const TAG: i32 = 4;
 /// The trailer of AAL5 (ITU-T I.363.5).
 const TRAILER: i32 = 8;
@@ -33,19 +33,19 @@ const CODED: i32 = 4;
 /// Preamble, delimiter and gap (IEEE 802.3, 4.4.2).
 const CABLE: i32 = 20;
 
-/// What a modem makes of a frame.
+/// The encapsulation that a modem applies to a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Modem {
     framing: LineFraming,
-    /// Bytes that it adds to what follows the frame's addresses and type.
+    /// Bytes added to those that follow the frame's addresses and type.
     added: i32,
-    /// The least that the line carries for one.
+    /// The minimum number of bytes on the line for a frame.
     least: u32,
 }
 
 impl Modem {
-    /// The one of a line of this name. Where the line carries no PPPoE, the modem takes the
-    /// session's headers off.
+    /// Returns the modem of a line with this name. If the line carries no PPPoE, the modem removes
+    /// the session's headers.
     pub fn of(layer: &str) -> Self {
         let (kind, what) = layer.split_once(':').unwrap_or((layer, ""));
         let mut parts = what.split('-');
@@ -105,34 +105,34 @@ impl Modem {
     }
 }
 
-/// A frame that came to the line from the router.
+/// A frame from the router that arrived at the line.
 #[derive(Debug, Clone, Copy)]
 pub struct Logged {
     /// Bytes of the frame.
     pub frame: usize,
     /// Bytes on the line.
     pub line: u32,
-    /// How many were before it, waiting or in transmission.
+    /// The number of frames before it, waiting or in transmission.
     pub ahead: u32,
-    /// The code point of an IPv4 packet in it; none where it carries something else.
+    /// The code point of an IPv4 packet; `None` for other contents.
     pub code_point: Option<u8>,
-    /// It carries no packet but what the session's ends say to each other.
+    /// Whether it is a control frame between the session's ends, without a packet.
     pub control: bool,
-    /// It was dropped.
+    /// Whether it was dropped.
     pub dropped: bool,
-    /// When its first and its last bit were sent, by the monotonic clock; 0 for not yet.
+    /// The times of its first and last bit on the monotonic clock; 0 until it is sent.
     pub sent_ns: (u64, u64),
 }
 
-/// The line, until this is dropped.
+/// The emulated line; it is removed on drop.
 pub struct Emulated {
     line: Option<LineEmulator>,
     log: Rc<RefCell<Vec<Logged>>>,
 }
 
 impl Emulated {
-    /// A line of this many bits per second up and down, each end of it so many milliseconds
-    /// away, whose modem has this buffer (bytes).
+    /// Sets up a line of these rates up and down in bits per second. Each end is `delay_ms` away,
+    /// and the modem has a buffer of this many bytes.
     pub fn new(modem: Modem, (up, down): (u64, u64), delay_ms: u64, buffer: u32) -> Self {
         for port in ["port0", "port1"] {
             run(&format!("ip -n modem link set {port} nomaster"));
@@ -164,7 +164,7 @@ impl Emulated {
         }
     }
 
-    /// What has come so far, in order.
+    /// Returns the frames that have arrived so far, in order.
     pub fn log(&self) -> Vec<Logged> {
         self.line.as_ref().unwrap().drain().unwrap();
         self.log.borrow().clone()
@@ -180,7 +180,7 @@ impl Drop for Emulated {
     }
 }
 
-/// The monotonic clock.
+/// Returns the time of the monotonic clock.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -189,7 +189,7 @@ pub fn now_ns() -> u64 {
 /// The protocols of PPP that carry packets: IPv4 (RFC 1332) and IPv6 (RFC 5072).
 const PACKETS: [[u8; 2]; 2] = [[0x00, 0x21], [0x00, 0x57]];
 
-/// Packets are numbered from 0.
+/// Adds a record to the log. Packets are numbered from 0.
 fn take(log: &mut Vec<Logged>, number: usize, record: LineRecord<'_>) {
     match record {
         LineRecord::Arrived {

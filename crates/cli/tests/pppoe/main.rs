@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PPPoE with the daemons that Debian has: `pppd` with its plugin dials a `pppoe-server`,
-//! in the lab's machine with Debian's generic kernel. Sessions end under load, and `keep`
-//! follows the device. What packets cost is compared with the wire below and with the
-//! emulated line, which is put in place of the modem's bridge.
+//! PPPoE with Debian's daemons: `pppd` with its plugin dials a `pppoe-server`, in the lab's machine
+//! with Debian's generic kernel. Sessions end under load, and `keep` follows the device. The
+//! charges of packets are compared with the wire below, and with an emulated line that replaces the
+//! modem's bridge.
 //!
 //! It needs qemu, the kernel `generic` (`weirgate lab prepare --kernel generic`), the
 //! guest's binary, and a mirror of Debian for the daemons at the first run.
@@ -30,16 +30,16 @@ use std::time::Duration;
 use weirgate_experiment::KernelName;
 use weirgate_lab::{Cache, Limits, OwnTests, package};
 
-/// The folder in which pppd looks for its plugins.
+/// The variable with the folder in which pppd looks for its plugins.
 const PLUGINS: &str = "WEIRGATE_PLUGINS";
 
-/// Of how many sizes of a packet one is compared with the wire.
+/// The variable with the step between the packet sizes that are compared with the wire.
 const SIZES: &str = "WEIRGATE_SIZES";
 
-/// How often a session ends.
+/// The variable with the number of sessions to end.
 const CUTS: &str = "WEIRGATE_CUTS";
 
-/// What the guest has of Debian.
+/// Debian's packages in the guest.
 const PACKAGES: [&str; 5] = [
     "ppp",
     "pppoe",
@@ -48,11 +48,11 @@ const PACKAGES: [&str; 5] = [
     "wide-dhcpv6-client",
 ];
 
-/// Where releases of Debian have plugins of pppd, each in a folder that is called by a
+/// The folders in which releases of Debian have pppd's plugins, each in a subfolder named by a
 /// version.
 const FOLDERS: [&str; 2] = ["usr/lib/pppd", "usr/lib/x86_64-linux-gnu/pppd"];
 
-/// The folder of the plugins, below the root of an unpacked package.
+/// Returns the folder of the plugins, relative to the root of an unpacked package.
 fn plugins(tree: &Path) -> PathBuf {
     let folders = FOLDERS
         .iter()
@@ -72,7 +72,7 @@ fn in_the_guest(name: &str, variables: &[String], minutes: u64) {
         ppp.join(&folder).join("pppoe.so"),
         ppp.join("usr/sbin/pppd"),
         pppoe.join("usr/sbin/pppoe-server"),
-        // What the server runs for each session, by `sh`.
+        // The server runs this program for each session, by `sh`.
         pppoe.join("usr/sbin/pppoe"),
         radvd.join("usr/sbin/radvd"),
         server.join("usr/sbin/dhcp6s"),
@@ -123,7 +123,7 @@ mod long {
         super::cuts("one_class", 2, 4);
     }
 
-    /// 50 of them, unless the variable says how many.
+    /// Ends 50 sessions, unless the variable has another number.
     #[test]
     fn many_sessions_end_under_load() {
         let cuts = std::env::var(super::CUTS).ok();

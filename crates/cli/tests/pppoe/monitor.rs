@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel reports of devices and their queues, each with the time of the report.
+//! The kernel's notifications about devices and their queues, each with its time.
 
 #![allow(unsafe_code, reason = "an address that is made of zeros")]
 
@@ -10,28 +10,28 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// A report about a device or what hangs on it.
+/// The subject of a notification about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// It came, or changed: its name, and whether it is up.
+    /// A new or changed device: its name, and whether it is up.
     Device(String, bool),
-    /// A root qdisc that somebody put on it.
+    /// A root qdisc that some process set.
     Root,
     /// Another qdisc or a class.
     Part,
     /// A filter with a program.
     Program,
-    /// It went.
+    /// A deleted device.
     Gone,
 }
 
-/// One word of the kernel's: when, of which device, what.
+/// A notification: its time, the number of its device, and its subject.
 pub type Word = (Instant, u32, What);
 
-/// Watches devices and their queues.
+/// Starts to record notifications about devices and their queues.
 pub fn monitor() -> Arc<Mutex<Vec<Word>>> {
     let mut socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE);
-    // SAFETY: every pattern of bits is such an address.
+    // SAFETY: every pattern of bits is a valid address.
     let mut address: libc::sockaddr_nl = unsafe { zeroed() };
     address.nl_family = libc::AF_NETLINK as u16;
     // RTMGRP_LINK and RTMGRP_TC (linux/rtnetlink.h).
@@ -60,9 +60,9 @@ fn four(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// A message of rtnetlink, with its header of 16 bytes.
+/// Parses a message of rtnetlink, with its header of 16 bytes.
 fn word(message: &[u8]) -> Option<(u32, What)> {
-    // The number stands 4 bytes into `struct ifinfomsg` and into `struct tcmsg`.
+    // The device's number is 4 bytes into `struct ifinfomsg` and into `struct tcmsg`.
     let (kind, index) = (
         u16::from_ne_bytes([message[4], message[5]]),
         four(message, 20),
@@ -70,9 +70,9 @@ fn word(message: &[u8]) -> Option<(u32, What)> {
     let what = match kind {
         libc::RTM_NEWLINK => What::Device(name(&message[32..])?, four(message, 24) & 1 != 0),
         libc::RTM_DELLINK => What::Gone,
-        // `tcm_handle` and `tcm_parent`, which is TC_H_ROOT.
+        // `tcm_parent` is TC_H_ROOT, and `tcm_handle` is set.
         libc::RTM_NEWQDISC if four(message, 28) == u32::MAX && four(message, 24) != 0 => What::Root,
-        // The place for programs, TC_H_CLSACT, is no part of the tree.
+        // The qdisc that holds programs, at TC_H_CLSACT, is not part of the tree.
         libc::RTM_NEWQDISC if four(message, 28) == 0xffff_fff1 => return None,
         libc::RTM_NEWQDISC | libc::RTM_NEWTCLASS => What::Part,
         libc::RTM_NEWTFILTER => What::Program,
@@ -81,7 +81,7 @@ fn word(message: &[u8]) -> Option<(u32, What)> {
     Some((index, what))
 }
 
-/// The attribute IFLA_IFNAME.
+/// Returns the attribute IFLA_IFNAME.
 fn name(mut attributes: &[u8]) -> Option<String> {
     while attributes.len() >= 4 {
         let size = usize::from(u16::from_ne_bytes([attributes[0], attributes[1]]));

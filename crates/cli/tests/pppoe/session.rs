@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A router that dials: namespaces, and a host that sends.
+//! A router that dials: its namespaces, and a host that sends.
 //!
 //! ```text
 //! inside (host) - lan [this namespace] wire - port0 (modem) port1 - isp0 (isp)
@@ -20,18 +20,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub use weirgate_testing::run;
 
-/// A server behind the provider.
+/// The address of a server behind the provider.
 pub const SERVER: &str = "198.51.100.9";
 
-/// Prints a line, and writes it to the console, which is shown where the machine comes to no
-/// end.
+/// Prints a line, and also writes it to the console, which is shown if the machine hangs.
 pub fn say(line: &str) {
     println!("{line}");
     let console = File::options().write(true).open("/dev/console");
     let _ = console.and_then(|mut console| writeln!(console, "{line}"));
 }
 
-/// Waits for something; what pppd wrote is shown where it does not come.
+/// Waits until something is found; on a timeout, fails with the log of pppd.
 #[track_caller]
 pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(20);
@@ -45,20 +44,21 @@ pub fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The daemons' files where they look for them, and the network around the router, whose
-/// session has this device; its ends ask for echoes as [`configure`] says.
+/// Installs the daemons' files where they look for them, and builds the network around the router.
+/// The session gets this device; its ends send echo requests as [`configure`] says.
 pub fn set_up(device: &str, echo: u32) {
     let plugins = std::env::var(crate::PLUGINS).unwrap();
     for folder in [&plugins, "/var/lib", "/var/run", "/dev/pts"] {
         fs::create_dir_all(folder).unwrap();
     }
-    // The server's pppd speaks to its program for a session over a terminal.
+    // The server's pppd uses a terminal to talk to its helper program for a session.
     mount("devpts", "/dev/pts", "devpts", MountFlags::empty(), None).unwrap();
     symlink("/usr/sbin/pppoe.so", format!("{plugins}/pppoe.so")).unwrap();
     configure(device, echo);
     for line in [
         "modprobe pppoe",
-        // No router answers here, and a host that asks for one sends without an answer.
+        // No router answers here, and a host's router solicitations would be packets without an
+        // answer.
         "sysctl -qw net.ipv6.conf.default.accept_ra=0",
         "sysctl -qw net.ipv4.ip_forward=1",
         "ip netns add isp",
@@ -94,14 +94,13 @@ pub fn set_up(device: &str, echo: u32) {
     ));
 }
 
-/// Whether the line between modem and provider carries anything; the wire to the modem
-/// stays up.
+/// Sets whether the line between modem and provider carries frames; the wire to the modem stays up.
 pub fn line_carries(carries: bool) {
     let state = if carries { "up" } else { "down" };
     run(&format!("ip -n modem link set bridge {state}"));
 }
 
-/// Runs something in another network namespace; what it returns.
+/// Runs a closure in another network namespace, on a new thread; returns its result.
 pub fn in_space<T: Send + 'static>(
     name: &'static str,
     act: impl FnOnce() -> T + Send + 'static,
@@ -113,7 +112,7 @@ pub fn in_space<T: Send + 'static>(
     there.join().unwrap()
 }
 
-/// Runs something in another network namespace, by the calling thread.
+/// Runs a closure in another network namespace, on the calling thread.
 pub fn in_this_space<T>(name: &str, act: impl FnOnce() -> T) -> T {
     let own = File::open("/proc/thread-self/ns/net").unwrap();
     enter(name);
@@ -122,19 +121,19 @@ pub fn in_this_space<T>(name: &str, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The calling thread is in this network namespace from now on.
+/// Moves the calling thread to a network namespace.
 pub fn enter(name: &str) {
     let space = File::open(format!("/run/netns/{name}")).unwrap();
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
-/// A host that sends more than the line takes, while it is let.
+/// A host that sends more than the line carries, while it is switched on.
 pub struct Load {
     on: Arc<AtomicBool>,
 }
 
 impl Load {
-    /// 250 datagrams of 1028 bytes in a second.
+    /// Starts a host that sends 250 datagrams of 1028 bytes of IP per second.
     pub fn new(from: &'static str, to: &'static str) -> Self {
         let on = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&on);
@@ -144,7 +143,7 @@ impl Load {
             loop {
                 thread::sleep(Duration::from_millis(4));
                 if flag.load(Ordering::Relaxed) {
-                    // Without a route the router answers so.
+                    // Without a route, the router answers with an error.
                     let _ = socket.send_to(&[0; 1000], (to, 4_000));
                 }
             }
@@ -157,7 +156,7 @@ impl Load {
     }
 }
 
-/// A host asks for a connection to the server, which has none for it.
+/// Makes a host connect to the server, which does not answer.
 pub fn host_connects(server: &'static str) {
     in_space("host", || {
         let to = SocketAddr::new(server.parse().unwrap(), 80);

@@ -7,7 +7,7 @@ use crate::wire::{address, index, send_frame};
 use std::thread;
 use std::time::Duration;
 
-/// What happens to it.
+/// The events that end a session.
 pub const WAYS: [&str; 8] = [
     "the router hangs up",
     "the provider's pppd dies",
@@ -26,7 +26,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Starts both.
+    /// Starts both ends.
     pub fn new() -> Self {
         let server = Daemon::server();
         Self {
@@ -35,7 +35,7 @@ impl Ends {
         }
     }
 
-    /// Ends the session of this number and device.
+    /// Ends the session with this number and device, in the given way.
     pub fn session(&mut self, way: usize, device: &str, number: Option<u16>) {
         match way {
             0 => self.dialler.hangs_up(),
@@ -71,13 +71,13 @@ impl Ends {
     }
 }
 
-/// The provider says that a session is over (RFC 2516, section 5.5).
+/// Sends the provider's message that a session has ended (RFC 2516, section 5.5).
 fn padt(session: u16) {
     let to = address("wire");
     in_space("isp", move || {
         let mut frame = to;
         frame.extend(address("isp0"));
-        // Its type, version and type of PPPoE, its code, the session, no tags.
+        // EtherType, version and type of PPPoE, code, session, no tags.
         frame.extend([0x88, 0x63, 0x11, 0xa7]);
         frame.extend(session.to_be_bytes());
         frame.extend([0, 0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames of sessions on the wire below them, as a packet socket sees them.
+//! A session's frames on the wire below it, captured by a packet socket.
 
 #![allow(unsafe_code, reason = "sockets of a kind that rustix does not open")]
 
@@ -12,30 +12,30 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Ethernet's header.
+/// The length of Ethernet's header.
 const ETHERNET: usize = 14;
-/// PPPoE's (RFC 2516).
+/// The length of PPPoE's header (RFC 2516).
 const PPPOE: usize = 6;
-/// PPP's protocol number (RFC 1661).
+/// The length of PPP's protocol number (RFC 1661).
 const PPP: usize = 2;
-/// What stands before an IP packet on the wire.
+/// The length of all headers before an IP packet on the wire.
 pub const HEADERS: usize = ETHERNET + PPPOE + PPP;
 
-/// Frames of PPPoE with IP that left by the wire.
+/// PPPoE frames with IP that left by the wire.
 #[derive(Debug, Clone, Default)]
 pub struct Frames {
-    /// How many, by the number of the session.
+    /// The number of frames by session.
     pub count: BTreeMap<u16, u64>,
-    /// The session of the last one.
+    /// The session of the last frame.
     pub last: Option<u16>,
-    /// Their lengths, while these are kept.
+    /// The lengths of frames, if they are recorded.
     pub lengths: Option<Vec<usize>>,
     /// The segment sizes that the last SYN of IPv4 and of IPv6 ask for.
     pub segments: [Option<u16>; 2],
 }
 
 pub fn socket(domain: i32, kind: i32, protocol: i32) -> File {
-    // SAFETY: a plain call; what it returns is owned by nobody else.
+    // SAFETY: a plain call; nothing else owns the descriptor that it returns.
     let descriptor = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
     assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
     let room: i32 = 64 << 20;
@@ -58,7 +58,7 @@ pub fn bind<T>(socket: &File, address: &T) {
     assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The kernel's number of a device of this namespace.
+/// Returns the kernel's number of a device in this namespace.
 pub fn index(device: &str) -> Option<u32> {
     let name = CString::new(device).unwrap();
     // SAFETY: the text ends with a zero and outlives the call.
@@ -66,9 +66,9 @@ pub fn index(device: &str) -> Option<u32> {
     Some(index).filter(|index| *index > 0)
 }
 
-/// The hardware address of a device of the calling thread's namespace.
+/// Returns the hardware address of a device in the calling thread's namespace.
 pub fn address(device: &str) -> Vec<u8> {
-    // `sysfs` shows the namespace of who mounted it; what netlink says goes with the thread.
+    // `sysfs` shows the namespace of the process that mounted it; netlink uses that of the thread.
     let listing = crate::session::run(&format!("ip -o link show dev {device}"));
     let mut words = listing.split_whitespace();
     let address = words.find(|word| *word == "link/ether").and(words.next());
@@ -78,11 +78,11 @@ pub fn address(device: &str) -> Vec<u8> {
         .collect()
 }
 
-/// All packets of a device of the calling thread's namespace.
+/// Opens a socket for all packets of a device in the calling thread's namespace.
 fn packets(device: &str) -> File {
     let all = (libc::ETH_P_ALL as u16).to_be();
     let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
-    // SAFETY: every pattern of bits is such an address.
+    // SAFETY: every pattern of bits is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = all;
@@ -96,7 +96,7 @@ pub fn send_frame(device: &str, frame: &[u8]) {
     packets(device).write_all(frame).unwrap();
 }
 
-/// Watches what leaves by a device.
+/// Starts to record the frames that leave by a device.
 pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
     let mut socket = packets(device);
     let own = address(device);
@@ -105,7 +105,7 @@ pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
     thread::spawn(move || {
         let mut frame = [0; 4096];
         loop {
-            // A device that is switched off is reported as an error, once.
+            // A device that is switched off causes one error.
             let Ok(length) = socket.read(&mut frame) else {
                 continue;
             };
@@ -119,8 +119,8 @@ pub fn capture(device: &str) -> Arc<Mutex<Frames>> {
 }
 
 impl Frames {
-    /// The session that is another one than the last was at this time, and its frames since.
-    /// A server that begins anew gives numbers again that it had given before.
+    /// Returns a session other than the last one of `before`, and its frames since then. A
+    /// restarted server assigns earlier numbers again.
     pub fn next(&self, before: &Self) -> Option<(u16, u64)> {
         let mut sessions = self.count.iter().filter_map(|(session, count)| {
             let since = count - before.count.get(session).unwrap_or(&0);
@@ -143,7 +143,7 @@ impl Frames {
             lengths.push(frame.len());
         }
         let packet = &frame[HEADERS..];
-        // Where the header of TCP begins; an IPv6 packet here has no header between.
+        // The start of the TCP header; IPv6 packets here have no extension header.
         let (version, tcp, upper) = match protocol {
             0x0021 => (0, usize::from(packet[0] & 15) * 4, packet[9]),
             _ => (1, 40, packet[6]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of a policy in force: under traffic, unconfirmed, and how long one takes.
+//! Changes of a policy in force: under traffic, unconfirmed, and their duration.
 
 use crate::inside::{
     Busy, SITE, Site, asked, attach_point, configured, done, gone, many, programs, root, site,
@@ -14,7 +14,7 @@ use weirgate_bpf::RowTree;
 use weirgate_state::{Rows, RowsNode, RowsRole};
 use weirgate_units::Handle;
 
-/// Wire bytes that each leaf had within a time.
+/// Returns the rate at which each leaf sent wire bytes during a time span.
 fn had(span: Duration) -> BTreeMap<Handle, f64> {
     let counts = || -> BTreeMap<Handle, u64> {
         let tree = RowTree::at(attach_point("wan0"))
@@ -36,7 +36,7 @@ fn had(span: Duration) -> BTreeMap<Handle, f64> {
     after.into_iter().map(rate).collect()
 }
 
-/// Nodes that differ between two trees, with those that one of them lacks.
+/// Returns the number of nodes that the second tree adds or changes, and of those that it lacks.
 fn differing(before: &Rows, after: &Rows) -> [usize; 2] {
     let of = |rows: &Rows| -> BTreeMap<Handle, String> {
         let nodes = rows.nodes.iter();
@@ -50,10 +50,9 @@ fn differing(before: &Rows, after: &Rows) -> [usize; 2] {
     [written.count(), gone.count()]
 }
 
-/// A class gets another rate, one comes and goes, and a limit of a host comes, changes
-/// and goes, all under traffic. No packet passes early, a stream within its guarantee
-/// loses none, and rates are the new ones at once. Nothing is loaded, and only what
-/// differs is written.
+/// Under traffic, a class gets another rate, a class is added and removed, and a host's limit is
+/// added, changed and removed. No packet passes early, a stream within its guarantee loses none,
+/// and new rates apply at once. Nothing is loaded, and only rows that differ are written.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn edits_under_traffic_store_what_differs() {
@@ -116,8 +115,8 @@ fn edits_under_traffic_store_what_differs() {
         assert_eq!(programs(), loaded, "{what}: loaded anew");
         assert_eq!(root("wan0"), kind, "{what}: another qdisc");
         let rates = had(Duration::from_millis(1_500));
-        // Of the limited host, what its leaves have; what waited before it had them goes on
-        // in the leaf of all others.
+        // For the limited host, count its own leaves. Packets that waited before stay in the leaf
+        // of all others.
         let counted = |node: &&RowsNode| match edit.cap {
             Some(_) => node.cap.is_some(),
             None => node.role == RowsRole::Leaf,
@@ -141,7 +140,7 @@ fn edits_under_traffic_store_what_differs() {
         trips.len()
     );
     assert_eq!(trips.len(), 300);
-    // The same once more changes nothing.
+    // Another apply of the same policy changes nothing.
     let looks = asked("wan0");
     SITE.applied();
     assert_eq!(asked("wan0"), looks);
@@ -150,7 +149,7 @@ fn edits_under_traffic_store_what_differs() {
     gone(far);
 }
 
-/// What nobody confirms is taken back, row by row.
+/// An unconfirmed change is taken back, row by row.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn an_unconfirmed_change_returns() {
@@ -175,7 +174,7 @@ fn an_unconfirmed_change_returns() {
     println!("taken back {} ms later", took.as_millis());
     assert_eq!(programs(), loaded);
     assert!(done("history").contains("returned by itself"));
-    // And what is taken back by hand.
+    // A manual rollback does the same.
     done(&format!("apply --confirm 60s {path}"));
     done("rollback");
     assert_eq!(["wan0", "ifb-wan0"].map(configured), first);
@@ -183,20 +182,20 @@ fn an_unconfirmed_change_returns() {
     done("rollback");
     assert_eq!(["wan0", "ifb-wan0"].map(configured), first);
     assert_eq!(programs(), loaded);
-    // The limit of the other policy leaves the gate its slack.
+    // The other policy's limit leaves slack in the gate.
     thread::sleep(Duration::from_secs(2));
     busy.end(gate, 0.0);
     gone(far);
 }
 
-/// How long an apply takes: the first, the same again, and of one class or one limit; and
-/// with the tree of HTB.
+/// Measures the time of an apply: the first, the same again, one that changes a class or a limit;
+/// and the same with the tree of HTB.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn one_change_among_many() {
     for (engine, hosts) in [("htb", 0), ("rows", 0), ("rows", 16)] {
         let far = site();
-        // Without packets nothing is looked at, and no more than 64 changes wait for it.
+        // Without packets, the program checks no changed row, and at most 64 changes can wait.
         let looks = || (engine == "rows" && hosts == 0).then(|| asked("wan0"));
         let time = |what: &str, rates: (u32, u32)| {
             fs::write("/many.toml", many(engine, 100_000, hosts, rates)).expect("a file");

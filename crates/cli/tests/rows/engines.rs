@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy goes from engine to engine under traffic.
+//! Changes of the engine of a policy under traffic.
 
 use crate::inside::{Busy, PINS, SITE, Site, configured, gone, root, site};
 use std::fs;
 
-/// Into the engine of rows and out of it. What lets packets out next does not know what
-/// its predecessor let out just before: a packet may follow at once.
+/// Changes to the engine of rows and back. The new engine does not know what the old one sent just
+/// before, so one packet may follow at once.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn take_turns() {

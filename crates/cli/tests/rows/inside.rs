@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests that run in the guest share: a site, its policy, and what is there.
+//! Shared parts of the tests in the guest: a site, its policy, and queries of the kernel's state.
 
 use crate::net::{self, Far, Flood};
 use crate::tap::{Tap, settled};
@@ -16,10 +16,10 @@ use weirgate_bpf::{AttachPoint, Store};
 use weirgate_state::Rows;
 use weirgate_units::Rate;
 
-/// Where the trees of devices are pinned.
+/// The folder with the pins of the trees of devices.
 pub const PINS: &str = Store::ROWS_FOLDER;
 
-/// Runs weirgate: what it printed, and its exit status.
+/// Runs weirgate; returns its output and its exit status.
 pub fn weirgate(line: &str) -> (String, Option<i32>) {
     let output = Command::new("weirgate")
         .args(line.split_whitespace())
@@ -30,7 +30,7 @@ pub fn weirgate(line: &str) -> (String, Option<i32>) {
     (text, output.status.code())
 }
 
-/// The same of a command that must succeed.
+/// Runs a command that must succeed; returns its output.
 #[track_caller]
 pub fn done(line: &str) -> String {
     let (text, status) = weirgate(line);
@@ -38,15 +38,15 @@ pub fn done(line: &str) -> String {
     text
 }
 
-/// What of the policy differs between tests.
+/// The part of the policy that differs between tests.
 #[derive(Clone, Copy)]
 pub struct Site {
     pub engine: &'static str,
-    /// Per cent of the class `stream`; `rest` and `bulk` have what is left of 90.
+    /// The share of class `stream` in per cent; `rest` has 30, and `bulk` what remains of 90.
     pub stream: u32,
-    /// Per cent of one more class.
+    /// The share of an additional class, in per cent.
     pub more: Option<u32>,
-    /// The limit of the router itself over all classes, up, in kbit/s.
+    /// The router's own upstream limit over all classes, in kbit/s.
     pub cap: Option<u32>,
 }
 
@@ -58,7 +58,7 @@ pub const SITE: Site = Site {
     cap: None,
 };
 
-/// Up, in kbit/s.
+/// The upstream rate in kbit/s.
 pub const UP: u64 = 2_000;
 
 impl Site {
@@ -90,14 +90,14 @@ impl Site {
                 [[rule]]\nclass = \"bulk\"\nprotocol = \"tcp\"\nremote-port = 9\n"
     }
 
-    /// Writes its policy, as the file of this name.
+    /// Writes the policy to the file with this name; returns its path.
     pub fn written(&self, name: &str) -> String {
         let path = format!("/{name}.toml");
         fs::write(&path, self.text()).expect("a file");
         path
     }
 
-    /// Applies it, and finds nothing more to do then.
+    /// Applies the policy; a plan must then have nothing to change.
     #[track_caller]
     pub fn applied(&self) -> String {
         let path = self.written("policy");
@@ -108,8 +108,8 @@ impl Site {
     }
 }
 
-/// A policy of 60 classes, the first of which has so many kbit/s, and of hosts with a
-/// limit over all of them, the first of which has `limit` kbit/s.
+/// Returns a policy of 60 classes and of hosts with a limit over all classes. The first class has
+/// `first` kbit/s, and the first host `limit` kbit/s.
 pub fn many(engine: &str, up: u64, hosts: u32, (first, limit): (u32, u32)) -> String {
     let mut text = format!(
         "version = 1\n[link]\ndevice = \"wan0\"\nlan = \"wan1\"\nup = \"{up}kbit\"\n\
@@ -137,25 +137,25 @@ pub fn many(engine: &str, up: u64, hosts: u32, (first, limit): (u32, u32)) -> St
     text
 }
 
-/// The root of a device.
+/// Returns the attach point at the root of a device.
 pub fn attach_point(device: &str) -> AttachPoint {
     AttachPoint::root(net::ifindex(device)).expect("an attach point")
 }
 
-/// The configuration of the tree of a device.
+/// Returns the configuration of a device's tree.
 pub fn configured(device: &str) -> Option<Rows> {
     let store = Store::open().expect("pins");
     store.configured_rows(attach_point(device)).expect("maps")
 }
 
-/// The pins of a device's tree.
+/// Returns the folder with the pins of a device's tree.
 pub fn pins(device: &str) -> PathBuf {
     let point = attach_point(device);
     Path::new(PINS).join(format!("{}-{}", point.netns, point.ifindex))
 }
 
-/// How often the program of a device was asked to look at a row that changed: the first
-/// word of `engine_asks` (bpf/qdisc/engine_layout.h).
+/// Returns how many changed rows the program of a device was asked to check: the first word of
+/// `engine_asks` (bpf/qdisc/engine_layout.h).
 pub fn asked(device: &str) -> u32 {
     let map = MapHandle::from_pinned_path(pins(device).join("asks")).expect("a pin");
     let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::empty());
@@ -163,14 +163,14 @@ pub fn asked(device: &str) -> u32 {
     u32::from_ne_bytes(value[..4].try_into().expect("four bytes"))
 }
 
-/// The root qdisc of a device, as tc lists it.
+/// Returns the root qdisc of a device, as tc lists it.
 pub fn root(device: &str) -> String {
     let line = format!("qdisc show dev {device} root");
     let output = Command::new("tc").args(line.split(' ')).output();
     String::from_utf8_lossy(&output.expect("tc").stdout).into_owned()
 }
 
-/// The tables of nftables.
+/// Returns the tables of nftables.
 pub fn tables() -> String {
     let output = Command::new("nft")
         .args(["--stateless", "list", "ruleset"])
@@ -178,12 +178,12 @@ pub fn tables() -> String {
     String::from_utf8_lossy(&output.expect("nft").stdout).into_owned()
 }
 
-/// Numbers of all programs that are loaded.
+/// Returns the numbers of all loaded programs.
 pub fn programs() -> Vec<u32> {
     ProgInfoIter::default().map(|info| info.id).collect()
 }
 
-/// How many programs, maps and links there are.
+/// Returns the numbers of programs, maps and links.
 pub fn objects() -> [usize; 3] {
     [
         ProgInfoIter::default().count(),
@@ -192,7 +192,7 @@ pub fn objects() -> [usize; 3] {
     ]
 }
 
-/// Waits until something is so, as long as it may take.
+/// Waits until a condition holds, at most for the given time; returns the time that it took.
 #[track_caller]
 pub fn within(longest: Duration, what: &str, mut is: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
@@ -203,8 +203,8 @@ pub fn within(longest: Duration, what: &str, mut is: impl FnMut() -> bool) -> Du
     began.elapsed()
 }
 
-/// Nothing of weirgate's is loaded, pinned or on a device; the kernel frees after a
-/// grace period.
+/// Asserts that nothing of weirgate is loaded, pinned or attached to a device. The kernel frees
+/// objects after a grace period.
 #[track_caller]
 pub fn bare() {
     assert!(!root("wan0").contains("weir_"), "{}", root("wan0"));
@@ -222,7 +222,7 @@ pub fn bare() {
     );
 }
 
-/// No guard is there any more.
+/// Returns whether no guard is left.
 pub fn unguarded() -> bool {
     let entries = fs::read_dir("/run/weirgate").into_iter().flatten();
     !entries
@@ -230,8 +230,8 @@ pub fn unguarded() -> bool {
         .any(|entry| entry.file_name().to_string_lossy().contains(".guard"))
 }
 
-/// More of the class `rest` and of the class `bulk` than the link carries, and what
-/// leaves the device.
+/// A load of the classes `rest` and `bulk` above the link's rate, and a capture of the packets that
+/// leave.
 pub struct Busy {
     tap: Tap,
     _floods: [Flood; 2],
@@ -245,13 +245,13 @@ impl Busy {
             _floods: [Flood::bursts(0, 0, 1_400, 4), Flood::bursts(0, 0, 300, 4)],
             flow: net::bulk_paced(0, 125_000),
         };
-        // Its first half second is not looked at.
+        // The first half second is ignored.
         thread::sleep(Duration::from_millis(700));
         busy
     }
 
-    /// Ends it: no packet left before its time, but for as many bytes as `more`. What a
-    /// packet has on the wire is its IP datagram (`layer = "raw"`).
+    /// Stops the load, and asserts that no packet left early, with a tolerance of `more` bytes. A
+    /// packet has the bytes of its IP datagram on the wire (`layer = "raw"`).
     #[track_caller]
     pub fn end(self, gate: Rate, more: f64) {
         let seen = settled(self.tap.end());
@@ -275,7 +275,7 @@ impl Busy {
             seen.len(),
             all as f64 / span / rate
         );
-        // What went before it, with times from there on.
+        // Print the packets around the worst one, with times relative to it.
         for (time, length) in &seen[index.saturating_sub(4)..seen.len().min(index + 2)] {
             let since = (*time as f64 - seen[index].0 as f64) / 1e3;
             println!("  {since:.0} us: {} bytes", length - 14);
@@ -284,16 +284,16 @@ impl Busy {
             "  {:.3} s after the first",
             (seen[index].0 - first) as f64 / 1e9
         );
-        // `ENGINE_LATE_NS` of aqm/host/engine.h, which the gate makes up for, and 0.2 ms
-        // between the gate and the device. The smallest packet takes 1.3 ms.
+        // The gate compensates for `ENGINE_LATE_NS` of aqm/host/engine.h, and between gate and
+        // device there are 0.2 ms. The smallest packet takes 1.3 ms.
         let late = rate * (65_536e-9 + 200e-6);
         assert!(most <= late + more, "{most} bytes early");
     }
 }
 
-/// Devices `wan0`, the link, and `wan1`, the LAN, and nothing of earlier tests.
+/// Creates the devices `wan0`, the link, and `wan1`, the LAN, without remains of earlier tests.
 pub fn site() -> Far {
-    // Of one that failed.
+    // A failed test may have left a policy.
     weirgate("remove");
     within(Duration::from_secs(10), "nothing of another test", || {
         objects() == [0; 3]
@@ -301,7 +301,7 @@ pub fn site() -> Far {
     Far::new(2)
 }
 
-/// Takes everything off, and nothing stays.
+/// Removes the policy, and asserts that nothing remains.
 pub fn gone(far: Far) {
     done("remove");
     bare();

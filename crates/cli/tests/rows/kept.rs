@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What somebody takes off or changes, and what a device takes with it, comes back.
+//! The repair of what was removed or changed from outside, or disappeared with a device.
 
 use crate::inside::{
     Busy, PINS, SITE, asked, attach_point, bare, configured, done, gone, pins, root, site, within,
@@ -33,7 +33,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Somebody else's idea of the rates.
+/// Changes rates from outside.
 fn meddle(first: &Rows) {
     let mut other = first.clone();
     other.nodes[0].guarantee = Rate::kbit(1);
@@ -42,13 +42,13 @@ fn meddle(first: &Rows) {
     store.set_rows(attach_point("wan0"), &other).expect("maps");
 }
 
-/// The program that makes marks.
+/// Detaches the program that sets marks.
 fn detach() {
     let marks = Link::open(pins("wan0").join("marks")).expect("a pin");
     marks.detach().expect("a link");
 }
 
-/// With the service, without it, and after a reboot.
+/// Checks repairs with the service, without it, and after a reboot.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn what_somebody_removed_comes_back() {
@@ -57,7 +57,7 @@ fn what_somebody_removed_comes_back() {
     let first = ["wan0", "ifb-wan0"].map(|device| configured(device).expect("a tree"));
     let whole = || ["wan0", "ifb-wan0"].map(configured) == first.clone().map(Some);
     let busy = Busy::begin();
-    // Nothing runs: the next command finds it.
+    // No service runs: the next command finds the change.
     meddle(&first[0]);
     assert!(!whole());
     println!("{}", done("boot"));
@@ -67,14 +67,14 @@ fn what_somebody_removed_comes_back() {
     println!("{}", done("boot"));
     assert!(whole());
     busy.end(first[0].gate, 0.0);
-    // A reboot leaves the files.
+    // Like a reboot, this removes the pins and leaves the files.
     for device in ["wan0", "ifb-wan0"] {
         fs::remove_dir_all(pins(device)).expect("pins");
     }
     assert!(!whole());
     println!("{}", done("boot"));
     assert!(whole());
-    // The service.
+    // The service makes the same repairs.
     let keeper = Keeper::start();
     for device in ["wan0", "ifb-wan0"] {
         net::run(&format!("tc qdisc del dev {device} root"));
@@ -90,11 +90,11 @@ fn what_somebody_removed_comes_back() {
     detach();
     let took = within(Duration::from_secs(15), "marks", whole);
     println!("marks again after {} ms", took.as_millis());
-    // Nothing is written where nothing differs.
+    // Without a difference, nothing is written.
     let looks = asked("wan0");
     thread::sleep(Duration::from_secs(12));
     assert_eq!(asked("wan0"), looks);
-    // The device goes with all that it had, and returns.
+    // The device is deleted with all its parts, and created again.
     drop(far);
     within(Duration::from_secs(5), "no pins", || {
         fs::read_dir(PINS).map_or(0, Iterator::count) == 0

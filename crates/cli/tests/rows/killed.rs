@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An apply that is killed at any moment, under traffic: its guard leaves what was there,
-//! and one that came to its end leaves what it made.
+//! An apply that is killed at any moment, under traffic. Its guard restores the former state; an
+//! apply that had ended stays in force.
 
 use crate::inside::{
     Busy, SITE, Site, bare, configured, done, gone, many, root, site, tables, unguarded, within,
@@ -11,25 +11,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_state::Rows;
 
-/// All that a policy makes of the kernel here.
+/// All kernel state that a policy creates here.
 #[derive(Debug, PartialEq)]
 struct Made {
     rows: [Option<Rows>; 2],
-    /// What the kinds of roots begin with.
+    /// The first letters of the kinds of the root qdiscs.
     roots: [String; 2],
-    /// Tables and sets are listed in the order of their making.
+    /// The lines are sorted, because the kernel lists tables and sets in order of creation.
     tables: Vec<String>,
 }
 
 impl Made {
     fn now() -> Self {
-        // A device that is not there has nothing.
+        // A missing device has no state.
         let there =
             |device: &&str| fs::exists(format!("/sys/class/net/{device}")).is_ok_and(|is| is);
         let devices = ["wan0", "ifb-wan0"].map(|device| Some(device).filter(there));
         let mut tables: Vec<String> = tables().lines().map(str::to_owned).collect();
         tables.sort_unstable();
-        // The kind of a device that was made anew has another name.
+        // The kind of a root qdisc that was created again has another name.
         let kind = |text: String| {
             let kind = text.split_whitespace().nth(1).unwrap_or_default();
             kind.get(..6).unwrap_or(kind).to_owned()
@@ -42,8 +42,8 @@ impl Made {
     }
 }
 
-/// Kills the apply of a policy after a time, and waits until its guard is done. Whether
-/// it had come to its end.
+/// Kills the apply of a policy after a time, and waits until its guard has ended. Returns whether
+/// the apply had succeeded before.
 fn killed(path: &str, after: Duration) -> bool {
     let mut child = Command::new("weirgate")
         .args(["apply", path])
@@ -58,15 +58,15 @@ fn killed(path: &str, after: Duration) -> bool {
     ended
 }
 
-/// How long the apply of a policy takes, and what it makes.
+/// Applies a policy; returns the time that it took, and the result.
 fn whole(path: &str) -> (Duration, Made) {
     let began = Instant::now();
     done(&format!("apply {path}"));
     (began.elapsed(), Made::now())
 }
 
-/// Kills so many changes from one policy to another, and as often back. How often
-/// each moment found the change at its beginning, in it and at its end is printed.
+/// Kills `each` changes from one policy to the other, and as many back. Prints how often the former
+/// state was found, and how often the new one.
 fn kills(paths: [&str; 2], each: u32) {
     whole(paths[1]);
     let (to_first, first) = whole(paths[0]);
@@ -83,7 +83,7 @@ fn kills(paths: [&str; 2], each: u32) {
         let ended = killed(paths[wanted], at);
         now = if ended { wanted } else { 1 - wanted };
         let found = Made::now();
-        // Between the last store and the end both may be.
+        // Between the last write and the exit, either state is right.
         if !ended && found == made[wanted] {
             now = wanted;
         }
@@ -100,7 +100,7 @@ fn kills(paths: [&str; 2], each: u32) {
     assert!(seen[0] > each / 2, "killed too late");
 }
 
-/// Two policies of some hundred rows, most of which differ.
+/// Kills changes between two policies of some hundred rows, most of which differ.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_change_leaves_the_old_rows_or_the_new() {
@@ -116,7 +116,7 @@ fn a_killed_change_leaves_the_old_rows_or_the_new() {
     gone(far);
 }
 
-/// Programs that were loaded and never came onto a device go as well.
+/// Programs that were loaded, but not attached to a device, must disappear as well.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_first_apply_leaves_nothing() {
@@ -138,7 +138,7 @@ fn a_killed_first_apply_leaves_nothing() {
         bare();
     }
     assert!(left > KILLS / 2, "killed too late");
-    // A removal that is killed, too, is taken back or made whole.
+    // A killed removal is either taken back or complete.
     let (_, made) = whole(&path);
     for kill in 1..=3 {
         let mut child = Command::new("weirgate")
@@ -163,7 +163,7 @@ fn a_killed_first_apply_leaves_nothing() {
     gone(far);
 }
 
-/// The tree of HTB and the engine of rows, in turn.
+/// Kills changes between the tree of HTB and the engine of rows.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_killed_change_of_engine_leaves_one_of_them() {

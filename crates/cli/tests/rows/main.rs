@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A policy with `engine = "rows"` on a kernel: applied, changed under traffic, taken
-//! back, killed, mended, exchanged for another engine. The lab's boots, and runs the
-//! functions of the other modules, which call the command. It needs qemu, a fetched
-//! kernel and the guest's binary.
+//! A policy with `engine = "rows"` in force: applied, changed under traffic, taken back, killed,
+//! repaired, and moved to another engine. The lab's kernel boots and runs the functions of the
+//! other modules, which call the command. The tests need qemu, a fetched kernel and the guest's
+//! binary.
 
 #![allow(clippy::print_stdout, reason = "what was seen is shown")]
 
@@ -75,7 +75,7 @@ mod long {
     }
 }
 
-/// How long a change of one class takes. Part of the measurements.
+/// Measures the time of a change of one class. Part of the measurements.
 #[test]
 #[ignore = "a figure: docs/measurements/engine.md"]
 fn one_change_among_many() {

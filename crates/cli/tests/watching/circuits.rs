@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: a list of circuits, of which some are flooded. What `watch`
-//! says of them is what `weirgate circuits` does.
+//! The part that runs in the guest: a list of circuits, some of which are flooded. `watch` must
+//! report the same as `weirgate circuits`.
 
 use crate::inside::{Service, answer, begin, begin_as, get, run};
 use crate::lists::{CircuitLine, written};
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// What the page's test gives the page in place of a service.
+/// The answer that the page's test uses in place of a service.
 const PAGE: &str = include_str!("../../../../tests/cli/circuits.json");
 
-/// A device that sends to nobody, with the way to all subscribers.
+/// Creates a device without a receiver, with the route to all subscribers.
 fn device() {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
@@ -48,7 +48,8 @@ fn list(name: &str, count: u32) -> String {
     written(name, &lines, 1_000)
 }
 
-/// Datagrams of 1,000 bytes to these addresses, a hundred times a second, until it ends.
+/// Sends datagrams of 1,000 bytes to these addresses, each a hundred times a second, until it is
+/// dropped.
 struct Flood(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Flood {
@@ -75,7 +76,7 @@ impl Drop for Flood {
     }
 }
 
-/// What `weirgate circuits` prints.
+/// Returns the output of `weirgate circuits`.
 fn circuits(line: &str) -> String {
     let mut command = Command::new("weirgate");
     command.arg("circuits").args(line.split(' '));
@@ -99,7 +100,7 @@ fn found(query: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Waits until something is so, a minute at most.
+/// Waits until a condition holds, at most one minute.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -112,7 +113,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The names of an object's fields.
+/// Returns the names of an object's fields.
 fn fields(value: &Value) -> BTreeSet<&str> {
     value
         .as_object()
@@ -122,7 +123,8 @@ fn fields(value: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Figures while circuits are flooded: at their ceilings, by what they are ordered by.
+/// Checks the figures of flooded circuits: rates at their ceilings, and the order by several
+/// fields.
 fn flooded() {
     until("two circuits at their ceilings", || {
         let now = get("/api/circuits");
@@ -161,7 +163,7 @@ fn flooded() {
         late[1] > 0.0 && late.is_sorted_by(|one, other| one >= other),
         "{late:?}"
     );
-    // A site has what is below it, and so has the link.
+    // A site sums what is below it, and so does the link.
     let sites = &now["sites"]["rows"];
     assert_eq!(sites[0]["name"], "site-8", "{now}");
     assert_eq!(sites[0]["circuits_below"], 10, "{now}");
@@ -178,7 +180,7 @@ fn flooded() {
     );
     let later = get("/api/circuits?from=80");
     assert_eq!(names(&later["circuits"]).len(), 20);
-    // The page's test has the same fields.
+    // The answer of the page's test must have the same fields.
     let page: Value = serde_json::from_str(PAGE).unwrap();
     assert_eq!(fields(&now), fields(&page));
     for place in [
@@ -194,7 +196,7 @@ fn flooded() {
     }
 }
 
-/// What is searched for is found, and nothing else.
+/// A search finds the right circuits, and no others.
 fn searched() {
     assert_eq!(found("100.64.0.7"), ["7"]);
     assert_eq!(found("77"), ["77"]);
@@ -228,7 +230,7 @@ fn searched() {
     }
 }
 
-/// Once nothing is queued any more, all say the same.
+/// Checks that with empty queues the page, the command and the metrics agree.
 fn compared() {
     until("nothing is queued", || {
         get("/api/circuits")["link"]["queued_bytes"] == 0
@@ -263,7 +265,7 @@ fn compared() {
         .filter(|line| line.contains("circuit=\""))
         .count();
     assert_eq!(idle, 3 * 8, "circuits that sent nothing have no series");
-    // The history has sites, and no single circuit.
+    // The history has sites, but no single circuits.
     let series = get("/api/series");
     let series: Vec<&str> = series["series"]
         .as_array()
@@ -284,7 +286,7 @@ fn compared() {
 fn circuits_are_watched() {
     device();
     let list = list("hundred", 100);
-    // No circuits yet: the page shows none.
+    // The page's list is empty until there are circuits.
     let service = begin(&["--every", "500ms"]);
     assert_eq!(
         get("/api/circuits"),
@@ -303,7 +305,7 @@ fn circuits_are_watched() {
     searched();
     drop(flood);
     compared();
-    // A list that goes and comes while somebody looks.
+    // A list is removed and applied again while the service runs.
     run("weirgate circuits remove sub0 --all");
     until("no circuits", || {
         get("/api/circuits")["devices"] == serde_json::json!([])
@@ -315,7 +317,7 @@ fn circuits_are_watched() {
         get("/api/circuits")["devices"][0]["circuits"] == 100
     });
     drop(service);
-    // Another user sees that there are some.
+    // For another user, the service only reports that there are circuits.
     fs::create_dir("/run/nobody").unwrap();
     chown("/run/nobody", Some(65_534), None).unwrap();
     let service = begin_as(65_534, "/run/nobody/history", &["--every", "500ms"]);
@@ -332,7 +334,7 @@ fn circuits_are_watched() {
     run("weirgate circuits remove sub0 --all");
 }
 
-/// The median of some times, in milliseconds.
+/// Returns the median time of several runs, in milliseconds.
 fn median(count: usize, mut work: impl FnMut()) -> f64 {
     let mut all: Vec<f64> = (0..count)
         .map(|_| {
@@ -345,7 +347,7 @@ fn median(count: usize, mut work: impl FnMut()) -> f64 {
     all[count / 2]
 }
 
-/// How long the collector of a service was on processors, in milliseconds
+/// Returns the processor time of a service's collector, in milliseconds
 /// (Documentation/scheduler/sched-stats.rst, `/proc/pid/schedstat`).
 fn worked_ms(service: &Service) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", service.pid().as_raw_nonzero())).unwrap();
@@ -356,7 +358,7 @@ fn worked_ms(service: &Service) -> f64 {
     tasks.flatten().map(of).sum()
 }
 
-/// What a collector's look takes, in milliseconds.
+/// Returns the processor time of one of the collector's samples, in milliseconds.
 fn look_ms(service: &Service) -> f64 {
     const LOOKS: u32 = 10;
     let before = worked_ms(service);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: a service, a hundred datagrams a second over the
-//! loopback device, and a clock that goes forward and back by hours.
+//! The part that runs in the guest: a service, a hundred datagrams a second over the loopback
+//! device, and a clock that is set forward and back by hours.
 
 use rustix::process::Pid;
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
@@ -16,11 +16,11 @@ use std::time::Duration;
 
 const ADDRESS: &str = "127.0.0.1:9617";
 const HISTORY: &str = "/run/history";
-/// Datagrams by the second, which the kernel counts once as sent; the page's and
-/// the probe's own packets come to a few tens more.
+/// Datagrams per second, each of which the kernel counts once as sent. The page's and the probe's
+/// own packets add a few tens.
 const RATE: u64 = 100;
 const BETWEEN: std::ops::RangeInclusive<f64> = 90.0..=160.0;
-/// How long the clock is left alone, and by how much it is set then.
+/// The time between two changes of the clock, and the changes in seconds.
 const QUIET: Duration = Duration::from_secs(10);
 const SET: [i64; 4] = [3600, -7200, -5, 3605];
 
@@ -31,8 +31,8 @@ pub fn run(line: &str) {
     assert!(status.unwrap().success(), "{line}");
 }
 
-/// A service, which ends with the test: also with one that fails, which the guest
-/// would wait for otherwise, as long as somebody can write where it wrote.
+/// A service, which is killed when the test ends. Otherwise a failed test would leave it, and the
+/// guest would wait until nobody can write to its output.
 pub struct Service(Child);
 
 impl Drop for Service {
@@ -48,12 +48,12 @@ impl Service {
     }
 }
 
-/// A service, once it answers.
+/// Starts a service and waits until it answers.
 pub fn begin(more: &[&str]) -> Service {
     begin_as(0, HISTORY, more)
 }
 
-/// The same of a user.
+/// Does the same as a given user.
 pub fn begin_as(user: u32, history: &str, more: &[&str]) -> Service {
     let mut service = Command::new("weirgate")
         .args(["watch", "--listen", ADDRESS, "--history", history])
@@ -82,7 +82,7 @@ fn ask(path: &str) -> TcpStream {
     stream
 }
 
-/// The status of an answer, and what it says.
+/// Returns the status and the body of an answer.
 pub fn answer(path: &str) -> (u16, String) {
     let mut answer = String::new();
     ask(path).read_to_string(&mut answer).unwrap();
@@ -96,7 +96,7 @@ pub fn get(path: &str) -> Value {
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
-/// What the page gets, in the connection that it opened at first.
+/// Returns the events of the page's live connection.
 fn page() -> Receiver<Value> {
     let (send, looks) = channel();
     thread::spawn(move || {
@@ -122,7 +122,7 @@ fn set_clock(by: i64) {
     clock_settime(ClockId::Realtime, new).unwrap();
 }
 
-/// Every point of a series that is known.
+/// Returns every point of a series.
 pub fn points(series: &str) -> Vec<(i64, i64, f64, i64)> {
     let encoded = series.replace('{', "%7B").replace('}', "%7D");
     let encoded = encoded.replace('"', "%22").replace('=', "%3D");
@@ -161,7 +161,7 @@ fn clock_is_set() {
     }
     sleep(QUIET);
 
-    // The page went on, a look a second.
+    // The page went on with one sample a second.
     let looks: Vec<Value> = looks.try_iter().collect();
     println!("{} looks came", looks.len());
     assert!(looks.len() >= 45, "{}", looks.len());
@@ -181,7 +181,7 @@ fn clock_is_set() {
         sent
     };
     let sent = check();
-    // Five seconds were lived through twice; the later are shown.
+    // Five seconds of clock time occurred twice; the later samples are shown.
     let seconds: i64 = sent.iter().map(|point| point.1 - point.0).sum();
     assert!((38_000..=51_000).contains(&seconds), "{seconds}");
     let events = get("/api/events?from=0&to=9999999999999");
@@ -210,7 +210,8 @@ fn clock_is_set() {
         assert!((step - wanted as f64).abs() < 0.1, "{texts:?}");
     }
 
-    // Killed while the clock is behind what the file has, it opens again.
+    // A service that was killed while the clock is behind the file's last time must open the file
+    // again.
     set_clock(-3600);
     sleep(QUIET);
     drop(service);

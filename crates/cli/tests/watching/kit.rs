@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: classes of the kit's shaper, which the kernel has none
-//! for, tins of a cake, and a link that a cake shapes.
+//! The part that runs in the guest: classes of the kit's shaper, for which the kernel has none of
+//! its own, the tins of a cake, and a link that a cake shapes.
 
 use crate::inside::{begin, get, run};
 use serde_json::Value;
@@ -35,7 +35,7 @@ protocol = "udp"
 remote-port = 5000
 "#;
 
-/// Datagrams of 128 bytes of IP, which `layer = "raw"` has on the wire too.
+/// Datagrams of 128 bytes of IP, which is also their size on the wire with `layer = "raw"`.
 const SENT: u64 = 40;
 
 fn one<'a>(now: &'a Value, sort: &str, label: &str, value: &str) -> Option<&'a Value> {
@@ -43,7 +43,7 @@ fn one<'a>(now: &'a Value, sort: &str, label: &str, value: &str) -> Option<&'a V
     all.find(|one| one["sort"] == sort && one["labels"][label] == value)
 }
 
-/// How much a counter of an object counted since its first look.
+/// Returns how much a counter has counted since the first sample.
 fn counted(series: &str) -> u64 {
     let encoded = series.replace('{', "%7B").replace('}', "%7D");
     let encoded = encoded.replace('"', "%22").replace('=', "%3D");
@@ -55,7 +55,7 @@ fn counted(series: &str) -> u64 {
 #[test]
 #[ignore = "runs in the guest"]
 fn kit_and_tins() {
-    // Devices that come up speak IPv6 of their own accord, into what is counted.
+    // Without this, devices would send IPv6 packets that are counted.
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
         fs::write(path, "1").unwrap();
@@ -99,7 +99,7 @@ fn kit_and_tins() {
     assert_eq!(counted(&format!("class_sent_packets{labels}")), SENT);
     assert_eq!(counted(&format!("class_sent_bytes{labels}")), SENT * 128);
     assert_eq!(counted(&format!("class_timed_packets{labels}")), SENT);
-    // What its queue management has of itself.
+    // The class has the figures of its queue management.
     let queue = one(&now, "qdisc", "parent", handle).unwrap_or_else(|| panic!("{now}"));
     assert_eq!(queue["labels"]["kind"], "weir_pie");
     assert_eq!(queue["numbers"]["aqm_probability"], 0.0, "{queue}");
@@ -157,7 +157,7 @@ fn cake_has_the_links_rate() {
     };
     let (now, policy) = rate();
     assert!(now.is_some() && now == policy, "{now:?} {policy:?}");
-    // Somebody gives it less: that is an event, and the link has it.
+    // A lower rate set from outside is an event, and becomes the link's rate.
     run("tc qdisc change dev wan root cake bandwidth 500kbit");
     sleep(Duration::from_secs(3));
     assert_eq!(rate(), (Some(500_000.0), policy));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: a service that is stopped again and again, as on a
-//! machine that lets it wait. The round trips of its probes stay the network's.
+//! The part that runs in the guest: a service that is stopped again and again, like on a machine
+//! that gives it no processor time. The round trips of its probes must remain those of the network.
 
 use crate::inside::{begin, points, run};
 use rustix::process::{Signal, kill_process};
@@ -8,10 +8,10 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// There and back by netem, and what the kernel itself may add, in microseconds.
+/// The round trip by netem, and what the kernel itself may add, in microseconds.
 const ROUND_TRIP: i64 = 200_000;
 const WORK: i64 = 2_000;
-/// For so long it gets no processor, each time.
+/// How long the service is stopped each time.
 const STOPPED: Duration = Duration::from_millis(1_700);
 
 #[test]
@@ -39,7 +39,7 @@ fn stopped() {
         let right = ROUND_TRIP..ROUND_TRIP + WORK;
         assert!(found.iter().all(|one| right.contains(one)), "{found:?}");
     }
-    // One that there is no way to is lost, and stops nothing.
+    // A probe without a route counts as lost, and does not stop the others.
     let lost = points("probe_lost{probe=\"far\",host=\"203.0.113.1\"}");
     assert!(lost.iter().any(|point| point.2 > 0.0), "{lost:?}");
     drop(service);

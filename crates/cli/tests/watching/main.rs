@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate watch` where somebody sets the clock, or it gets no processor, and at
-//! queues that other kernels may not have: in the lab's kernel, whose clock is
-//! nobody's. It needs qemu, a fetched kernel and the guest's binary.
+//! `weirgate watch` while the clock is set, without processor time, and with queues that other
+//! kernels may lack. It runs in the lab's kernel, whose clock nothing else uses. The tests need
+//! qemu, a fetched kernel and the guest's binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,8 +34,8 @@ fn in_one_of(name: &str, program: &str, limits: Limits) {
     println!("{}", own.run(name));
 }
 
-/// What a look at many circuits takes. Part of the measurements. `WEIRGATE_PROGRAM` is the
-/// path of another program to measure, such as the packaged one.
+/// Measures a sample of many circuits. Part of the measurements. `WEIRGATE_PROGRAM` is the path of
+/// another program to measure, such as the packaged one.
 #[test]
 #[ignore = "a figure: docs/watch.md"]
 fn many_circuits_are_watched() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. Ignored elsewhere.
+//! The part that runs in the guest, ignored elsewhere.
 
 use crate::medium::Medium;
 use rustix::net::sockopt::set_ip_tos;
@@ -14,17 +14,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_testing::run;
 
-/// What the air carries, without what each frame takes besides.
+/// The rate of the air in bit/s, without the overhead of each frame.
 const AIR: u64 = 12_000_000;
 
-/// The other radio's address, its port that answers, and one that nobody reads.
+/// The other radio's address, its echo port, and a port that nobody reads.
 const FAR: &str = "10.9.0.2";
 const ECHO: u16 = 7;
 const SINK: u16 = 9;
 
 const EF_BYTE: u8 = 46 << 2;
 
-/// What a lost echo counts.
+/// The round trip that a lost echo counts as.
 const LONGEST: Duration = Duration::from_millis(400);
 
 fn enter(space: &str) {
@@ -32,7 +32,7 @@ fn enter(space: &str) {
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
-/// Two radios in one network without an access point; the second has a namespace.
+/// Creates two radios in one ad hoc network; the second is in its own namespace.
 fn radios() {
     run("modprobe mac80211_hwsim");
     run("ip netns add far");
@@ -60,28 +60,28 @@ fn radios() {
     });
 }
 
-/// How long an answer to an urgent packet takes; `None` where none comes in time.
+/// Returns the round trip of an urgent packet, or `None` if no answer arrives in time.
 fn echo(socket: &UdpSocket, number: u32) -> Option<Duration> {
     let begun = Instant::now();
     socket.send_to(&number.to_be_bytes(), (FAR, ECHO)).unwrap();
     let mut room = [0; 16];
     loop {
         let length = socket.recv(&mut room).ok()?;
-        // A late answer of one before it counts for nothing.
+        // A late answer to an earlier packet is ignored.
         if room[..length] == number.to_be_bytes() {
             return Some(begun.elapsed());
         }
     }
 }
 
-/// The 95th percentile of urgent echoes beside a flood, and what the flood had, in bit/s.
+/// Returns the 95th percentile of urgent echoes beside a flood, and the flood's rate in bit/s.
 fn beside_a_flood() -> (Duration, f64) {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let flood = thread::spawn(move || {
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
         while !stopped.load(Ordering::Relaxed) {
-            // 16 Mbit/s.
+            // This is 16 Mbit/s.
             for _ in 0..2 {
                 let _ = socket.send_to(&[0; 1_000], (FAR, SINK));
             }
@@ -103,13 +103,13 @@ fn beside_a_flood() -> (Duration, f64) {
     let had = (received() - from) as f64 * 8.0 / begun.elapsed().as_secs_f64();
     stop.store(true, Ordering::Relaxed);
     flood.join().unwrap();
-    // What waits is sent before the next arm.
+    // Let the queue drain before the next arm.
     thread::sleep(Duration::from_secs(1));
     times.sort_unstable();
     (times[37], had)
 }
 
-/// Bytes that the far radio's device has received.
+/// Returns the bytes that the far radio's device has received.
 fn received() -> u64 {
     let text = run("ip -n far -s -j link show wlan1");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -156,13 +156,13 @@ fn a_gate_before_a_radio() {
     let [without, above, below] = measured[..] else {
         unreachable!("three arms");
     };
-    // Behind the gate stands the radio's own queue, in which nothing is urgent.
+    // The radio's own queue, behind the gate, gives urgent packets no preference.
     let short = Duration::from_millis(20);
     assert!(without.0 > short && above.0 > short, "{measured:?}");
-    // A gate below the radio's rate holds it.
+    // With a gate below the radio's rate, that queue stays short.
     assert!(below.0 < short, "{measured:?}");
     assert!((below.1 - 8e6).abs() < 0.1 * 8e6, "{measured:?}");
-    // A radio that becomes slower than the gate has the queue again.
+    // If the radio becomes slower than the gate, its queue fills again.
     air.set(AIR / 3);
     let slower = beside_a_flood();
     println!(

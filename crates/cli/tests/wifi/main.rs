@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Wi-Fi: two radios of `mac80211_hwsim` in the lab's machine with Debian's generic kernel,
-//! and a medium between them that takes time for each frame. What a gate before a radio
-//! can promise is measured on both sides of the radio's own rate.
+//! Wi-Fi: two radios of `mac80211_hwsim` in the lab's machine with Debian's generic kernel, and a
+//! medium between them that takes time for each frame. The test measures what a gate before a radio
+//! can promise, on both sides of the radio's own rate.
 //!
 //! It needs qemu, the kernel `generic` (`weirgate-lab lab prepare --kernel generic`), the
 //! guest's binary, and a mirror of Debian for `iw` at the first run.
@@ -31,7 +31,7 @@ mod long {
 fn in_the_guest(name: &str) {
     let tree = package("iw", &Cache::of_user(), &mut |_| ());
     let tree = tree.unwrap_or_else(|error| panic!("{error}"));
-    // Debian moved it below `usr`.
+    // Newer releases of Debian have it below `usr`.
     let places = ["usr/sbin/iw", "sbin/iw"].map(|place| tree.join(place));
     let iw = places.iter().find(|path| path.exists()).unwrap();
     let iw = iw.to_string_lossy();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The air between two radios of `mac80211_hwsim`: one frame after the other, each for as
-//! long as its bytes take at a rate. hwsim itself delivers at once. What it hands over
-//! waits in the radio until the air has taken it, as in the ring of a driver.
+//! The air between two radios of `mac80211_hwsim`. It sends one frame after the other, each for the
+//! time of its bytes at a rate. hwsim itself delivers at once. Its frames wait in the radio until
+//! the air has sent them, like in the ring of a driver.
 //!
 //! Commands and attributes are those of drivers/net/wireless/virtual/mac80211_hwsim.h.
 
@@ -25,22 +25,22 @@ const SIGNAL: u16 = 6;
 const TX_INFO: u16 = 7;
 const COOKIE: u16 = 8;
 
-/// Flags: the sender is told, no acknowledgement is expected, one came.
+/// Flags: report to the sender, no acknowledgement is expected, an acknowledgement arrived.
 const REQ_TX_STATUS: u32 = 1;
 const NO_ACK: u32 = 2;
 const STAT_ACK: u32 = 4;
 
-/// What a frame takes beside its bytes: preamble, spaces and acknowledgement.
+/// The time of a frame besides its bytes: preamble, spaces and acknowledgement.
 const OVERHEAD: Duration = Duration::from_micros(100);
 
 /// A good signal, in dBm.
 const GOOD: i32 = -40;
 
-/// The air, until the guest ends.
+/// The air, which lasts until the guest ends.
 pub struct Medium(Arc<AtomicU64>);
 
 impl Medium {
-    /// One between radios of these numbers, of a rate in bit/s.
+    /// Starts the air between this many radios, with a rate in bit/s.
     pub fn start(radios: u8, rate: u64) -> Self {
         let own = Self(Arc::new(AtomicU64::new(rate)));
         let shared = Arc::clone(&own.0);
@@ -55,7 +55,7 @@ impl Medium {
     }
 }
 
-/// The address by which hwsim knows a radio: that of its second interface.
+/// Returns the address by which hwsim knows a radio: that of its second interface.
 fn address(radio: u8) -> [u8; 6] {
     [0x42, 0, 0, 0, radio, 0]
 }
@@ -65,7 +65,7 @@ fn carry(socket: &Socket, radios: u8, rate: &AtomicU64) {
     let mut free = Instant::now();
     loop {
         let left = free.saturating_duration_since(Instant::now());
-        // Below a millisecond it is slept, so that frames end when they do.
+        // The last part of a millisecond is slept instead, so that frames end on time.
         let wait = if waiting.is_empty() {
             1_000
         } else {
@@ -98,7 +98,7 @@ fn airtime(frame: &Message, rate: &AtomicU64) -> Duration {
     OVERHEAD + Duration::from_nanos(bits * 1_000_000_000 / rate.load(Ordering::Relaxed))
 }
 
-/// Gives a frame to every other radio, and says to its sender that it was taken.
+/// Delivers a frame to every other radio, and reports to its sender that it was sent.
 fn deliver(socket: &Socket, frame: &Message, radios: u8) {
     let (Some(from), Some(bytes)) = (frame.get(ADDR_TRANSMITTER), frame.get(FRAME_BYTES)) else {
         return;

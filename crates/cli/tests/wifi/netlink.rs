@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of generic netlink, as far as `mac80211_hwsim` needs them.
+//! The part of generic netlink that `mac80211_hwsim` needs.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 const HEADERS: usize = 16 + 4;
 
-/// A message: its command, and attributes by their numbers.
+/// A message: its command, and its attributes with their numbers.
 #[derive(Debug, Default)]
 pub struct Message {
     pub command: u8,
@@ -49,7 +49,7 @@ impl Message {
         bytes
     }
 
-    /// Reads one of a family; `None` for what is of another.
+    /// Parses a message of the given family; returns `None` for one of another family.
     fn read(bytes: &[u8], family: u16) -> Option<Self> {
         let word = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
         if word(4)? != family {
@@ -73,10 +73,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// One that speaks to the family of this name.
+    /// Opens a socket for the family with this name.
     pub fn to(name: &str) -> Self {
         #[expect(unsafe_code, reason = "netlink has no socket in the standard library")]
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         let file = unsafe {
             let number = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC);
             assert!(number >= 0, "{}", io::Error::last_os_error());
@@ -95,13 +95,13 @@ impl Socket {
     pub fn send(&self, message: &Message) {
         let bytes = message.bytes(self.family);
         #[expect(unsafe_code, reason = "netlink has no socket in the standard library")]
-        // SAFETY: the bytes are there.
+        // SAFETY: the pointer and the length are those of one slice.
         let sent =
             unsafe { libc::send(self.file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         assert_eq!(sent, bytes.len() as isize, "{}", io::Error::last_os_error());
     }
 
-    /// The next message of the family within so many milliseconds.
+    /// Returns the next message of the family, if one arrives within `wait_ms` milliseconds.
     pub fn receive(&self, wait_ms: i32) -> Option<Message> {
         let mut poll = libc::pollfd {
             fd: self.file.as_raw_fd(),
@@ -110,7 +110,7 @@ impl Socket {
         };
         let mut room = vec![0_u8; 1 << 14];
         #[expect(unsafe_code, reason = "netlink has no socket in the standard library")]
-        // SAFETY: one descriptor, and room for as many bytes as is said.
+        // SAFETY: there is one descriptor, and the buffer has the given length.
         let length = unsafe {
             if libc::poll(&raw mut poll, 1, wait_ms) < 1 {
                 return None;
@@ -118,7 +118,7 @@ impl Socket {
             libc::recv(poll.fd, room.as_mut_ptr().cast(), room.len(), 0)
         };
         let bytes = room.get(..usize::try_from(length).ok()?)?;
-        // An answer that refuses is of no family.
+        // An error message (NLMSG_ERROR) has no family.
         if bytes.get(4..6) == Some(&2_u16.to_ne_bytes()) {
             let code = bytes.get(HEADERS - 4..HEADERS)?;
             let code = i32::from_ne_bytes(code.try_into().ok()?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest. Ignored elsewhere.
+//! The part that runs in the guest, ignored elsewhere.
 
 use crate::node::{
     FOLDER, Service, address, among_pods, build, free_kb, idle_ms, root, run, write,
@@ -16,36 +16,37 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 const PODS: usize = 1_000;
-/// Those that receive all that they may.
+/// The pods that receive as much as they may.
 const USED: usize = 20;
-/// Mbit/s.
+/// The rate of a pod in Mbit/s.
 const RATE: f64 = 40.0;
 
-/// By so many connections each: where one alone loses a packet, its queue runs empty.
+/// The connections of each such pod. With only one, a lost packet would let its queue run empty.
 const CONNECTIONS: usize = 2;
 
-/// After so long IPv6 of the devices has asked for routers thrice, and does so again in 16 s
-/// (`addrconf_rs_timer`, net/ipv6/addrconf.c). Two thousand devices ask at once.
+/// After this time, IPv6 of the devices has sent three router solicitations, and sends the next one
+/// in 16 s (`addrconf_rs_timer`, net/ipv6/addrconf.c). Two thousand devices send them at once.
 const SETTLED: Duration = Duration::from_secs(16);
 
-/// How long they receive before it is looked at, and for how long it is.
+/// The time that pods receive before the measurement, and the time of the measurement.
 const BEFORE: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// The sparse flow: a datagram to a pod in this time, to each port of these.
+/// The sparse flow: each pod gets one datagram in this time. The ports of both flows follow.
 const PACE: Duration = Duration::from_millis(10);
 const SPARSE: u16 = 7;
 const BULK: u16 = 9;
 
-/// How often it is looked at what they have received.
+/// The interval at which the received bytes are read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The goals.
+/// The goals in milliseconds: the 99th percentile of the sparse flow's delay, and the time of a
+/// change.
 const LATEST: f64 = 5.0;
 const CHANGED: f64 = 5.0;
 
-/// Files that come, change, go and are wrong; devices that come and go; and a queue that is
-/// another's.
+/// Files are added, changed, removed and wrong; devices are added and deleted; one device has a
+/// foreign queue.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn files_and_devices_are_followed() {
@@ -55,7 +56,7 @@ fn files_and_devices_are_followed() {
     write("pod3", "rate = \"1mbit\"\n");
     let service = Service::start();
     service.says("pod0: 40mbit");
-    // tc writes what the kernel holds.
+    // tc prints the kernel's values.
     assert!(root("pod0").contains("cake 706f: ") && root("pod0").contains("bandwidth 40Mbit"));
     service.says("pod3: K302");
     assert!(root("pod3").contains("pfifo 77:"));
@@ -63,7 +64,7 @@ fn files_and_devices_are_followed() {
 
     write("pod1", "rate = \"10mbit\"\n");
     service.says("pod1: 10mbit");
-    // Written in place.
+    // This file is written in place.
     fs::write(format!("{FOLDER}/pod1"), "rate = \"20mbit\"\n").unwrap();
     service.says("pod1: 20mbit");
     assert!(root("pod1").contains("bandwidth 20Mbit"));
@@ -79,7 +80,7 @@ fn files_and_devices_are_followed() {
     service.says("pod0: its rate is removed");
     assert!(root("pod0").contains("noqueue"));
 
-    // The file is there before the device.
+    // The file exists before the device.
     write("late", "rate = \"30mbit\"\n");
     service.is_silent();
     run("ip link add late type veth peer name late-pod");
@@ -89,7 +90,7 @@ fn files_and_devices_are_followed() {
     service.says("late: 30mbit");
     drop(service);
 
-    // What happened while nobody looked.
+    // These changes happen without a running service.
     fs::remove_file(format!("{FOLDER}/late")).unwrap();
     fs::remove_file(format!("{FOLDER}/pod3")).unwrap();
     write("pod1", "rate = \"50mbit\"\n");
@@ -98,7 +99,7 @@ fn files_and_devices_are_followed() {
     let once = once.args(["pods", "--once", FOLDER]).output().unwrap();
     let message = String::from_utf8_lossy(&once.stderr).into_owned();
     assert!(once.status.success(), "{message}");
-    // Of a device that is down the kernel shows `noop`.
+    // For a device that is down, the kernel shows `noop`.
     assert!(!root("late").contains("cake"), "{message}");
     assert!(root("pod1").contains("bandwidth 50Mbit"), "{message}");
     assert!(root("pod3").contains("pfifo 77:"));
@@ -108,9 +109,9 @@ fn files_and_devices_are_followed() {
     assert_eq!(once.code(), Some(1));
 }
 
-/// Receives all that is sent to it, and counts the bytes of each pod. It looks at all of them
-/// together after a while and takes no copy, because the machine is one processor: a thread
-/// that wakes for each packet is what would be measured.
+/// Receives the bulk data and counts the bytes of each pod. It reads all connections together at an
+/// interval and copies no data. The machine has one processor, so a thread that wakes for each
+/// packet would dominate the measurement.
 fn receive_bulk(counts: &[AtomicU64]) {
     let listener = TcpListener::bind(("0.0.0.0", BULK)).expect("a port");
     let streams = listener.incoming().take(USED * CONNECTIONS).map(|stream| {
@@ -132,7 +133,7 @@ fn receive_bulk(counts: &[AtomicU64]) {
     }
 }
 
-/// Takes the sparse flow's datagrams; how long each was under way, in ms.
+/// Receives the sparse flow's datagrams; returns the delay of each in ms.
 fn receive_sparse(end: &AtomicBool, begin: Instant) -> Vec<f64> {
     let socket = UdpSocket::bind(("0.0.0.0", SPARSE)).expect("a port");
     let wait = Some(Duration::from_millis(100));
@@ -148,8 +149,8 @@ fn receive_sparse(end: &AtomicBool, begin: Instant) -> Vec<f64> {
     waits
 }
 
-/// How long changes take, from before the file is written until it is reported that the change
-/// was made and read back, in ms.
+/// Changes the rates of pods. Returns the time in ms from before each file is written until the
+/// change is reported as made and read back.
 fn changes(service: &Service, pods: Range<usize>, first: usize) -> Vec<f64> {
     let one = |(number, pod): (usize, usize)| {
         let rate = first + number;
@@ -164,14 +165,14 @@ fn changes(service: &Service, pods: Range<usize>, first: usize) -> Vec<f64> {
     pods.enumerate().map(one).collect()
 }
 
-/// What the devices of the pods that receive have sent, in bytes with Ethernet's header.
+/// Returns the bytes that the devices of the receiving pods have sent, with Ethernet's header.
 fn sent_by_devices() -> Vec<u64> {
     let read = |pod| fs::read_to_string(format!("/sys/class/net/pod{pod}/statistics/tx_bytes"));
     let sent = |pod| read(pod).expect("a device").trim().parse();
     (0..USED).map(|pod| sent(pod).expect("a number")).collect()
 }
 
-/// The lowest and the highest rate between two readings, in Mbit/s.
+/// Returns the lowest and the highest rate between two readings, in Mbit/s.
 fn range(first: &[u64], last: &[u64], seconds: f64) -> (f64, f64) {
     let rate = |(first, last): (&u64, &u64)| (last - first) as f64 * 8e-6 / seconds;
     let rates = first.iter().zip(last).map(rate);
@@ -180,15 +181,15 @@ fn range(first: &[u64], last: &[u64], seconds: f64) -> (f64, f64) {
     })
 }
 
-/// The value below which this share of them is.
+/// Returns the value below which the given share of the values is.
 fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() as f64 * share).ceil() as usize;
     values[at.clamp(1, values.len()) - 1]
 }
 
-/// Twenty pods of a thousand receive all that they may, by TCP that sends 64 kB at once;
-/// a sparse flow to each of them waits little, and one pod's change is made at once.
+/// Twenty of a thousand pods receive as much as they may, by TCP that sends 64 kB at once. A sparse
+/// flow to each of them has a low delay, and a change of one pod takes effect at once.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn a_thousand_pods_have_their_rates() {
@@ -204,7 +205,8 @@ fn a_thousand_pods_have_their_rates() {
     let (before, begin) = (free_kb(), Instant::now());
     let service = Service::start();
     for _ in 0..PODS {
-        // In the order of their names, so that the last reported is not the last number.
+        // Devices are reported in the order of their names, so the last one reported is not the
+        // last number.
         service.says(": 40mbit");
     }
     let start = begin.elapsed().as_secs_f64();
@@ -245,7 +247,7 @@ fn a_thousand_pods_have_their_rates() {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     let mut sent = 0_u32;
     while since.elapsed() < MEASURED {
-        // One after the other, so that not all come at once.
+        // The pods take turns, so that the datagrams do not arrive all at once.
         let pod = sent as usize % USED;
         let mut payload = [0; 64];
         payload[..8].copy_from_slice(&(begin.elapsed().as_nanos() as u64).to_ne_bytes());
@@ -263,8 +265,8 @@ fn a_thousand_pods_have_their_rates() {
         "the machine's one processor was busy {:.0} % of that time",
         busy * 1e2
     );
-    // Of those that have none, and of those that receive. The service shares the processor
-    // with all that sends and receives, so that the longest says nothing of it.
+    // Change pods without traffic, and pods that receive. The service shares the processor with all
+    // senders and receivers, so the longest time says nothing about it.
     let waited = service.waited_ms();
     let mut loaded = changes(&service, USED..2 * USED, 80);
     loaded.extend(changes(&service, 0..USED, 50));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate pods` on a kernel: the lab's boots, and runs one of the functions of
-//! `inside`, which calls the command. It needs qemu, a fetched kernel and the guest's
-//! binary.
+//! `weirgate pods` in force: the lab's kernel boots and runs a function of `inside`, which calls
+//! the command. The tests need qemu, a fetched kernel and the guest's binary.
 
 mod inside;
 mod node;
 
 use weirgate_lab::{Limits, OwnTests};
 
-/// Runs it with this program in a machine of so much memory.
+/// Runs a function with this program in a machine with the given memory.
 fn run(test: &str, weirgate: &str, memory_mib: u32) -> String {
     let own = OwnTests {
         programs: &[weirgate, "ip", "tc"],
@@ -36,8 +35,8 @@ mod long {
     use super::run;
     use std::path::Path;
 
-    /// Of the program as packages hold it, which is optimised: its time is what is
-    /// measured. Four minutes.
+    /// Runs with the optimised program of the packages, because its speed is measured. Takes four
+    /// minutes.
     #[test]
     fn a_thousand_pods_have_their_rates() {
         let built = Path::new(env!("CARGO_BIN_EXE_weirgate")).ancestors().nth(2);

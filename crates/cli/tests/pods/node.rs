@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node and its pods, made of namespaces. The node's devices are `pod0`, `pod1` ..., whose
-//! other ends are in a namespace that stands for all pods. What pods send comes back by the
-//! first device.
+//! A node and its pods, made of namespaces. The node's devices are `pod0`, `pod1` and so on; their
+//! other ends are in one namespace that stands for all pods. Packets from pods return by the first
+//! device.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fmt::Write as _;
@@ -16,11 +16,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 pub use weirgate_testing::run;
 
-/// Where the files are.
+/// The folder of the files.
 pub const FOLDER: &str = "/run/pods";
 const NODE: &str = "10.0.0.1";
 
-/// The address of a pod.
+/// Returns the address of a pod.
 pub fn address(pod: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 1, (pod >> 8) as u8, pod as u8)
 }
@@ -39,7 +39,7 @@ fn batch(options: &[&str], lines: &str) {
     assert!(ip.wait().expect("ip").success(), "{options:?}");
 }
 
-/// Makes a node with pods.
+/// Creates a node with pods.
 pub fn build(pods: usize) {
     run("ip netns add pods");
     run("ip link set lo up");
@@ -61,7 +61,7 @@ pub fn build(pods: usize) {
     }
     batch(&[], &here);
     let mac = fs::read_to_string("/sys/class/net/pod0/address").expect("the first device");
-    // Each address of the pods' is one of the namespace's own.
+    // Every address of a pod is local to the namespace.
     let _ = write!(
         there,
         "route add local 10.1.0.0/16 dev lo\n\
@@ -73,7 +73,7 @@ pub fn build(pods: usize) {
     fs::create_dir_all(FOLDER).expect("a folder");
 }
 
-/// A thread among the pods.
+/// Starts a thread in the namespace of the pods.
 pub fn among_pods<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let file = File::open("/run/netns/pods").expect("the namespace");
     thread::spawn(move || {
@@ -83,7 +83,7 @@ pub fn among_pods<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) 
     })
 }
 
-/// Writes a device's file, as one has to: beside it first.
+/// Writes a device's file as users must: a temporary file first, then a rename.
 pub fn write(device: &str, text: &str) {
     let folder = Path::new(FOLDER);
     let beside = folder.join(".new");
@@ -91,12 +91,12 @@ pub fn write(device: &str, text: &str) {
     fs::rename(&beside, folder.join(device)).expect("a file");
 }
 
-/// The root qdisc of a device, as tc(8) tells it.
+/// Returns the root qdisc of a device, as tc(8) prints it.
 pub fn root(device: &str) -> String {
     run(&format!("tc qdisc show dev {device} root"))
 }
 
-/// `weirgate pods`, with what it says and when.
+/// `weirgate pods`, with its messages and their times.
 pub struct Service(Child, Receiver<(Instant, String)>);
 
 impl Service {
@@ -118,7 +118,7 @@ impl Service {
         Self(child, lines)
     }
 
-    /// Waits for a line that has these words; when it came.
+    /// Waits for a line with this text; returns its time.
     #[track_caller]
     pub fn says(&self, words: &str) -> Instant {
         let mut before = Vec::new();
@@ -132,14 +132,14 @@ impl Service {
         }
     }
 
-    /// Nothing is reported for a while.
+    /// Asserts that nothing is reported for 200 ms.
     pub fn is_silent(&self) {
         let message = self.1.recv_timeout(Duration::from_millis(200));
         assert!(message.is_err(), "{message:?}");
     }
 
-    /// How long it was ready to run and did not, since it was started (`run_delay`, proc(5)'s
-    /// schedstat).
+    /// Returns how long the service was ready to run without a processor since its start
+    /// (`run_delay`, proc(5)'s schedstat).
     pub fn waited_ms(&self) -> f64 {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.0.id()));
         let text = text.expect("a process");
@@ -160,20 +160,20 @@ impl Drop for Service {
     }
 }
 
-/// A figure of a file below /proc.
+/// Returns a number from a file below /proc.
 pub fn number(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let word = line.and_then(|rest| rest.split_whitespace().next());
     word.expect("a figure").parse().expect("a number")
 }
 
-/// What all of the kernel and its programs leave, in kB.
+/// Returns the available memory in kB.
 pub fn free_kb() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("a file");
     number(&text, "MemAvailable:")
 }
 
-/// How long the processor had nothing to do since the machine started (`idle` of proc_stat(5)).
+/// Returns how long the processor has been idle since the machine started (`idle` of proc_stat(5)).
 pub fn idle_ms() -> u64 {
     let text = fs::read_to_string("/proc/stat").expect("a file");
     let words: Vec<&str> = text.split_whitespace().collect();

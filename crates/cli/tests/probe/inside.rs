@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: two namespaces, a line between them, and the command at
-//! each end. Lines of cells and of bytes are the kernel's own emulator's (netem),
-//! those of code words the lab's own.
+//! The part that runs in the guest: two namespaces, a line between them, and the command at each
+//! end. The kernel's own emulator (netem) provides lines of cells and of bytes; the lab provides
+//! those of code words.
 
 use super::words::Words;
 use serde_json::Value;
@@ -9,22 +9,22 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use weirgate_testing::run;
 
-/// What carries packets on a line.
+/// The units in which a line carries packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
-    /// Cells of 48 bytes of 53 (ATM).
+    /// Cells of 53 bytes, of which 48 are payload (ATM).
     Cells,
-    /// A byte more for each 64 and for a part of them (PTM).
+    /// One byte more for each 64 bytes or part of them (PTM).
     Words,
-    /// Bytes as they are (Ethernet).
+    /// Plain bytes (Ethernet).
     Bytes,
 }
 
-/// A kind of line.
+/// A line to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct LineUnderTest {
     layer: Layer,
-    /// Bytes beside the IP packet.
+    /// Bytes besides the IP packet.
     pub overhead: i32,
     /// Rates on the wire, up and down.
     pub kbit: [u32; 2],
@@ -37,14 +37,13 @@ impl LineUnderTest {
         self.layer == Layer::Cells
     }
 
-    /// Bits by the second of what the line carries, up (0) or down (1): those of
-    /// whole cells and code words.
+    /// Returns the bits per second of the line, up (0) or down (1), of whole cells and code words.
     fn rate(&self, at: usize) -> f64 {
         f64::from(self.kbit[at]) * 1e3
     }
 }
 
-/// The two ends, what serves at the far one, and a line of code words.
+/// The two ends, the server at the far one, and a line of code words.
 struct Ends {
     server: Child,
     _words: Option<Words>,
@@ -86,8 +85,8 @@ impl Ends {
         }
     }
 
-    /// Makes the line, where it is netem's; `before` is what packets meet beside it,
-    /// in netem's words.
+    /// Sets up the line if netem emulates it. `before` has netem's parameters for other effects on
+    /// the path.
     fn lay(line: &LineUnderTest, before: &str) {
         if line.layer == Layer::Words {
             for place in ["near", "far"] {
@@ -102,7 +101,7 @@ impl Ends {
             ("near", line.rate(0), line.room[0]),
             ("far", line.rate(1), line.room[1]),
         ] {
-            // What the device counts has 14 bytes of Ethernet in it.
+            // The device counts 14 bytes of Ethernet itself.
             run(&format!(
                 "tc -n {place} qdisc replace dev {place}0 root netem{before} rate {rate:.0}bit \
                  {}{cut} limit {room}",
@@ -119,7 +118,7 @@ impl Ends {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// By echoes of the kernel at the far end alone.
+    /// Measures only by echoes of the kernel at the far end.
     fn echoed(line: &LineUnderTest, before: &str) -> Value {
         Self::lay(line, before);
         let text = run("ip netns exec near weirgate probe --json --icmp 10.0.0.2");
@@ -136,7 +135,7 @@ impl Drop for Ends {
     }
 }
 
-/// How one direction was measured.
+/// The number of measured directions, and how many of them had each right result.
 #[derive(Debug, Default)]
 struct Score {
     cells: usize,
@@ -144,13 +143,12 @@ struct Score {
     rates: usize,
     buffers: usize,
     all: usize,
-    /// How far off the rate on the wire, that of packets and the buffer are at most,
-    /// as a part of them.
+    /// The largest relative errors of the wire rate, of the packet rate and of the buffer.
     worst: [f64; 3],
 }
 
 impl Score {
-    /// The wire bytes of an IP packet of 1400 bytes.
+    /// Returns the wire bytes of an IP packet of 1400 bytes.
     fn full(line: &LineUnderTest) -> f64 {
         let frame = f64::from(1400 + line.overhead);
         match line.layer {
@@ -219,8 +217,8 @@ fn two_lines() {
     );
 }
 
-/// Half of them in cells, a quarter in code words, a quarter in bytes, overheads
-/// from 8 to 48.
+/// Returns forty lines with overheads from 8 to 48: half of them with cells, a quarter with code
+/// words, a quarter with bytes.
 fn kinds() -> Vec<LineUnderTest> {
     let rates = [
         [128, 1024],
@@ -238,7 +236,7 @@ fn kinds() -> Vec<LineUnderTest> {
     (0..40).map(line).collect()
 }
 
-/// Those of this part of the run.
+/// Returns the lines of this part of the run.
 fn part() -> Vec<LineUnderTest> {
     let stated = std::env::var(super::LINES).unwrap();
     let all = kinds();
@@ -246,8 +244,8 @@ fn part() -> Vec<LineUnderTest> {
     numbers.map(|number| all[number]).collect()
 }
 
-/// Cells or not and the overhead of every one: more than is asked, which is
-/// nine overheads of ten.
+/// Cells and overheads must be right for every line. This exceeds the requirement, which is nine of
+/// ten overheads.
 #[test]
 #[ignore = "runs in the guest, for long"]
 fn forty_lines() {
@@ -257,12 +255,11 @@ fn forty_lines() {
     assert_eq!((score.rates, score.buffers), (all, all), "{score:?}");
 }
 
-/// What is beside the line: nothing, then time on the way that varies from far
-/// below a cell's to far above it.
+/// Delays besides the line: none, then delays whose variation is far below the time of a cell, up
+/// to far above it.
 const VARIED: [&str; 4] = ["", " delay 5ms 50us", " delay 10ms 1ms", " delay 30ms 10ms"];
 
-/// Whatever echoes alone report is right; where nothing else is on the way,
-/// they report it.
+/// Every report by echoes alone must be right. Without other delays, there must be a report.
 #[test]
 #[ignore = "runs in the guest, for long"]
 fn forty_lines_by_echoes() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate probe` on lines of known kinds: each test boots the lab's kernel
-//! and measures there, in virtual time, with the command at both ends. It needs
-//! qemu, a fetched kernel and the guest's binary.
+//! `weirgate probe` on lines of known kinds. Each test boots the lab's kernel and measures there,
+//! in virtual time, with the command at both ends. The tests need qemu, a fetched kernel and the
+//! guest's binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,8 +16,8 @@ use std::env;
 use std::time::Duration;
 use weirgate_lab::{Limits, OwnTests};
 
-/// The variable that says which of the forty lines a guest has, by their numbers
-/// and how many at most unless it is set: one with all of them would run for an hour.
+/// The variable with the numbers of the lines that a guest measures, and the default number of
+/// lines for each guest. One guest with all forty would run for an hour.
 const LINES: &str = "WEIRGATE_LINES";
 const LINES_EACH: usize = 4;
 
@@ -35,7 +35,7 @@ fn run(name: &str, variables: &[&str]) -> String {
     own.run(&format!("inside::{name}"))
 }
 
-/// All forty in ten guests, or those that the variable names in one.
+/// Measures all forty lines in ten guests, or those of the variable in one.
 fn forty(name: &str) {
     let all: Vec<String> = (0..40).map(|number: usize| number.to_string()).collect();
     let groups = match env::var(LINES) {
@@ -47,7 +47,7 @@ fn forty(name: &str) {
     }
 }
 
-/// All of them: `cargo xtask probe-lines` runs it and the next.
+/// Measures all of them; `cargo xtask probe-lines` runs this test and the next.
 #[test]
 #[ignore = "measures forty lines, for many minutes"]
 fn forty_lines_are_measured() {
@@ -69,7 +69,7 @@ mod long {
         println!("{}", run("two_lines", &[]));
     }
 
-    /// One of each layer: overheads and rates are far apart.
+    /// One line of each layer, with very different overheads and rates.
     #[test]
     fn three_of_the_forty_lines_are_measured() {
         println!("{}", run("forty_lines", &[&format!("{LINES}=1+10+15")]));

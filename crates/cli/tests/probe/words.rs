@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line of code words (PTM) between two TAP devices: the lab's own, which knows
-//! nothing of what measures it; the kernel's emulator has no code words.
+//! A line of code words (PTM) between two TAP devices. The kernel's emulator has no code words, so
+//! the lab's own emulator is used, which shares nothing with the measuring code.
 
 use super::inside::LineUnderTest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,13 +16,13 @@ use weirgate_guest::agent::line::model::Side;
 use weirgate_guest::agent::line::tap::open_tap;
 use weirgate_units::{Rate, Span};
 
-/// Ethernet's header, which the devices have beside the packet.
+/// Ethernet's header, which frames of the devices have before the packet.
 const HEADER: usize = 14;
 const FRAME: usize = HEADER + 1500;
-/// Nobody waits for its end for longer.
+/// The longest wait before the end flag is checked.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// The line, as long as it is kept.
+/// The line, which ends on drop.
 pub struct Words {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -38,13 +38,13 @@ impl Drop for Words {
 }
 
 impl Words {
-    /// Its devices `near0` and `far0` are made here, for the caller to put where
-    /// they belong before anything is sent.
+    /// Starts the line. It creates the devices `near0` and `far0`; the caller must move them to
+    /// their namespaces before anything is sent.
     pub fn begin(line: &LineUnderTest) -> Self {
         let side = |at: usize| LineSide {
             rate: Rate::bits_per_second(u64::from(line.kbit[at]) * 1000),
             delay: Span::from_nanos(0),
-            // The packet that is being sent is not among them here.
+            // This buffer does not count the packet in transmission.
             buffer: Buffer::Packets(line.room[at] - 1),
             drop: DropEnd::Tail,
             impairments: Impairments::NONE,
@@ -73,9 +73,9 @@ impl Words {
     }
 }
 
-/// Carries frames both ways until it is ended.
+/// Carries frames in both directions until the line ends.
 fn carry(taps: &[OwnedFd; 2], mut sides: [Side<Vec<u8>>; 2], wire: Wire, ends: &AtomicBool) {
-    // Else the kernel wakes it up to 50 us late.
+    // Without this, the kernel wakes the thread up to 50 us late.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).unwrap();
     let begin = Instant::now();
     let now = || begin.elapsed().as_nanos() as u64;
@@ -90,7 +90,7 @@ fn carry(taps: &[OwnedFd; 2], mut sides: [Side<Vec<u8>>; 2], wire: Wire, ends: &
         }
         for (side, to) in sides.iter_mut().zip([&taps[1], &taps[0]]) {
             while let Some(departure) = side.pop_due(now()) {
-                // A device that is down takes none.
+                // A device that is down accepts no frame.
                 let _ = rustix::io::write(to, &departure.packet);
             }
         }

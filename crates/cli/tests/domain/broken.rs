@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain of three routers in a row, of which one fails or is broken.
+//! A domain of three routers in a row, one of which fails or is broken.
 
 use crate::inside::{SSH, domain};
 use crate::topology::{Plan, run};
 
 const ROUTERS: [&str; 3] = ["west", "middle", "east"];
 
-/// Two customers at each router. Of the services of each class one ends before
-/// the port from `middle` to `east`, and others pass it.
+/// Returns the plan, with two customers at each router. Of each class, some services use the port
+/// from `middle` to `east`, and another ends before it.
 fn three() -> Plan {
     let mut plan = Plan::new(
         "[class.voice]\nbehaviour = \"EF\"\nshare = \"30%\"\n\
@@ -48,8 +48,8 @@ fn three() -> Plan {
     plan
 }
 
-/// What the kernel of every router has, its qdiscs and tables, and what
-/// weirgate says of it.
+/// Returns the state of every router: the kernel's qdiscs and tables, and the output of `weirgate
+/// show`.
 fn read_back() -> Vec<String> {
     let one = |router: &str| {
         let qdiscs = run(&format!("tc -n {router} qdisc show"));
@@ -69,7 +69,7 @@ fn three_routers() {
     let (status, text) = domain(&["check", file]);
     assert_eq!(status, 0, "{text}");
 
-    // One of them refuses: its device has a root qdisc of somebody else.
+    // One router refuses, because its device has a foreign root qdisc.
     run("tc -n middle qdisc add dev east root pfifo limit 10");
     let before = read_back();
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);
@@ -95,10 +95,9 @@ fn three_routers() {
     );
     assert_eq!(text.matches(" kept since ").count(), 4 + 2, "{text}");
 
-    // The router in the middle loses what tells its classes apart. Books then
-    // wait with best effort's three flows for turns, and more than a quarter of
-    // the line was promised to them. (Voice may still be kept: the default
-    // class serves flows in turns, and those that send little first.)
+    // The router in the middle loses the tables that classify packets. The books then take turns
+    // with three flows of best effort, and more than a quarter of the line was promised to them.
+    // Voice may still be kept: the default class serves flows in turns, and sparse flows first.
     for table in run("ip netns exec middle nft list tables").lines() {
         run(&format!("ip netns exec middle nft delete {table}"));
     }
@@ -125,14 +124,14 @@ fn three_routers() {
         );
     }
 
-    // The same by what is measured alone.
+    // The measurement alone gives the same result.
     let alone = [&verify[..], &["--measure-only"]].concat();
     let (status, text) = domain(&alone);
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("east of middle"), "{text}");
     assert!(!text.contains("middle of west"), "{text}");
 
-    // Applied again, it is whole.
+    // Another apply repairs the domain.
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);
     assert_eq!(status, 0, "{text}");
     let (status, text) = domain(&verify);

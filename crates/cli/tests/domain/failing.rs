@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of a domain when something fails while it is applied: every
-//! router has what it had.
+//! Failures while a domain is applied: every router must return to its former state.
 
 use crate::inside::{SSH, domain};
 use crate::topology::{Plan, run};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const ROUTERS: [&str; 3] = ["west", "middle", "east"];
 
-/// Three routers in a row, whose link carries so much.
+/// Returns the plan of three routers in a row, whose links have this rate.
 fn row(rate: &str) -> Plan {
     let mut plan = Plan::new(
         "[class.gold]\nbehaviour = \"AF1\"\nshare = \"40%\"\n\
@@ -31,8 +30,8 @@ fn row(rate: &str) -> Plan {
     plan
 }
 
-/// What reaches a router in place of ssh, but that `east` never answers some
-/// commands: before it has done them, or after.
+/// Writes a replacement of ssh with which `east` never answers some commands. With `done`, the
+/// commands run first; otherwise they do not.
 fn silent(name: &str, commands: &[&str], done: bool) -> String {
     let file = format!("/run/{name}");
     let words = commands.join("|");
@@ -56,7 +55,7 @@ fn silent(name: &str, commands: &[&str], done: bool) -> String {
 }
 
 fn read_back() -> Vec<String> {
-    // Flows, which a queue has as classes while it serves them, come and go.
+    // Queues show the flows that they serve as classes, which vary.
     let lasting = |listed: String| -> String {
         let lines = listed.split_inclusive('\n');
         lines
@@ -75,7 +74,7 @@ fn read_back() -> Vec<String> {
     [&ends[..], &[middle]].concat()
 }
 
-/// What is there after at most so long, as it was.
+/// Waits until the state is as before, at most for the given time.
 #[track_caller]
 fn back(before: &[String], most: Duration) {
     let begun = Instant::now();
@@ -99,8 +98,7 @@ fn one_of_several() {
     let guard = Duration::from_secs(20);
     let apply = |ssh: &str| domain(&["apply", second, "--confirm", "20s", "--ssh", ssh]);
 
-    // A router does not answer at all: the others return long before their
-    // guards would let them.
+    // One router does not answer at all. The others return long before their guards would act.
     let begun = Instant::now();
     let (status, text) = apply(&silent("mute", &["apply"], false));
     assert_eq!(status, 3, "{text}");
@@ -109,19 +107,19 @@ fn one_of_several() {
     assert!(begun.elapsed() < guard, "{:?}", begun.elapsed());
     assert_eq!(read_back(), before);
 
-    // It is cut off by what it was given: it returns by itself.
+    // The router is cut off by its new policy, and returns by itself.
     let (status, text) = apply(&silent("cut-off", &["apply", "rollback"], true));
     assert_eq!(status, 3, "{text}");
     back(&before, guard);
 
-    // A confirmation and what follows does not reach it: the others go back, and
-    // it is named.
+    // The confirmation and the rollback do not reach the router. The others return, and the router
+    // is named.
     let (status, text) = apply(&silent("unconfirmed", &["confirm", "rollback"], false));
     assert_eq!(status, 4, "{text}");
     assert!(text.contains("east: it returns by itself"), "{text}");
     back(&before, guard);
 
-    // Whoever applies dies when some have their policies.
+    // The applying command dies when some routers have their policies.
     let ssh = silent("endless", &["apply"], true);
     let mut dying = Command::new("weirgate")
         .args(["domain", "apply", second, "--confirm", "20s", "--ssh", &ssh])
@@ -137,7 +135,7 @@ fn one_of_several() {
     dying.wait().unwrap();
     back(&before, guard + Duration::from_secs(5));
 
-    // All of it works where nothing fails.
+    // The same commands succeed if nothing fails.
     let (status, text) = apply(SSH);
     assert_eq!(status, 0, "{text}");
     assert_ne!(read_back(), before);

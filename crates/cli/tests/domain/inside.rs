@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest.
+//! The part that runs in the guest.
 
 use crate::topology::{Plan, ended, run};
 use std::fs;
 use std::time::Instant;
 
-/// What stands in for ssh: the machines are namespaces.
+/// The replacement of ssh, because the machines are namespaces.
 pub const SSH: &str = "weirgate domain within";
 
-/// Runs `weirgate domain`; its status and all that it prints.
+/// Runs `weirgate domain`; returns its status and its whole output.
 pub fn domain(words: &[&str]) -> (i32, String) {
     let began = Instant::now();
     let output = std::process::Command::new("weirgate")
@@ -70,7 +70,7 @@ fn eight() -> Plan {
     plan
 }
 
-/// Builds the domain and checks it; its file.
+/// Builds the domain and checks it; returns its file.
 fn built() -> &'static str {
     let plan = eight();
     let file = "/run/eight.toml";
@@ -80,8 +80,8 @@ fn built() -> &'static str {
     file
 }
 
-/// Seconds of the lab's clock that something takes: of one processor that does
-/// 10⁹ instructions a second and all of the work.
+/// Returns the seconds of the lab's clock that the work takes on a single processor with 10⁹
+/// instructions a second.
 fn timed(work: impl FnOnce()) -> f64 {
     let began = Instant::now();
     work();
@@ -107,8 +107,8 @@ fn eight_timed() {
         timed(|| drop(run(&format!("{at} apply /run/files/{router}.toml"))))
     });
     let longest = alone.iter().copied().fold(0.0, f64::max);
-    // All but the other routers' work: what is asked and answered beside the
-    // policies counts whole.
+    // This leaves out the other routers' own work. Requests and answers besides the policies count
+    // in full.
     let apart = all - alone.iter().sum::<f64>() + longest;
     println!(
         "check {check:.3} s; apply {all:.3} s on one processor, the same again {again:.3} s; \
@@ -123,7 +123,7 @@ fn eight_timed() {
 fn eight_routers() {
     let file = built();
 
-    // One of them refuses: its device has a root qdisc of somebody else.
+    // One router refuses, because its device has a foreign root qdisc.
     run("tc -n c3 qdisc add dev c4 root pfifo limit 10");
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);
     assert_eq!(status, 3, "{text}");
@@ -140,7 +140,7 @@ fn eight_routers() {
     assert!(text.contains("8 routers have their policies"), "{text}");
     let (status, text) = domain(&["plan", file, "--ssh", SSH]);
     assert_eq!(status, 0, "{text}");
-    // The same again is confirmed again.
+    // Another apply of the same domain is confirmed again.
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);
     assert_eq!(status, 0, "{text}");
 
@@ -155,7 +155,7 @@ fn eight_routers() {
     assert!(text.contains("\nw1h0 "), "{text}");
     assert_eq!(text.matches(" kept since ").count(), 20 + 20, "{text}");
 
-    // A router is broken: its port to the next is slow.
+    // A router is broken: its port to the next one is slow.
     run("tc -n c2 qdisc replace dev c3 root tbf rate 200kbit burst 1600 limit 6000");
     let (status, text) = domain(&verify);
     assert_eq!(status, 1, "{text}");
@@ -164,7 +164,7 @@ fn eight_routers() {
     assert!(text.contains(named), "{text}");
     assert!(text.contains("passes the router `c2`"), "{text}");
 
-    // One that is not asked is found by what passes it.
+    // A router that is not queried is found by the services that pass it.
     run("tc -n c2 qdisc del dev c3 root");
     let (status, text) = domain(&["apply", file, "--ssh", SSH]);
     assert_eq!(status, 0, "{text}");
@@ -191,7 +191,7 @@ fn eight_routers() {
     assert_eq!(status, 0, "{out}{err}");
 }
 
-/// The figure before `ms` in the line of a text that begins so.
+/// Returns the number after `word` in the line of a text that begins with `line`.
 #[track_caller]
 fn milliseconds(text: &str, line: &str, word: &str) -> f64 {
     let line = text.lines().find(|one| one.trim_start().starts_with(line));
@@ -211,8 +211,8 @@ fn five_hops() {
     for router in 1..=5 {
         plan.router(&format!("r{router}"), "boundary");
     }
-    // Gates of one rate that send packets of one size keep step, and then a
-    // packet never meets the worst moment at all of them. These do not.
+    // Gates with equal rates and packets of equal size stay in step. A packet would then never meet
+    // the worst case at all of them, so the rates differ.
     for (router, rate) in (1..5).zip(["10mbit", "10100kbit", "10230kbit", "10410kbit"]) {
         plan.link(&format!("r{router}"), &format!("r{}", router + 1), rate);
     }
@@ -221,14 +221,14 @@ fn five_hops() {
     for router in 1..=5 {
         plan.customer(&format!("x{router}"), &format!("r{router}"), "10mbit");
     }
-    // 30 % of the slowest link on the wire, 28 % of the fastest: packets of 300
+    // On the wire, the rate is 30 % of the slowest link and 28 % of the fastest: packets of 300
     // bytes take 338 there.
     plan.service(
         "name = \"voice\"\nfrom = \"alfa\"\nto = \"beta\"\nclass = \"voice\"\nrate = \"2662kbit\"\n\
          packet = \"300B\"\nburst = \"600B\"\ndelay = \"30ms\"\njitter = \"20ms\"\nloss = \"0%\"",
     );
-    // Assured forwarding with all of its share at every port, from neighbour
-    // to neighbour, and to the customer at the end.
+    // Services of assured forwarding use the whole share of every port, from neighbour to
+    // neighbour, and to the customer at the end.
     for router in 1..=5 {
         let to = if router == 5 {
             "beta".to_owned()
@@ -258,7 +258,7 @@ fn five_hops() {
     let (status, text) = domain(&full);
     println!("{text}");
     assert_eq!(status, 0, "{text}");
-    // Rate, delay, jitter, loss and since when are a line's last cells.
+    // A line's last cells are rate, delay, jitter, loss and the time of the state.
     let mut voice = text.lines().filter(|line| line.starts_with("alfa "));
     let cells = voice.next().unwrap().split("  ");
     let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain whose routers tell drop precedences and importance apart: what
-//! keeps to its contract loses nothing beside one who sends far more than his.
+//! A domain whose routers distinguish drop precedences and importance. A customer within his
+//! contract loses nothing beside one who sends far above his.
 
 use crate::inside::{SSH, domain};
 use crate::topology::run;
@@ -56,8 +56,8 @@ host = "beta"
 address = "10.1.2.2"
 "#;
 
-/// Class, code point that is sent with, rate of each of two contracts, rate that
-/// the greedy one sends, in kbit/s.
+/// The class, the code point of its packets, the rate of each of two contracts, and the rate of the
+/// greedy customer, in kbit/s.
 const LEVELLED: [(&str, u8, u64, u64); 2] = [("gold", 10, 700, 3000), ("film", 49, 400, 2000)];
 
 const PACKET: usize = 1000;
@@ -103,8 +103,8 @@ fn beyond_contracts() {
     });
     let before = counted();
     sleep(Duration::from_secs(3));
-    // What is beyond contracts is let in, and lost where it is too much: nobody
-    // else sends so far.
+    // Packets above the contract are admitted, and dropped if they exceed the link. Only the greedy
+    // customer sends so far.
     let dropped = counted() - before;
     println!("{dropped} packets dropped at the link");
     assert!(dropped > 200, "{dropped}");
@@ -116,7 +116,7 @@ fn beyond_contracts() {
         sender.kill().unwrap();
         sender.wait().unwrap();
     }
-    // He himself cannot have all that he sends.
+    // The greedy customer cannot get all that he sends.
     assert_eq!(status, 1, "{text}");
     for (class, ..) in LEVELLED {
         let name = format!("{class}-of-alfa");
@@ -125,7 +125,7 @@ fn beyond_contracts() {
     }
 }
 
-/// Packets that the queues of the link from `west` dropped.
+/// Returns the packets that the queues of the link from `west` dropped.
 fn counted() -> u64 {
     let text = run("tc -s -n west qdisc show dev east");
     let dropped = text.split("dropped ").skip(1);
@@ -133,7 +133,7 @@ fn counted() -> u64 {
     numbers.sum()
 }
 
-/// Sends more than the contract, until it is ended.
+/// Sends more than the contract until it is killed.
 #[test]
 #[ignore = "a part of the one before"]
 fn greedy() {
@@ -147,7 +147,7 @@ fn greedy() {
     loop {
         due += each;
         sleep(due.saturating_duration_since(Instant::now()));
-        // Nobody listens there.
+        // No process receives these packets.
         let _ = socket.send_to(&[0; PACKET - 28], "10.1.2.2:9");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Circuits of a domain on two boxes: both lists come into force, or both boxes have what
-//! they had, whatever fails.
+//! Circuits of a domain on two boxes. Whatever fails, either both lists come into force, or both
+//! boxes keep their former ones.
 
 use crate::inside::{SSH, domain};
 use crate::topology::{ended, run};
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 const BOXES: [&str; 2] = ["north", "south"];
 const DEVICES: [&str; 2] = ["access0", "core0"];
 
-/// The files that both keep.
+/// The list files of both boxes.
 type Kept = [Vec<Vec<u8>>; 2];
 
-/// After this time a box returns by itself.
+/// The time after which a box returns by itself.
 const GUARD: Duration = Duration::from_secs(20);
 
-/// So many commands are killed, at times spread over their run.
+/// The number of commands to kill, at times spread over their run.
 const KILLS: u32 = 24;
 
-/// The domain with a list in which circuits have this rate; the file.
+/// Writes a domain with a list whose circuits have this rate; returns its file.
 fn written(name: &str, mbit: u32) -> String {
     let folder = format!("/run/{name}");
     fs::create_dir_all(&folder).unwrap();
@@ -53,8 +53,8 @@ fn written(name: &str, mbit: u32) -> String {
     format!("{folder}/domain.toml")
 }
 
-/// What reaches a box in place of ssh, but that `south` does not answer these commands of
-/// circuits: before they are done, or after.
+/// Writes a replacement of ssh with which `south` never answers some commands of circuits. With
+/// `done`, the commands run first; otherwise they do not.
 fn silent(name: &str, commands: &str, done: bool) -> String {
     let file = format!("/run/{name}");
     let first = if done {
@@ -75,13 +75,13 @@ fn apply(file: &str, ssh: &str) -> (i32, String) {
     domain(&["apply", file, "--confirm", "20s", "--ssh", ssh])
 }
 
-/// Runs a command in a box: its status and what it prints.
+/// Runs a command in a box; returns its status and its output.
 fn at(router: &str, line: &str) -> (i32, String) {
     let (status, out, err) = ended(&format!("weirgate domain within {router} weirgate {line}"));
     (status, out + &err)
 }
 
-/// The files that a box keeps.
+/// Returns the list files of a box.
 fn kept(router: &str) -> Vec<Vec<u8>> {
     let path = |device| format!("/var/lib/weirgate/netns-{router}/circuits/{device}.list");
     DEVICES
@@ -89,7 +89,7 @@ fn kept(router: &str) -> Vec<Vec<u8>> {
         .into()
 }
 
-/// Whether all lists of a domain are kept and in force.
+/// Returns whether all lists of a domain are stored and in force.
 fn is_in_force(file: &str) -> bool {
     domain(&["plan", file, "--ssh", SSH]).0 == 0
 }
@@ -114,7 +114,7 @@ fn dying(file: &str, ssh: &str) -> Child {
     command.args(words).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Ends the processes that would take lists back.
+/// Kills the guards, which would take the lists back; returns their number.
 fn without_guards() -> usize {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let guards = all.filter(|entry| {
@@ -148,7 +148,7 @@ fn two_boxes() {
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("north: 100 circuits below 1 site"), "{text}");
 
-    // One box refuses the very first list: neither has circuits then.
+    // One box refuses the very first list, so neither has circuits.
     run("tc -n south qdisc add dev core0 root pfifo limit 10");
     let (status, text) = apply(first, SSH);
     assert_eq!(status, 3, "{text}");
@@ -171,7 +171,7 @@ fn two_boxes() {
     assert_eq!(at("south", "circuits show core0 2").0, 2);
     let before = BOXES.map(kept);
 
-    // One refuses at its second device, when its first has the new list.
+    // One box refuses at its second device, after its first got the new list.
     run("tc -n south qdisc replace dev core0 root pfifo limit 10");
     let (status, text) = apply(second, SSH);
     assert_eq!(status, 3, "{text}");
@@ -184,13 +184,13 @@ fn two_boxes() {
     a_box_is_not_confirmed(first, second, &before);
     commands_are_killed(first, second, &before);
     what_differs_is_named(second);
-    // It can still go back to the list of before.
+    // A box can still roll back to the earlier list.
     run("weirgate domain within north weirgate circuits rollback");
     assert_eq!(kept("north"), before[0]);
     lists_that_are_not_named_go(second);
 }
 
-/// The domain in which `north` has circuits at one device, and `south` none.
+/// Writes the domain with circuits at one device of `north`, and none at `south`; returns its file.
 fn without(file: &str, more: &str) -> String {
     let text = fs::read_to_string(file).unwrap();
     let head = text.split("[router.south").next().unwrap();
@@ -202,8 +202,8 @@ fn without(file: &str, more: &str) -> String {
     other
 }
 
-/// What a box has that the file does not name is told, and goes as lists come: on all boxes,
-/// until it is confirmed, or on none.
+/// Lists that the file does not name are reported. Like new lists, they are removed on all boxes
+/// until the change is confirmed, or on none.
 fn lists_that_are_not_named_go(second: &str) {
     let (status, text) = apply(second, SSH);
     assert_eq!(status, 0, "{text}");
@@ -226,11 +226,11 @@ fn lists_that_are_not_named_go(second: &str) {
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("The router `south` is not"), "{text}");
     assert!(text.contains(&format!("access0: {goes}")), "{text}");
-    // What is said to be the box's own is left alone.
+    // With `other-circuits`, a box's own lists are left alone.
     let own = &without(second, "other-circuits = true\n");
     assert!(!domain(&["plan", own, "--ssh", SSH]).1.contains("south"));
 
-    // One box refuses when the other's lists are gone: they are back.
+    // One box refuses after the other's lists were removed, so they are restored.
     run("tc -n north qdisc replace dev access0 root pfifo limit 10");
     let third = &without(second, "");
     let (status, text) = apply(third, SSH);
@@ -240,14 +240,14 @@ fn lists_that_are_not_named_go(second: &str) {
     run("weirgate domain within north weirgate boot");
     assert!(is_in_force(second));
 
-    // Whoever applies dies when they are gone.
+    // The applying command dies after the lists were removed.
     let mut child = dying(third, &silent("taken", "'south circuits apply'", true));
     comes(third, GUARD);
     child.kill().unwrap();
     child.wait().unwrap();
     comes(second, GUARD + Duration::from_secs(10));
     assert_eq!(BOXES.map(kept), before);
-    // A removal that is killed leaves what the next command ends.
+    // What a killed removal leaves is finished by the next command.
     fs::write("/run/none", "only\n").unwrap();
     killed("south", "/run/none", second, &before);
 
@@ -266,13 +266,13 @@ fn lists_that_are_not_named_go(second: &str) {
     }
     let (status, text) = verify(third);
     assert_eq!(status, 0, "{text}");
-    // What was confirmed can go back too.
+    // A confirmed removal can be rolled back, too.
     run("weirgate domain within south weirgate circuits rollback");
     assert_eq!(kept("south"), before[1]);
     assert_eq!(verify(third).0, 1);
 }
 
-/// When both have the new lists.
+/// The applying command dies when both boxes have the new lists.
 fn whoever_applies_dies(first: &str, second: &str, before: &Kept) {
     let ssh = silent("endless", "'south circuits apply'", true);
     let mut child = dying(second, &ssh);
@@ -285,7 +285,7 @@ fn whoever_applies_dies(first: &str, second: &str, before: &Kept) {
     comes(first, GUARD + Duration::from_secs(10));
     assert_eq!(&BOXES.map(kept), before);
 
-    // The same where those die as well that would take the lists back: the next command does.
+    // If the guards die as well, the next command takes the lists back.
     let mut child = dying(second, &ssh);
     comes(second, GUARD);
     child.kill().unwrap();
@@ -300,7 +300,7 @@ fn whoever_applies_dies(first: &str, second: &str, before: &Kept) {
     assert_eq!(&BOXES.map(kept), before);
 }
 
-/// A confirmation does not come through: the other box goes back, and that one returns.
+/// A confirmation is lost: the other box is rolled back, and that one returns by itself.
 fn a_box_is_not_confirmed(first: &str, second: &str, before: &Kept) {
     let commands = "'south circuits confirm'|'south circuits rollback'";
     let (status, text) = apply(second, &silent("unconfirmed", commands, false));
@@ -313,7 +313,7 @@ fn a_box_is_not_confirmed(first: &str, second: &str, before: &Kept) {
     assert_eq!(&BOXES.map(kept), before);
 }
 
-/// A command that is killed on a box leaves what the next one ends.
+/// What a killed command leaves on a box is finished by the next one.
 fn commands_are_killed(first: &str, second: &str, before: &Kept) {
     run(&format!(
         "weirgate domain apply {second} --files /run/files"
@@ -321,8 +321,8 @@ fn commands_are_killed(first: &str, second: &str, before: &Kept) {
     killed("north", "/run/files/north.circuits", first, before);
 }
 
-/// Commands that apply this text on a box are killed at times spread over their run; this
-/// domain is in force before and after.
+/// Kills commands that apply this text on a box, at times spread over their run. The given domain
+/// is in force before and after.
 fn killed(router: &str, text: &str, file: &str, before: &Kept) {
     let start = || {
         let words = format!("domain within {router} weirgate circuits apply - --confirm 60s");
@@ -355,7 +355,7 @@ fn killed(router: &str, text: &str, file: &str, before: &Kept) {
     assert!((1..KILLS).contains(&changed));
 }
 
-/// Where nothing fails, the second list follows, and is verified.
+/// Without failures, the second list is applied and verified. A change made on a box is then named.
 fn what_differs_is_named(second: &str) {
     let (status, text) = apply(second, SSH);
     assert_eq!(status, 0, "{text}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate domain` on domains that are built in the lab's kernel: each test
-//! boots it and makes a namespace for every router and every customer, in
-//! virtual time. It needs qemu, a fetched kernel and the guest's binary.
+//! `weirgate domain` on domains that are built in the lab's kernel. Each test boots it and creates
+//! a namespace for every router and every customer, in virtual time. The tests need qemu, a fetched
+//! kernel and the guest's binary.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,15 +45,15 @@ fn in_the_guest(function: &str) {
     println!("{}", own.run(function));
 }
 
-/// Eight routers, forty customers: applied, verified, broken, found. To be run
-/// by name.
+/// Applies eight routers with forty customers, verifies them, and finds a broken one. To be run by
+/// name.
 #[test]
 #[ignore = "loads a hundred programs in the guest, for many minutes"]
 fn eight_routers_and_forty_customers() {
     in_the_guest("inside::eight_routers");
 }
 
-/// `domain try FILE`: its status and what it says.
+/// Runs `domain try FILE`; returns its status and its report.
 fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_weirgate"))
         .args(["domain", "try", file].iter().chain(more))
@@ -69,7 +69,7 @@ fn tried(file: &str, more: &[&str]) -> (Option<i32>, String) {
 mod long {
     use super::*;
 
-    /// A small domain with lines that take time and customers of both IP versions.
+    /// A small domain with links that have a delay, and customers of both IP versions.
     #[test]
     fn a_domain_is_tried_before_it_is_built() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/domain/small.toml");
@@ -83,11 +83,11 @@ mod long {
             report.contains("Circuits came into force here and were read back."),
             "{report}"
         );
-        // 15 ms of travel to the other end, and no more than the wait beside it.
+        // The path takes 15 ms, and the rest is at most the wait beside the load.
         let kept = report.lines().filter(|line| line.contains(" kept since "));
         let delays = kept.map(|line| {
             let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
-            // Rate, delay, jitter, loss, state.
+            // The last cells are rate, delay, jitter, loss and state.
             let delay = cells[cells.len() - 4].trim();
             delay.split(' ').next().unwrap().parse::<f64>().unwrap()
         });
@@ -99,33 +99,33 @@ mod long {
         );
     }
 
-    /// How long eight routers with forty customers take, in the lab's clock.
+    /// Measures the time of eight routers with forty customers, in the lab's clock.
     #[test]
     fn eight_routers_in_time() {
         in_the_guest("inside::eight_timed");
     }
 
-    /// Two boxes with a part of one list each: applied, refused by one, killed, lost, found.
+    /// Two boxes share one list: applied, refused by one, killed, lost and repaired.
     #[test]
     fn two_boxes_have_their_circuits() {
         in_the_guest("lists::two_boxes");
     }
 
-    /// Three routers, six customers: one fails and all return; applied and kept;
-    /// one is broken and named, asked or not; repaired.
+    /// Three routers with six customers: one refuses and all return. After a successful apply, a
+    /// broken router is named, with or without queries to it, and repaired.
     #[test]
     fn a_broken_router_is_named() {
         in_the_guest("broken::three_routers");
     }
 
-    /// A router that does not answer, one that is cut off, a confirmation that is
-    /// lost, and the end of whoever applies: all routers have what they had.
+    /// A router does not answer or is cut off, a confirmation is lost, or the applying command
+    /// dies. All routers return to their former state.
     #[test]
     fn whatever_fails_all_return() {
         in_the_guest("failing::one_of_several");
     }
 
-    /// Assured forwarding and DRT under the kit beside one who sends four times his
+    /// Assured forwarding and DRT under the kit, beside a customer who sends four times his
     /// contract.
     #[test]
     fn contracts_hold_beside_one_who_exceeds_his() {
@@ -138,7 +138,7 @@ mod long {
         in_the_guest("inside::five_hops");
     }
 
-    /// The example: eight routers, forty customers, on one page.
+    /// The example of eight routers and forty customers; its report fits one page.
     #[test]
     fn the_university_is_tried() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../domains/university.toml");
@@ -154,14 +154,14 @@ mod long {
         assert!(lines <= 66, "no page has {lines} lines: {report}");
     }
 
-    /// Tunnels of both IP versions, classified by what is inside and outside.
+    /// Tunnels of both IP versions, classified by inner and outer code points.
     #[test]
     fn tunnels_by_inner_and_outer_code_point() {
         in_the_guest("tunnels::inner_and_outer");
     }
 
-    /// Promises to one receiver sent to another, packets found by their ports, of
-    /// both IP versions.
+    /// Promises to one receiver do not hold for another. Packets are classified by their ports,
+    /// with both IP versions.
     #[test]
     fn promises_hold_for_their_receiver_and_by_ports() {
         in_the_guest("scope::receivers_and_ports");

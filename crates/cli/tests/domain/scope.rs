@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! To whom a promise holds, and what is found by its ports: packets of both IP
-//! versions through three routers, counted by code point where they arrive.
+//! The receivers that a promise holds for, and classification by ports. Packets of both IP versions
+//! pass three routers and are counted by code point on arrival.
 
 use crate::inside::{SSH, domain};
 use crate::topology::run;
@@ -15,15 +15,14 @@ use std::time::Duration;
 const FILE: &str = "/run/scope.toml";
 const DOMAIN: &str = include_str!("../../../domain/tests/domains/scope.toml");
 
-/// Packets of 200 bytes to a port of a customer, and how many of them arrive
-/// with which code points.
+/// Packets of 200 bytes to a port of a customer, and how many of them arrive with which code point.
 struct Case {
     to: &'static str,
     port: u16,
-    /// The code point that they bring.
+    /// The code point with which they are sent.
     brings: u8,
     packets: u64,
-    /// The name of that with which they arrive.
+    /// The name of the code point with which they arrive.
     arrive: &'static str,
     least: u64,
 }
@@ -50,25 +49,26 @@ const CASES: [Case; 12] = [
     all("gamma", 14, AF11, 10, "cs0"),
     all("gamma", 15, CS5, 10, "cs5"),
     all("beta", 16, CS5, 10, "cs0"),
-    // Found by their ports, whatever they bring, and by nobody else's.
+    // These are classified by the service's ports, whatever their code point, and only for its
+    // receiver.
     all("beta", 5060, 0, 5, "ef"),
     all("beta", 16384, AF11, 5, "ef"),
     all("gamma", 5060, 0, 10, "cs0"),
     all("gamma", 16384, EF, 10, "cs0"),
     all("beta", 5062, 0, 10, "cs0"),
-    // Beyond the profile, which has room for five at once, they end.
+    // Packets above the profile, which has room for five at once, are dropped.
     Case {
         least: 5,
         ..all("beta", 5061, 0, 40, "ef")
     },
 ];
 
-/// What a burst of 40 packets at 200 kbit/s may bring more while it is sent.
+/// The packets that the profile admits in addition while a burst of 40 packets is sent.
 const MORE: u64 = 3;
 
 const CODES: [&str; 4] = ["ef", "af11", "cs5", "cs0"];
 
-/// Counts what arrives at a customer by IP version, port and code point.
+/// Counts the packets that arrive at a customer by IP version, port and code point.
 fn count_at(customer: &str) {
     let mut names = String::new();
     let mut rules = String::new();
@@ -106,7 +106,7 @@ fn counted(customer: &str) -> BTreeMap<String, u64> {
     each.collect()
 }
 
-/// Sends what every case asks for: run in alfa's namespace by the test itself.
+/// Sends the packets of every case; the test itself runs this in alfa's namespace.
 #[test]
 #[ignore = "a part of the next"]
 fn sender() {
@@ -130,7 +130,7 @@ fn sender() {
             for _ in 0..case.packets {
                 socket.send_to(&vec![0; payload], to).unwrap();
             }
-            // Every bucket is full again.
+            // Wait until every token bucket is full again.
             sleep(Duration::from_millis(400));
         }
     }
@@ -180,8 +180,8 @@ fn receivers_and_ports() {
         }
     }
 
-    // The same promises measured: what is selected is sent without a code point,
-    // from and to its ports, datagrams and a connection.
+    // Measure the same promises. Selected packets are sent without a code point, from and to the
+    // service's ports, as datagrams and as a connection.
     let verify = ["verify", FILE, "--ssh", SSH, "--time", "2s"];
     let (status, text) = domain(&[&verify[..], &["--beside", "3mbit"]].concat());
     println!("{text}");
@@ -190,7 +190,7 @@ fn receivers_and_ports() {
         text.contains("Everything that was promised is kept."),
         "{text}"
     );
-    // Something else at all of a service's ports is named.
+    // A program that occupies all ports of a service is reported.
     let taken = "/run/taken.toml";
     fs::write(
         taken,
@@ -222,7 +222,7 @@ fn receivers_and_ports() {
     );
 }
 
-/// Has a port until it is ended: run in beta's namespace by the test itself.
+/// Occupies a port until it is killed; the test itself runs this in beta's namespace.
 #[test]
 #[ignore = "a part of the one before"]
 fn holder() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A domain file as text, and the domain built of it.
+//! The text of a domain file, and the domain built from it.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-/// Runs a command line that must succeed; what it prints.
+/// Runs a command line that must succeed; returns its output.
 #[track_caller]
 pub fn run(line: &str) -> String {
     let (status, out, err) = ended(line);
@@ -13,7 +13,7 @@ pub fn run(line: &str) -> String {
     out
 }
 
-/// Runs a command line: its status and what it prints.
+/// Runs a command line; returns its status, output and error output.
 #[track_caller]
 pub fn ended(line: &str) -> (i32, String, String) {
     let mut words = line.split(' ');
@@ -33,7 +33,7 @@ pub fn ended(line: &str) -> (i32, String, String) {
 #[derive(Debug)]
 pub struct Plan {
     text: String,
-    /// How many customers it has.
+    /// The number of its customers.
     customers: u32,
 }
 
@@ -49,7 +49,7 @@ impl Plan {
         let _ = write!(self.text, "\n[router.{name}]\nrole = \"{role}\"\n");
     }
 
-    /// A link; each router's device is called as the other router.
+    /// Adds a link; each router's device is named like the other router.
     pub fn link(&mut self, one: &str, other: &str, rate: &str) {
         let _ = write!(
             self.text,
@@ -58,7 +58,7 @@ impl Plan {
         );
     }
 
-    /// A customer, whose device at the router is called as he is.
+    /// Adds a customer, whose device at the router has the customer's name.
     pub fn customer(&mut self, name: &str, router: &str, rate: &str) {
         let number = self.customers;
         let _ = write!(
@@ -73,7 +73,7 @@ impl Plan {
         let _ = write!(self.text, "\n[[service]]\n{text}\n");
     }
 
-    /// Writes it into a file and has it built.
+    /// Writes the file and builds the domain.
     pub fn build(&self, file: &str) {
         fs::write(file, &self.text).unwrap();
         run(&format!("weirgate-lab domain inside {file} --only-build"));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tunnels through a domain (RFC 2983): which code point a router in the middle
-//! sees, which one the ends of the tunnel do, and that policies tell both, with
-//! both IP versions inside and outside.
+//! Tunnels through a domain (RFC 2983): the code points that a router in the middle and the ends of
+//! the tunnel see. Policies can classify by both, with both IP versions inside and outside.
 
 use crate::topology::run;
 use std::fs;
@@ -11,25 +10,25 @@ use std::process::Command;
 /// Packets sent through each tunnel.
 const PACKETS: u32 = 5;
 
-/// Where they are sent to is what stands here.
+/// The variable with the address and port to send to.
 const TO: &str = "WEIRGATE_TO";
 
-/// One tunnel.
+/// A tunnel to test.
 struct Tunnel {
-    /// How it is made at one end, but for the addresses.
+    /// The arguments that create it at one end, except the addresses.
     kind: &'static str,
-    /// Whether its own packets are of IPv6.
+    /// Whether its outer packets are IPv6.
     outer_v6: bool,
-    /// Whether what it carries is.
+    /// Whether its inner packets are IPv6.
     inner_v6: bool,
     /// Its settings for the DS field.
     field: &'static str,
-    /// The counter that a router in between counts its packets by.
+    /// The counter in which a router in the middle counts its packets.
     counted: &'static str,
 }
 
-/// The models of RFC 2983: uniform on the way in, where the outer field is the
-/// inner one's, and the pipe, where it is the tunnel's own.
+/// The models of RFC 2983: the uniform model on entry, where the outer field is copied from the
+/// inner one, and the pipe model, where the tunnel has its own.
 const TUNNELS: [Tunnel; 10] = [
     tunnel("gre", false, false, "tos inherit", "urgent"),
     // 0x28 is AF11.
@@ -60,7 +59,7 @@ const fn tunnel(
     }
 }
 
-/// A policy that counts what leaves by a device by its code point.
+/// Returns a policy that counts packets that leave by a device, by their code points.
 fn policy(device: &str) -> String {
     format!(
         "version = 1\n[link]\ndevice = \"{device}\"\nup = \"50mbit\"\nlayer = \"raw\"\n\
@@ -71,9 +70,9 @@ fn policy(device: &str) -> String {
     )
 }
 
-/// Routers, and addresses that can be used at once: a router whose link-local
-/// address is still being announced (RFC 4862 section 5.4, more than a second)
-/// asks for no neighbour of what it forwards (`ndisc_send_ns`, net/ipv6/ndisc.c).
+/// Settings for routers, with addresses that are usable at once. A router that still checks its
+/// link-local address for duplicates (RFC 4862 section 5.4, more than a second) solicits no
+/// neighbour for forwarded packets (`ndisc_send_ns`, net/ipv6/ndisc.c).
 const SETTINGS: [&str; 4] = [
     "ipv4.ip_forward=1",
     "ipv6.conf.all.forwarding=1",
@@ -81,7 +80,7 @@ const SETTINGS: [&str; 4] = [
     "ipv6.conf.default.accept_dad=0",
 ];
 
-/// Packets that a router's counter has seen.
+/// Returns the packets that a router's counter has counted.
 fn counted(router: &str, counter: &str) -> u32 {
     let text = run(&format!(
         "ip netns exec {router} nft list table inet weirgate"
@@ -107,7 +106,7 @@ fn link(one: &str, other: &str, number: u32) {
     }
 }
 
-/// alfa - west - middle - east - beta.
+/// Builds the row alfa - west - middle - east - beta.
 fn build() {
     let names = ["alfa", "west", "middle", "east", "beta"];
     for name in names {
@@ -131,7 +130,7 @@ fn build() {
     run("ip -n west -6 route add fd09:3::/64 via fd09:2::2");
     run("ip -n east route add 10.9.2.0/24 via 10.9.3.1");
     run("ip -n east -6 route add fd09:2::/64 via fd09:3::1");
-    // What alfa sends is EF, of both versions.
+    // All packets from alfa are EF, of both versions.
     let rules = "table inet marking {\n chain leaving {\n  type filter hook output priority 0;\n\
                  ip dscp set ef\n  ip6 dscp set ef\n }\n}\n";
     fs::write("/run/mark.nft", rules).unwrap();
@@ -170,7 +169,7 @@ fn dig(one: &Tunnel) {
     }
 }
 
-/// Sends datagrams: run in alfa's namespace by the test itself.
+/// Sends datagrams; the test itself runs this in alfa's namespace.
 #[test]
 #[ignore = "a part of the next"]
 fn sender() {
@@ -182,7 +181,7 @@ fn sender() {
     });
     let socket = socket.unwrap();
     for _ in 0..PACKETS {
-        // An answer that nobody listens is an error of the next one.
+        // An ICMP error for a closed port would fail the next send.
         let _ = socket.send_to(&[0; 100], &to);
     }
 }
@@ -201,7 +200,7 @@ fn send(one: &Tunnel) {
         .status()
         .unwrap();
     assert!(status.success());
-    // Counters are of packets that have come.
+    // Counters must include the packets in flight.
     std::thread::sleep(std::time::Duration::from_millis(200));
 }
 
@@ -220,7 +219,7 @@ fn inner_and_outer() {
     fs::write("/run/deep.toml", policy("deep")).unwrap();
     for one in &TUNNELS {
         dig(one);
-        // At the tunnel's device the inner packet is seen.
+        // At the tunnel's device, the inner packet is visible.
         run("ip netns exec west weirgate apply /run/deep.toml");
         let before = (counted("middle", one.counted), seen());
         send(one);
@@ -228,11 +227,11 @@ fn inner_and_outer() {
         let outer = counted("middle", one.counted) - before.0;
         let inner = counted("west", "urgent");
         println!("{name}: inner {inner}, outer {outer}");
-        // Neighbours' announcements through the tunnel may count besides.
+        // Neighbour discovery through the tunnel may add to the count.
         assert!(inner >= PACKETS, "{name}: {inner} at the tunnel's device");
         assert!(outer >= PACKETS, "{name}: {outer} in the middle");
         assert!(outer < 3 * PACKETS, "{name}: {outer} in the middle");
-        // What the other end takes out is as it was put in.
+        // The other end must restore the inner packet's code point.
         assert_eq!(seen() - before.1, PACKETS, "{name}");
         run("ip netns exec west weirgate remove");
         run("ip -n west link del deep");

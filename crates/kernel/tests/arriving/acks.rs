@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Acknowledgements that wait upstream, in the guest: which of them a policy that
-//! says nothing of a filter drops, and that it drops nothing that says what a later
-//! one does not.
+//! Acknowledgements that wait upstream, in the guest. The tests check which of them the default
+//! filter drops, and that it drops none with information that the later ones lack.
 
 use crate::inside::{apply, outside, rt};
 use rustix::fd::OwnedFd;
@@ -15,8 +14,8 @@ use weirgate_compile::compile;
 use weirgate_kernel::Kernel;
 use weirgate_state::Capabilities;
 
-/// A line on which a full packet takes 190 ms, so that all that is sent meanwhile
-/// waits. Of a full downstream, acknowledgements would take more than all of it.
+/// Returns the policy of a line on which a full packet takes 190 ms, so all packets sent in that
+/// time wait. The acknowledgements of a full downstream would exceed its upstream rate.
 fn line(filter: &str) -> String {
     format!(
         r#"
@@ -77,7 +76,7 @@ impl Segment {
         Self { window, ..self }
     }
 
-    /// Time stamps: its own, and the one that it echoes.
+    /// Adds time stamps: its own, and the one that it echoes.
     fn stamped(mut self, own: u32, echoed: u32) -> Self {
         self.options.extend([1, 1, 8, 10]);
         self.options.extend(own.to_be_bytes());
@@ -85,7 +84,7 @@ impl Segment {
         self
     }
 
-    /// What has come out of order, in one block or several.
+    /// Adds selective acknowledgements in one block or several.
     fn sack(mut self, blocks: &[(u32, u32)]) -> Self {
         let length = u8::try_from(blocks.len() * 8 + 2).unwrap();
         self.options.extend([1, 1, 5, length]);
@@ -96,7 +95,7 @@ impl Segment {
         self
     }
 
-    /// The IPv4 packet, with a number of its own.
+    /// Builds the IPv4 packet, with the given identification.
     fn packet(&self, number: u16) -> Vec<u8> {
         let length = u16::try_from(40 + self.options.len()).unwrap();
         let mut bytes = vec![0x45, 0];
@@ -116,7 +115,7 @@ impl Segment {
     }
 }
 
-/// Every packet that leaves or arrives.
+/// Opens a socket that receives every packet that leaves or arrives.
 fn tap() -> OwnedFd {
     let all = u32::from((libc::ETH_P_ALL as u16).to_be());
     let all = Protocol::from_raw(all.try_into().unwrap());
@@ -125,8 +124,8 @@ fn tap() -> OwnedFd {
     tap
 }
 
-/// Sends segments while the line is busy; the places of those that left, in the
-/// order in which they left.
+/// Sends segments while the line is busy. Returns the indices of those that left, in the order in
+/// which they left.
 fn left(segments: &[Segment]) -> Vec<usize> {
     let tap = tap();
     let sender = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW)).unwrap();
@@ -171,14 +170,14 @@ fn every(segments: &[Segment]) -> Vec<usize> {
     (0..segments.len()).collect()
 }
 
-/// By default one acknowledgement of a connection waits, the newest, and whatever
-/// says what it does not.
+/// By default, only the newest acknowledgement of a connection waits, plus those with information
+/// that it lacks.
 #[test]
 #[ignore = "runs in the guest"]
 fn superfluous() {
     shaped("", || {
         assert_eq!(left(&rising()), [9]);
-        // Each connection has its own.
+        // Each connection keeps its own acknowledgement.
         let other = |segment: &Segment| Segment {
             port: 40_001,
             ..segment.clone()
@@ -249,14 +248,14 @@ fn superfluous() {
         for (what, segments) in kept {
             assert_eq!(left(&segments), every(&segments), "{what}");
         }
-        // What ends a connection is no acknowledgement alone, and has another class.
+        // A FIN is not a pure acknowledgement, and has another class.
         let mut found = left(&[at(3_000).flags(FIN), at(6_000).flags(FIN), at(9_000)]);
         found.sort_unstable();
         assert_eq!(found, [0, 1, 2]);
     });
 }
 
-/// As a policy says it: two wait with `on`, all with `off`.
+/// The stated filter applies: two acknowledgements wait with `on`, all with `off`.
 #[test]
 #[ignore = "runs in the guest"]
 fn stated() {

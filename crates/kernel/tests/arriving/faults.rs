@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals and kills at every request of plans that restore marks of what
-//! arrives and make connections forget: runs in the guest.
+//! The part that runs in the guest: refusals and kills at every request of plans that restore marks
+//! of arriving packets and reset kept decisions of connections.
 
 use crate::inside::{exchange, kept, outside, rt};
 use std::process::Command;
@@ -9,7 +9,7 @@ use weirgate_kernel::{ApplyError, Fault, Kernel, Scope};
 use weirgate_plan::{Action, Options, Plan, plan_with, verify, with_former};
 use weirgate_state::{Capabilities, State};
 
-/// Says to a child which change to make and at which request to die.
+/// The variable that tells a child which change to make, and at which request to die.
 const ORDER: &str = "WEIRGATE_TEST_ORDER";
 
 const OVER: Options<'static> = Options {
@@ -17,7 +17,7 @@ const OVER: Options<'static> = Options {
     replace_foreign: true,
 };
 
-/// The policy, with a rule for this code point.
+/// Returns the state of the policy, with a rule for this code point.
 fn desired(code_point: &str) -> State {
     let text = kept().replace("\"EF\"", &format!("\"{code_point}\""));
     let (policy, problems) = weirgate_policy::parse(&text);
@@ -25,7 +25,7 @@ fn desired(code_point: &str) -> State {
     compile(&policy, &Capabilities::all()).0.unwrap()
 }
 
-/// Nothing of weirgate's, one policy, and the other.
+/// Returns three states: without weirgate, with one policy, and with the other.
 async fn states(kernel: &Kernel) -> [State; 3] {
     let (one, other) = (desired("EF"), desired("AF41"));
     let now = kernel.observe(&Scope::of([&one, &other])).await.unwrap();
@@ -46,7 +46,7 @@ async fn planned(kernel: &Kernel, scope: &Scope, wanted: &State) -> Plan {
     plan_with(&now, wanted, &OVER).unwrap()
 }
 
-/// Brings a state about, and a connection that keeps a decision of each rule.
+/// Applies a state, and opens connections that keep a decision of each rule.
 async fn stand(kernel: &Kernel, scope: &Scope, state: &State) {
     let plan = planned(kernel, scope, state).await;
     kernel.apply(&plan).await.unwrap();
@@ -54,8 +54,7 @@ async fn stand(kernel: &Kernel, scope: &Scope, state: &State) {
     exchange(5_002, 34);
 }
 
-/// What it takes to be through, whatever failed: the exact state, and a link
-/// that carries.
+/// Asserts, after any failure, the exact state, and that the link carries packets.
 async fn is(kernel: &Kernel, scope: &Scope, state: &State, when: &str) {
     let left = kernel.observe(scope).await.unwrap();
     assert_eq!(verify(&left, state), [], "{when}");
@@ -70,8 +69,8 @@ fn every_request() {
         let kernel = Kernel::open().unwrap();
         let states = states(&kernel).await;
         let scope = Scope::of(&states);
-        // Offloads go once and for all, so that a change has the same requests
-        // every time.
+        // Offloads are switched off once and stay off, so that a change has the same requests every
+        // time.
         stand(&kernel, &scope, &states[1]).await;
         let mut kinds = [false; 2];
         for (from, to) in [(0, 1), (1, 2), (2, 1), (2, 0)] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs in the guest: this namespace is the router and its own host, the
-//! other end of `wan0` is the outside, in a namespace of its own.
+//! The part that runs in the guest. This namespace is the router and its host; the other end of
+//! `wan0` is the outside, in its own namespace.
 
 use std::fs::OpenOptions;
 use std::io::Read as _;
@@ -17,10 +17,10 @@ use weirgate_policy::Direction;
 use weirgate_state::{Capabilities, State};
 use weirgate_units::Handle;
 
-/// A downstream without receive windows, whose programs take the most time to load.
+/// Downstream settings without receive windows, because their programs take the most time to load.
 const DOWN: &str = "down = \"10mbit\"\ninbound = \"ifb\"";
 
-/// A policy of two classes, with these lines for its link and these rules.
+/// Returns a policy of two classes, with these lines for its link and these rules.
 pub fn policy(link: &str, rules: &str) -> String {
     format!(
         r#"
@@ -42,8 +42,8 @@ default = true
     )
 }
 
-/// Upstream a packet with EF decides for its connection; nothing else is seen
-/// of it downstream.
+/// Returns a policy in which an upstream packet with EF decides for its connection. Downstream
+/// packets have no other sign of the class.
 pub fn kept() -> String {
     let rule = r#"
 [[rule]]
@@ -56,7 +56,7 @@ keep = true
     policy(DOWN, rule)
 }
 
-/// The kernel's log so far, a record each.
+/// Returns the kernel's log so far, one string for each record.
 fn log() -> Vec<String> {
     let mut file = OpenOptions::new()
         .read(true)
@@ -86,14 +86,14 @@ pub fn run(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A namespace of its own for this thread, where nothing is of the tests before it.
+/// Moves this thread to a new network namespace, without remains of earlier tests.
 fn alone() {
     #[expect(unsafe_code, reason = "unshare is unsafe for other flags' sake")]
-    // SAFETY: a network namespace of its own affects no memory.
+    // SAFETY: a new network namespace affects no memory.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.unwrap();
 }
 
-/// Devices and the outside, which sends datagrams to port 7 back.
+/// Creates the devices and the outside, which echoes datagrams to port 7.
 pub fn outside() {
     alone();
     let (ready, wait) = channel();
@@ -153,12 +153,12 @@ pub async fn apply(kernel: &Kernel, wanted: &State, previous: &State) -> usize {
     applied.steps
 }
 
-/// Sends one datagram from a port and takes what comes back.
+/// Sends one datagram from a port and receives the answer.
 pub fn exchange(port: u16, dscp: u32) {
     exchange_from("10.0.0.1", port, dscp);
 }
 
-/// The same from an address.
+/// Does the same from an address.
 fn exchange_from(address: &str, port: u16, dscp: u32) {
     let socket = UdpSocket::bind((address, port)).unwrap();
     socket
@@ -201,7 +201,7 @@ fn kept_behind_nat() {
         for (port, dscp, up, down) in [
             (5_001, 46, 1, 1),
             (5_002, 0, 1, 1),
-            // Its connection is decided, whatever the packet says.
+            // The connection's decision is kept, whatever code point the packet has.
             (5_001, 0, 2, 2),
             (5_002, 46, 3, 3),
         ] {
@@ -210,8 +210,7 @@ fn kept_behind_nat() {
             assert_eq!(counted(&kernel, false, "up_kept").await, up, "{place}");
             assert_eq!(counted(&kernel, true, "down_kept").await, down, "{place}");
         }
-        // The mark of another program stays in the connection and out of the
-        // packet.
+        // The mark of another program stays in the connection and is not restored to the packet.
         let listed = run("tc filter show dev wan0 ingress");
         assert!(
             listed.contains("0x00ff0000") || listed.contains("0xff0000"),
@@ -230,7 +229,7 @@ fn shared() {
         let scope = Scope::of([&wanted]);
         let former = kernel.observe(&scope).await.unwrap();
         assert!(former.hooks.is_empty());
-        // Every request refused in turn: what was there before is there again.
+        // With every request refused in turn, the former state must be restored.
         let options = Options::default();
         let plan = plan_with(&former, &wanted, &options).unwrap();
         kernel.inject(None);
@@ -247,7 +246,7 @@ fn shared() {
             assert_eq!(left, former, "request {number}");
         }
         assert!(!run("tc qdisc show dev wan0").contains("clsact"));
-        // A filter of another's stays, and its place with it.
+        // A foreign filter stays, and so does the qdisc that holds it.
         apply(&kernel, &wanted, &wanted).await;
         run("tc filter add dev wan0 ingress pref 90 protocol all matchall action pass");
         exchange(5_001, 46);
@@ -262,7 +261,7 @@ fn shared() {
         assert!(place.others && place.is_bare());
         assert!(foreign().contains("matchall"));
         assert!(!run("tc filter show dev wan0 ingress").contains("ctinfo"));
-        // An empty place that was there before stays.
+        // An empty clsact qdisc that existed before stays.
         run("tc filter del dev wan0 ingress pref 90");
         let former = kernel.observe(&scope).await.unwrap();
         apply(&kernel, &wanted, &wanted).await;
@@ -273,7 +272,7 @@ fn shared() {
     });
 }
 
-/// How many packets a class of the IFB has sent.
+/// Returns the packets that a class of the IFB has sent.
 fn class_sent(class: Handle) -> u64 {
     let listed = run("tc -s class show dev ifb-wan0");
     let head = format!("class htb {class} ");
@@ -285,13 +284,13 @@ fn class_sent(class: Handle) -> u64 {
     words[3].parse().unwrap()
 }
 
-/// Two kinds of inside hosts behind one address: what comes back to it has the
-/// class of the host that asked.
+/// Two kinds of inside hosts share one address. An answer to it gets the class of the host that
+/// sent the request.
 #[test]
 #[ignore = "runs in the guest"]
 fn parts_behind_nat() {
     outside();
-    // What IPv6 asks of its own would be counted with the packets that are sent here.
+    // IPv6's own requests would be counted with the packets that are sent here.
     std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").unwrap();
     run("ip addr add 10.0.0.4/24 dev wan0");
     run("ip addr add 10.0.0.5/24 dev wan0");
@@ -332,7 +331,7 @@ keep = true
         let kernel = Kernel::open().unwrap();
         assert!(apply(&kernel, &wanted, &wanted).await > 0);
         assert_eq!(apply(&kernel, &wanted, &wanted).await, 0);
-        // The first class has ARP too, and is not looked at.
+        // The first class also has ARP, and is not checked.
         let sent = || [office, rest, guest].map(class_sent);
         let mut known = sent();
         for (address, port, place) in [

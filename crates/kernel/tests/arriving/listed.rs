@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of others that the state has no words for, of disciplines whose listing lacks
-//! something that a request must have.
+//! Foreign trees that the state does not model, with qdiscs whose listings lack something that a
+//! request must have.
 
 use crate::inside::{desired, outside, rt, run};
 use weirgate_kernel::{Kernel, Scope};
 use weirgate_plan::{Options, plan_with, with_former};
 use weirgate_state::State;
 
-/// Each is replaced, made again, and listed as before.
+/// Each tree is replaced, created again, and must then be listed as before.
 #[test]
 #[ignore = "runs in the guest"]
 fn made_again() {
     outside();
-    // HTB lists how many packets went past its classes, and what IPv6 announces would.
+    // HTB lists the packets that passed its classes by; IPv6 announcements would add to them.
     std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").unwrap();
     let trees: [&[&str]; 7] = [
         &["qdisc add dev wan0 root handle 7: ets bands 3 strict 1 quanta 1500 3000"],
         &["qdisc add dev wan0 root handle 7: fq_pie limit 500"],
-        // Its flows are more than its limit, which no request can say.
+        // It has more flows than its limit, which no request can express.
         &["qdisc add dev wan0 root handle 7: sfq divisor 512"],
-        // What no policy would make: no default class, a ceiling below the rate.
+        // No policy would create this: no default class, and a ceiling below the rate.
         &[
             "qdisc add dev wan0 root handle 7: htb",
             "class add dev wan0 parent 7: classid 7:1 htb rate 20kbit ceil 10kbit",
         ],
-        // Nests within the options of a filter.
+        // The options of this filter have nested attributes.
         &[
             "qdisc add dev wan0 root handle 7: drr",
             "class add dev wan0 parent 7: classid 7:1 drr",
             "filter add dev wan0 parent 7: protocol mpls_uc flower mpls lse depth 1 ttl 3 \
              classid 7:1",
         ],
-        // A chain without a filter, at a qdisc that the state has words for.
+        // A chain without a filter, at a qdisc that the state models.
         &[
             "qdisc add dev wan0 root handle 7: htb default 1",
             "chain add dev wan0 parent 7: chain 4",
         ],
-        // A chain that says what its filters look at, and one that its filter brings.
+        // A chain with a template for its filters, and a chain that its filter creates.
         &[
             "qdisc add dev wan0 root handle 7: drr",
             "class add dev wan0 parent 7: classid 7:1 drr",

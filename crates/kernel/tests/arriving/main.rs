@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What arriving packets get, in a kernel that has `act_ctinfo`.
+//! The treatment of arriving packets, on a kernel that has `act_ctinfo`.
 //!
-//! The test boots the lab's kernel and runs functions of `inside` and `faults` there:
-//! this very file, packed as a program. It needs qemu, a fetched kernel and the
-//! guest's binary.
+//! The test boots the lab's kernel and runs functions of `inside` and `faults` there: this very
+//! file, packed as a program. It needs qemu, a fetched kernel and the guest's binary.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +28,7 @@ fn own() -> OwnTests<'static> {
     }
 }
 
-/// Tests that share a guest; each has a network namespace of its own there.
+/// Tests that share a guest, each in its own network namespace there.
 mod together {
     mod arriving {
         use super::super::{Together, own};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sequence of `inside::kept_behind_nat` as an explanation sees it.
+//! The sequence of `inside::kept_behind_nat` in the simulator of `explain`.
 
 use crate::inside::desired;
 use std::collections::BTreeMap;
 use weirgate_explain::{Blueprint, Devices, Packet, SECOND, Simulator};
 use weirgate_state::DeviceName;
 
-/// Whether each packet was counted by the rule or by its kept decision.
+/// Passes a packet and its answer. Returns the counts of the rule and of its kept decision.
 fn run(simulator: &mut Simulator, step: u64, port: u16, dscp: u8) -> (u64, u64) {
     let wan = DeviceName::new("wan0").unwrap();
     let ends = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
@@ -45,7 +45,7 @@ fn an_explanation_sees_kept_decisions_arrive() {
         let seen = run(&mut simulator, step, port, dscp);
         assert_eq!(seen, counted, "port {port} code point {dscp}");
     }
-    // Without what restores the marks no answer is known for what it is.
+    // If marks are not restored, no answer has its connection's decision.
     let mut simulator = Simulator::new(&state.tables).with_hooks(&BTreeMap::new());
     for (step, (port, dscp, counted)) in (1..).zip(SEQUENCE) {
         assert_eq!(run(&mut simulator, step, port, dscp), (counted.0, 0));

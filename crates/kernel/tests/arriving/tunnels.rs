@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tunnels that the router ends, in the guest: what rules see of the outer
-//! packet, and that a mark of the inner one is still on it.
+//! Tunnels that end at the router, in the guest: what rules can match in the outer packet, and that
+//! the inner packet's mark is still on it.
 
 use crate::inside::{apply, counted, outside, policy, rt, run};
 use std::net::UdpSocket;
@@ -29,7 +29,7 @@ protocol = "udp"
 remote-port = 4789
 "#;
 
-/// Each tunnel, how it is made, and the address behind it.
+/// The tunnels: the device, the arguments that create it, and the number in its addresses.
 const TUNNELS: [(&str, &str, u8); 3] = [
     (
         "gre9",
@@ -60,7 +60,7 @@ fn send(number: u8, port: u16, dscp: u32) {
 #[ignore = "runs in the guest"]
 fn marks_survive() {
     outside();
-    // What IPv6 asks on a new device would go through the tunnel, and be counted.
+    // IPv6 requests on a new device would pass the tunnel and be counted.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     run("nft add table inet mine");
     run("nft add chain inet mine post { type filter hook postrouting priority -160 ; }");
@@ -82,13 +82,13 @@ fn marks_survive() {
         let mut sums = (0, 0, 0);
         for (device, _, number) in TUNNELS {
             let udp = device.starts_with('v');
-            // By the inner port, which another's rule has turned into a mark.
+            // Matched by the inner port, from which a foreign rule has set a mark.
             send(number, 22, 0);
             sums.0 += 1;
-            // By the outer code point, which IP tunnels copy from the inner.
+            // Matched by the outer code point, which IP tunnels copy from the inner one.
             send(number, 9, 46);
             sums.1 += u64::from(!udp);
-            // By nothing but the outer header.
+            // Matched only by the outer header.
             send(number, 9, 0);
             sums.2 += if udp { 2 } else { 0 };
             for (name, count) in [

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A transparent bridge, shaped and classified: `inside` - `lan` | `wan` - `far`,
-//! of which `lan` and `wan` are the two ports. What is counted is what each
-//! class's queue has sent.
+//! A transparent bridge that shapes and classifies: `inside` - `lan` | `wan` - `far`, with `lan`
+//! and `wan` as its ports. The tests count what the queue of each class has sent.
 
 use crate::router::{feed, in_namespace, name, path};
 use std::collections::BTreeMap;
@@ -71,7 +70,7 @@ fn policy() -> Policy {
     policy.unwrap_or_else(|| panic!("{problems:?}"))
 }
 
-/// What each class has sent in a direction.
+/// Returns the packets that each class has sent in a direction.
 async fn sent(kernel: &Kernel, policy: &Policy, direction: Direction) -> BTreeMap<String, u64> {
     let device = name(if direction == Direction::Up {
         "wan"
@@ -91,7 +90,7 @@ async fn sent(kernel: &Kernel, policy: &Policy, direction: Direction) -> BTreeMa
     each.collect()
 }
 
-/// A frame around what it carries.
+/// Builds an Ethernet frame around a packet.
 fn frame(up: bool, before: &[u8], bytes: &[u8]) -> Vec<u8> {
     let (to, from) = if up { (2, 4) } else { (4, 2) };
     let mut frame = vec![2, 0, 0xff, 0xff, 0, to, 2, 0, 0xff, 0xff, 0, from];
@@ -145,8 +144,8 @@ const LINES: [(&str, &str); 12] = [
     ("down tcp 203.0.113.6:51413 > 192.168.0.2:41000 ack", "p2p"),
 ];
 
-/// What is not IP and the class that it gets: ARP and what keeps PPPoE up
-/// (discovery, LCP, IPCP) are served first, what else hides in it is not.
+/// Headers of frames without IP, and their classes. ARP and the control of PPPoE (discovery, LCP,
+/// IPCP) are served first, other contents of PPPoE are not.
 const NOT_IP: [(&[u8], &str); 6] = [
     (&[0x08, 0x06], "first"),
     (&[0x88, 0x63, 0x11, 0x09, 0, 0, 0, 0], "first"),
@@ -156,8 +155,8 @@ const NOT_IP: [(&[u8], &str); 6] = [
     (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 8, 0x02, 0x81], "rest"),
 ];
 
-/// What stands before a packet: nothing, a VLAN tag of either kind, two tags,
-/// PPPoE with and without a tag; and whether rules see what is behind.
+/// Returns the headers before a packet: none, a VLAN tag of either kind, two tags, PPPoE with and
+/// without tags; and whether rules can match the packet behind them.
 fn wrappings(ethertype: u16) -> [(&'static str, Vec<u8>, bool); 7] {
     let kind = ethertype.to_be_bytes();
     let ppp = if ethertype == 0x0800 {
@@ -217,7 +216,7 @@ async fn bridge() {
     assert_eq!(plan_with(&observed, &desired, &options).unwrap().steps, []);
     let wires = (Wire::open("inside"), Wire::open("far"));
     let mut simulator = Simulator::new(&desired.tables).with_hooks(&desired.hooks);
-    // The bridge learns where both ends are, so that it floods nothing.
+    // The bridge learns the addresses of both ends, so it does not flood frames.
     for (text, expected) in LINES {
         let line: PacketLine = parse_line(text).unwrap().unwrap();
         let up = text.starts_with("up");
@@ -235,7 +234,7 @@ async fn bridge() {
             let mut wanted = earlier.clone();
             *wanted.get_mut(class).unwrap() += 1;
             let mut now = earlier;
-            // The gate lets it go within a millisecond or two.
+            // The gate sends the packet within a millisecond or two.
             for _ in 0..200 {
                 now = sent(&kernel, &policy, direction).await;
                 if now == wanted {
@@ -253,7 +252,7 @@ async fn bridge() {
         let now = sent(&kernel, &policy, Direction::Up).await;
         assert_eq!(now[class], earlier[class] + 1, "{before:02x?} {now:?}");
     }
-    // It goes as it came.
+    // Without the policy, the former state is back.
     let observed = kernel.observe(&scope).await.unwrap();
     let back = plan_with(&observed, &former, &options).unwrap();
     kernel.apply(&back).await.unwrap();

@@ -37,7 +37,7 @@ fn a_filter_is_there_or_its_place_is_as_before() {
                     let back = plan(&applied.after, &before).unwrap();
                     kernel.apply(&back).await.unwrap();
                 }
-                // A kernel may have act_ctinfo and no cls_matchall.
+                // A kernel may have `act_ctinfo` but lack `cls_matchall`.
                 Err(error) => assert!(error.to_string().contains("K310"), "{error}"),
             }
             assert_eq!(observe(&kernel, &[&desired]).await, before);

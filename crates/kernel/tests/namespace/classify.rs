@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules: written and read back, and held against packets.
+//! Rules that are written and read back, and compared with the packets that they match.
 //!
-//! Over 500 lines, because all of it is one property: what packets are drawn, how
-//! they are sent, and which rule must have counted them.
+//! Over 500 lines, because all of it is one property: the generated packets, how they are sent, and
+//! the rule that must count them.
 
 use crate::harness::{
     class, htb, in_namespace, name, observe, pfifo, rule, rule as rule_of, whole,
@@ -25,10 +25,9 @@ fn version() -> impl Strategy<Value = IpVersion> {
     prop_oneof![Just(V4), Just(V6)]
 }
 
-/// Every field that holds a number, with the versions and masks it comes in:
-/// those that need connection tracking, which a netdev table cannot have, or the
-/// others. Some are the kernel's to look up in sets alone, or are looked at in
-/// certain tables alone.
+/// Returns every numeric field with its versions and masks: either those that need connection
+/// tracking, which a netdev table lacks, or the others. Some fields are left out, because the
+/// kernel matches them only by sets, or only in certain tables.
 fn field(needs_connection: bool) -> impl Strategy<Value = Field> {
     let apart = |field: &Field| {
         matches!(
@@ -54,7 +53,7 @@ fn field(needs_connection: bool) -> impl Strategy<Value = Field> {
     (version(), any::<u32>()).prop_flat_map(fields)
 }
 
-/// A field from..=to of what it can hold; masked ones are compared whole.
+/// Returns a match for a range within the field's values; masked fields are compared as a whole.
 fn test_of(field: Field, a: u128, b: u128, point: bool, negated: bool) -> Match {
     let (from, to) = match field {
         Field::Version => {
@@ -108,13 +107,13 @@ fn any_match() -> impl Strategy<Value = Match> {
     ]
 }
 
-/// The plain frame and the sessions of PPPoE.
+/// Returns plain frames and sessions of PPPoE.
 fn frame() -> impl Strategy<Value = Frame> {
     prop_oneof![Just(Frame::Plain), version().prop_map(Frame::Session)]
 }
 
-/// A rule of those matches that packets in the frame can fulfil; in sessions with
-/// the two that are asked for there alone.
+/// Returns a rule with those matches that packets in the frame can fulfil. A session gets two more
+/// matches, which exist only there.
 fn framed(mut matches: Vec<Match>, class: Handle, frame: Frame) -> Rule {
     if let Frame::Session(version) = frame {
         matches.retain(|one| one.version().is_none_or(|own| own == version));
@@ -129,7 +128,8 @@ fn framed(mut matches: Vec<Match>, class: Handle, frame: Frame) -> Rule {
 #[test]
 fn any_rules_are_read_back_as_they_were_written() {
     in_namespace(|kernel| async move {
-        // What is both ICMP and ICMPv6 is not distinguished, nor ever matched.
+        // A packet cannot be both ICMP and ICMPv6; the reader does not distinguish the two in one
+        // rule.
         let both = |matches: &Vec<Match>| {
             let has = |version| {
                 let field = Field::IcmpType(version);
@@ -164,7 +164,7 @@ fn any_rules_are_read_back_as_they_were_written() {
     });
 }
 
-/// A packet by its parts; checksums are not needed, nobody receives it.
+/// The parts of a packet. Checksums stay 0, because no process receives it.
 #[derive(Clone, Copy)]
 pub struct Packet {
     pub version: IpVersion,
@@ -202,7 +202,7 @@ impl Packet {
             upper.extend([self.flags, 0, 0, 0, 0, 0, 0]);
             upper.extend(vec![1; self.tcp_options]);
         } else {
-            // Conntrack knows no datagram of a wrong length.
+            // Conntrack ignores datagrams with a wrong length.
             let udp = if self.protocol == 17 {
                 8 + self.payload
             } else {
@@ -259,7 +259,7 @@ impl Packet {
     }
 }
 
-/// Packets that entered a class, sent or waiting.
+/// Returns the packets that entered a class, sent or waiting.
 fn packets(counters: &DeviceCounters, minor: u16) -> u64 {
     let id = Handle::new(1, minor);
     let class = counters.classes.iter().find(|class| class.handle == id);
@@ -267,7 +267,8 @@ fn packets(counters: &DeviceCounters, minor: u16) -> u64 {
     class.packets + u64::from(class.queued_packets)
 }
 
-/// Classes 1:10 for what the rules match and 1:20 for the rest, on both paths.
+/// Returns a state with class 1:10 for packets that the matches select, and 1:20 for the rest, on
+/// both paths.
 fn sieve(matches: &[Match]) -> State {
     let rules: Vec<Rule> = vec![rule(matches.to_vec(), Handle::new(1, 0x10))];
     let mut state = whole(&rules);
@@ -290,8 +291,8 @@ async fn counters(kernel: &Kernel, device: &str) -> DeviceCounters {
     kernel.stats(index).await.unwrap()
 }
 
-/// Sends a packet and asserts whether the rule took it: leaving `wan`, and
-/// arriving at `far`.
+/// Sends a packet that leaves `wan` and arrives at `far`, and asserts on both paths whether the
+/// rule matched.
 async fn try_packet(kernel: &Kernel, packet: &Packet, hit: bool, text: &str) {
     let (expected, other) = if hit { (0x10, 0x20) } else { (0x20, 0x10) };
     let devices = ["wan", "ifb-far"];
@@ -303,7 +304,7 @@ async fn try_packet(kernel: &Kernel, packet: &Packet, hit: bool, text: &str) {
     for (device, before) in devices.iter().zip(before) {
         let limit = Instant::now() + Duration::from_secs(2);
         let mut after = counters(kernel, device).await;
-        // Arrival is the softirq's work, which may come after the sending.
+        // Arrival is handled in a softirq, which may run after the send has returned.
         while packets(&after, expected) == packets(&before, expected) {
             assert!(
                 Instant::now() < limit,
@@ -321,10 +322,10 @@ async fn try_packet(kernel: &Kernel, packet: &Packet, hit: bool, text: &str) {
     }
 }
 
-/// A packet, and whether the rule shall take it.
+/// A packet, and whether the rule must match it.
 type Trial = (Packet, bool);
 
-/// Asserts which of the packets the conditions take, on both paths.
+/// Asserts on both paths which of the packets the matches select.
 fn check(cases: Vec<(Vec<Match>, Vec<Trial>)>) {
     in_namespace(|kernel| async move {
         for (matches, packets) in cases {
@@ -357,7 +358,7 @@ fn empty(version: IpVersion) -> Match {
     }
 }
 
-/// Addresses that begin with the first bits of one.
+/// Returns a match for the addresses with the first `prefix` bits of an address.
 fn network(field: fn(IpVersion) -> Field, text: &str, prefix: u32) -> Match {
     let (version, value, bits) = match text.parse().unwrap() {
         IpAddr::V4(v4) => (V4, u128::from(u32::from(v4)), 32),
@@ -464,7 +465,7 @@ fn header_fields_are_matched_in_both_versions() {
 fn addresses_and_ports_are_matched() {
     let source = |text, prefix| network(Field::Source, text, prefix);
     let destination = |text, prefix| network(Field::Destination, text, prefix);
-    // An ICMP echo whose first bytes would pass for a port.
+    // An ICMP echo whose first bytes could be mistaken for a port.
     let icmp = Packet {
         protocol: 1,
         ..SEGMENT

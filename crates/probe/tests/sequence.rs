@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A scripted sequence towards a serving end on loopback: what each flow moved,
-//! when, and what is reported where something is wrong.
+//! A scripted sequence towards a serving end on loopback: the bytes and times of each flow, and the
+//! reports of errors.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rustix::net::{self, AddressFamily, SocketType};
@@ -59,7 +59,7 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     group.count = 3;
     group.stagger = MS(100);
     group.manner.dscp = 10;
-    // It ends with the sequence, and what arrived is known.
+    // This upload ends with the sequence; its received bytes are known at the end.
     let last = Doing::Transfer {
         direction: Direction::Up,
         bytes: None,
@@ -81,7 +81,7 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
         &mut |_, moved| {
             assert_eq!(moved.len(), 5);
             reports += 1;
-            // One that takes long, so that the next comes late.
+            // A slow report makes the next one late.
             if reports == 1 {
                 thread::sleep(MS(1700));
             }
@@ -96,7 +96,7 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     let open = of(0).next().unwrap();
     assert!(open.bytes > 1_000_000 && open.begin >= MS(1000), "{open:?}");
     assert!(open.end >= MS(2000), "{open:?}");
-    // Each of the group begins after the one before, and all of it arrives.
+    // The flows of the group begin one after the other, and all their bytes arrive.
     let begins: Vec<Duration> = of(1).map(|one| one.begin).collect();
     assert!(begins.len() == 3 && begins[2] >= MS(700), "{begins:?}");
     assert!(of(1).all(|one| one.bytes == 3_000_000));
@@ -105,8 +105,8 @@ fn downloads_uploads_and_requests_run_when_they_are_told_to() {
     assert_eq!(ask.bytes, ask.answers.len() as u64 * 20_000);
     assert!(of(3).map(|one| one.bytes).eq([1_000_000, 1_000_000]));
     assert!(of(4).next().unwrap().bytes > 100_000);
-    // By the second: the open download moved nothing in the first, and the last upload nothing
-    // in the second, however late it was reported.
+    // Bytes are counted by second. The open download has none in the first, and the last upload
+    // none in the first two, although a report was late.
     assert_eq!(played.seconds[0][0], 0);
     assert_eq!(played.seconds[4][..2], [0, 0]);
     assert_eq!(played.seconds[3].iter().sum::<u64>(), 2_000_000);
@@ -163,7 +163,7 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     }
     let of = |play| played.transfers.iter().filter(move |one| one.play == play);
     let counted = |play| of(play).flat_map(|one| one.counted.iter());
-    // Each way of a conversation: one each 20 ms for 2 s.
+    // A conversation sends one datagram each 20 ms for 2 s, in both directions.
     let directions: Vec<Direction> = counted(0).map(|one| one.direction).collect();
     assert_eq!(directions, [Direction::Up, Direction::Down]);
     for one in counted(0).chain(counted(1)).chain(counted(2)) {
@@ -185,14 +185,14 @@ fn datagrams_short_flows_syns_and_echoes_run_too() {
     let storm = counted(4).next().unwrap();
     assert!((35..=41).contains(&storm.sent), "{storm:?}");
     assert_eq!(storm.received, None);
-    // Datagrams of the second in which the others ran count, too.
+    // The bytes by second include datagrams.
     assert_eq!(played.seconds[1].iter().sum::<u64>(), 100 * 172);
     let back = played.echoes.iter().filter(|one| one.took.is_some());
     assert!(played.echoes.len() == 40 && back.count() == 40);
 }
 
-/// Nobody can have somebody else sent datagrams: they go to the address of the
-/// connection, and only after the word that was sent there has come from it.
+/// A client cannot direct datagrams at another host. They go to the address of the connection, and
+/// only after the word that was sent there has returned from it.
 #[test]
 fn datagrams_wait_for_the_word() {
     let address = server();
@@ -215,14 +215,14 @@ fn datagrams_wait_for_the_word() {
     socket.set_read_timeout(Some(MS(400))).unwrap();
     socket.send_to(&[b'0'; 32], to).unwrap();
     socket.recv(&mut payload).unwrap_err();
-    // Another address that has the word does not help.
+    // The right word from another address has no effect.
     let other = UdpSocket::bind("127.0.0.2:0").unwrap();
     other.set_read_timeout(Some(MS(400))).unwrap();
     other.send_to(word.as_bytes(), to).unwrap();
     other.recv(&mut payload).unwrap_err();
     socket.send_to(word.as_bytes(), to).unwrap();
     assert_eq!(socket.recv(&mut payload).unwrap(), 100);
-    // They end with the connection.
+    // The datagrams stop when the connection ends.
     stream.shutdown(Shutdown::Both).unwrap();
     thread::sleep(MS(500));
     socket.set_nonblocking(true).unwrap();
@@ -251,7 +251,7 @@ fn what_is_wrong_shows_before_anything_begins() {
     drop(gone);
     let text = run(&plain, address);
     assert!(text.contains("probe --serve"), "{text}");
-    // Something else listens there.
+    // Another kind of server listens there.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     thread::spawn(move || {
@@ -296,7 +296,7 @@ fn the_serving_end_answers_nonsense_and_goes_on() {
     assert!(played.transfers.is_empty());
 }
 
-/// A connection from an address of this machine.
+/// Opens a connection from an address of this machine.
 fn connected(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();

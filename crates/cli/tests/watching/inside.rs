@@ -32,7 +32,7 @@ pub fn run(line: &str) {
 }
 
 /// A service, which is killed when the test ends. Otherwise a failed test would leave it, and the
-/// guest would wait until nobody can write to its output.
+/// guest would wait while its output is open.
 pub struct Service(Child);
 
 impl Drop for Service {

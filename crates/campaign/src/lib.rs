@@ -14,7 +14,7 @@
 //! };
 //! let arms: Vec<&str> = experiment.arms.iter().map(|arm| &*arm.name).collect();
 //! assert_eq!(arms, ["modem-only", "weirgate"]);
-//! A parameter that the file does not have is an error.
+//! // A parameter that the file does not have is an error.
 //! let set = [("rate".to_owned(), "2mbit".to_owned())];
 //! assert!(weirgate_campaign::load(file, &set).is_err());
 //! ```

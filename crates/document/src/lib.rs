@@ -16,7 +16,7 @@
 //!     assert!(link.integer("mtu", 576..=2048).is_none());
 //! });
 //! let codes: Vec<&str> = problems.into_sorted().iter().map(|one| one.code).collect();
-//! A number out of range, and an unknown field.
+//! // A number out of range, and an unknown field.
 //! assert_eq!(codes, ["D005", "D003"]);
 //! ```
 

@@ -11,7 +11,7 @@
 //! let line: Rate = "512kbit".parse()?;
 //! let quarter: Share = "25%".parse()?;
 //! assert_eq!(quarter.of(line).to_string(), "128kbit");
-//! The time of a full packet on the line.
+//! // The time of a full packet on the line.
 //! let packet = Size::bytes(1500);
 //! assert_eq!(line.time_for(packet), Some(Span::from_nanos(23_437_500)));
 //! # Ok::<(), weirgate_units::ParseError>(())

@@ -172,7 +172,12 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
         let own = |part: &&Part| part.is_circuits == is_circuits && is_none(part) == none;
         let count = kept.keys().filter(own).count();
         if count > 0 {
-            output::note(&format!("{count} routers have {what}"));
+            let have = if count == 1 {
+                "router has"
+            } else {
+                "routers have"
+            };
+            output::note(&format!("{count} {have} {what}"));
         }
     }
     Ok(Status::Done)

@@ -165,7 +165,7 @@ fn the_table_of_connections_is_told_in_numbers() {
     assert_eq!(summary["classes"]["urgent"]["up"], 2, "{summary:#}");
     assert_eq!(summary["classes"]["rest"]["up"], 1, "{summary:#}");
     let text = namespace.weirgate("flows --interval 10ms --summary --most 1");
-    text.says(0, &["1 ports more"]);
+    text.says(0, &["1 more port"]);
     for part in [
         "3 connections of at most",
         "3 unreplied, 2 marked",

@@ -253,10 +253,7 @@ fn lists_that_are_not_named_go(second: &str) {
 
     let (status, text) = apply(third, SSH);
     assert_eq!(status, 0, "{text}");
-    assert!(
-        text.contains("1 routers have no circuits any more"),
-        "{text}"
-    );
+    assert!(text.contains("1 router has no circuits any more"), "{text}");
     assert!(text.contains("core0: its list is taken away"), "{text}");
     assert!(is_in_force(third));
     assert_eq!(kept("south").concat(), b"");

@@ -150,7 +150,9 @@ impl Summary {
         }
         output::data(text.trim_end())?;
         if self.ports.len() > most {
-            output::note(&format!("{} ports more", self.ports.len() - most));
+            let more = self.ports.len() - most;
+            let ports = if more == 1 { "port" } else { "ports" };
+            output::note(&format!("{more} more {ports}"));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use super::live::{becomes, device, here, refused, say};
 use super::show;
-use crate::keep::{Group, ready};
+use crate::keep::{Group, alive, ready, watchdog};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use weirgate_circuits::rows::Label;
 use weirgate_circuits::{Named, One, Plan, Request, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -72,6 +72,7 @@ pub(super) fn serve(state: &Path, path: &Path, group: Option<Group>) -> Outcome 
             .run_until(async {
                 let mut connections = JoinSet::new();
                 let closing = tokio::task::spawn_local(close_idle(shared.clone()));
+                let beating = tokio::task::spawn_local(beat(shared.clone()));
                 loop {
                     tokio::select! {
                         stream = socket.accept(), if connections.len() < MOST => {
@@ -88,10 +89,22 @@ pub(super) fn serve(state: &Path, path: &Path, group: Option<Group>) -> Outcome 
                 let _ = end.send(true);
                 while connections.join_next().await.is_some() {}
                 closing.abort();
+                beating.abort();
                 Ok(Status::Done)
             })
             .await
     })
+}
+
+/// Notifies systemd's watchdog, if there is one, while requests are carried out: a request that does
+/// not end stops the notifications.
+async fn beat(shared: Rc<Shared>) {
+    let Some(every) = watchdog() else { return };
+    loop {
+        drop(shared.circuits.lock().await);
+        alive();
+        sleep(every).await;
+    }
 }
 
 /// Closes the open circuits some time after the last request.

@@ -5,8 +5,8 @@
 use crate::apply::safe::{guards, within};
 use crate::namespace::{Namespace, Running, same};
 use crate::program::{Ended, WEIRGATE};
-use std::io::ErrorKind;
-use std::os::unix::net::UnixDatagram;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -168,7 +168,11 @@ fn a_folder_that_others_may_change_is_not_trusted() {
 /// `keep` is restarted however often it fails, and also if it hangs.
 #[test]
 fn no_number_of_failures_ends_a_service() {
-    for unit in ["weirgate.service", "weirgate-watch.service"] {
+    for unit in [
+        "weirgate.service",
+        "weirgate-circuits.service",
+        "weirgate-watch.service",
+    ] {
         let path = crate::program::root().join("packaging/systemd").join(unit);
         let text = std::fs::read_to_string(path).unwrap();
         for line in [
@@ -281,6 +285,52 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
     let mut lock = Running(held.unwrap());
     within(5 * second, "the lock", || !is_free());
     namespace.run("ip link add other type veth peer name another");
+    notify.set_read_timeout(Some(second)).unwrap();
+    within(10 * second, "a second without a word", || {
+        received(&notify).is_none()
+    });
+    drop(lock.0.stdin.take());
+    within(5 * second, "the next word", || {
+        received(&notify).is_some_and(|word| word == "WATCHDOG=1\n")
+    });
+}
+
+/// The service of circuits notifies the watchdog while requests are carried out. A process that
+/// holds the lock on circuits blocks a request.
+#[test]
+fn a_request_of_circuits_that_hangs_tells_the_watchdog_nothing() {
+    let namespace = Namespace::new();
+    let second = Duration::from_secs(1);
+    let (_service, notify) = watched(&namespace, &["circuits", "serve"], "600000");
+    let mut words = [next(&notify), next(&notify)];
+    words.sort();
+    assert_eq!(words, ["READY=1\n", "WATCHDOG=1\n"]);
+    let run = format!("/proc/{}/root/run", namespace.holder());
+    let mut requests = UnixStream::connect(format!("{run}/weirgate/circuits.sock")).unwrap();
+    let mut ask = || {
+        let line = b"{\"do\": \"show\", \"device\": \"lo\", \"circuit\": \"one\"}\n";
+        requests.write_all(line).unwrap();
+    };
+    ask();
+    for _ in 0..5 {
+        assert_eq!(next(&notify), "WATCHDOG=1\n");
+    }
+    let folder = "/sys/fs/bpf/weirgate";
+    let held = namespace
+        .command("flock")
+        .args([folder, "cat"])
+        .stdin(Stdio::piped())
+        .spawn();
+    let mut lock = Running(held.unwrap());
+    within(5 * second, "the lock", || {
+        let mut tried = namespace.command("flock");
+        !tried
+            .args(["--nonblock", folder, "true"])
+            .status()
+            .unwrap()
+            .success()
+    });
+    ask();
     notify.set_read_timeout(Some(second)).unwrap();
     within(10 * second, "a second without a word", || {
         received(&notify).is_none()

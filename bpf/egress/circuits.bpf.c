@@ -17,9 +17,9 @@
  * rows in `picked` and switches nothing.
  */
 #include "tc.h"
-#include "engine_rows.h"
-#include "circuits_layout.h"
-#include "circuits_key.h"
+#include "engine/rows.h"
+#include "circuits/layout.h"
+#include "circuits/key.h"
 
 #define BPF_MAP_TYPE_LPM_TRIE 11
 #define BPF_F_NO_PREALLOC 1U

@@ -10,7 +10,7 @@
 #define INBOUND_ANNOUNCED_H
 
 #include "tc.h"
-#include "window_layout.h"
+#include "window/layout.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -6,14 +6,14 @@
  * skb->priority minus a configured number is the number of a packet's leaf.
  * User space maps the rows of nodes into its memory and changes a rate by a
  * plain store, or requests a change that takes effect at once
- * (engine_control.h). The functions that choose and count are checked once by
+ * (engine/control.h). The functions that choose and count are checked once by
  * the verifier. Packets themselves are handled in this file only.
  */
 #include "kernel.h"
 #include "aqm.h"
 #include "pending.h"
 
-#include "engine_control.h"
+#include "engine/control.h"
 
 /* Most steps of one dequeue. Each sends or drops a packet, or finds an empty
  * leaf. */

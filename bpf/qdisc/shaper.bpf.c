@@ -14,7 +14,7 @@
  * One program includes the kit's disciplines. Each user-written discipline
  * makes another program that includes it too (SHAPER_PROGRAM). The programs
  * share their maps, so a qdisc of one takes over the queue of another that it
- * replaces (shaper_heir.h).
+ * replaces (shaper/heir.h).
  */
 #include "kernel.h"
 #include "aqm.h"
@@ -22,7 +22,7 @@
 #include "random.h"
 #include "shaper.h"
 
-#include "shaper_heir.h"
+#include "shaper/heir.h"
 
 /* Returns the class of a packet by its skb->priority. */
 __noinline u32 shaper_class_of(struct shaper_hosted *one __arg_nonnull,

@@ -44,11 +44,13 @@ const FLAGS: [&str; 8] = [
 const DICTIONARY: u32 = 512 << 10;
 
 /// Where programs are.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 15] = [
     "bpf/bench",
     "bpf/egress",
+    "bpf/egress/circuits",
     "bpf/include",
     "bpf/inbound",
+    "bpf/inbound/window",
     "bpf/ingress",
     "bpf/lab",
     "bpf/order",
@@ -56,11 +58,14 @@ const FOLDERS: [&str; 11] = [
     "bpf/payload",
     "bpf/prague",
     "bpf/qdisc",
+    "bpf/qdisc/engine",
+    "bpf/qdisc/shaper",
 ];
 
 /// Where they find what they include.
-const INCLUDES: [&str; 10] = [
+const INCLUDES: [&str; 11] = [
     "bpf/include",
+    "bpf/egress",
     "bpf/inbound",
     "bpf/qdisc",
     "bpf/ingress",
@@ -188,12 +193,12 @@ fn files(root: &Path, end: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(all)
 }
 
-/// Generates the types of every `*_layout.h`, with what they are made of, but for
+/// Generates the types of every `layout.h` and `*_layout.h`, with what they are made of, but for
 /// those that crate aqm has. They are read for BPF, and the types assert clang's sizes
 /// and offsets: what Rust makes of them cannot differ from what the program has.
 fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn Error>> {
     let mut text = String::new();
-    for path in files(root, "_layout.h")? {
+    for path in files(root, "layout.h")? {
         writeln!(text, "#include \"{}\"", path.canonicalize()?.display())?;
     }
     bindgen::Builder::default()
@@ -201,7 +206,7 @@ fn layouts(root: &Path, includes: &[String], out: &Path) -> Result<(), Box<dyn E
         .clang_arg("--target=bpf")
         .clang_arg("-fparse-all-comments")
         .clang_args(includes)
-        .allowlist_file(".*_layout\\.h")
+        .allowlist_file(".*[/_]layout\\.h")
         .allowlist_item("SHAPER_CLASSES|SHARE_ONE|SPREAD_.*")
         .allowlist_type(
             "engine_fork|engine_host|engine_node|engine_state|engine_queue|engine_slot|meter_kind|window_algorithm",
@@ -281,6 +286,8 @@ fn shared(root: &Path, libbpf: &Path) -> Result<String, Box<dyn Error>> {
         (root.join("aqm/host/native"), "aqm/host/native"),
         (root.join("bpf/include"), "bpf/include"),
         (root.join("bpf/qdisc"), "bpf/qdisc"),
+        (root.join("bpf/qdisc/engine"), "bpf/qdisc/engine"),
+        (root.join("bpf/qdisc/shaper"), "bpf/qdisc/shaper"),
         (root.join("bpf/ingress"), "bpf/ingress"),
         (libbpf.join("bpf"), "libbpf/bpf"),
     ];

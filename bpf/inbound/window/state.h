@@ -4,7 +4,7 @@
 #define INBOUND_WINDOW_STATE_H
 
 #include "tc.h"
-#include "window_layout.h"
+#include "window/layout.h"
 
 #define CONNECTIONS 16384
 #define HANDSHAKES 16384

@@ -155,7 +155,7 @@ pub fn pins(device: &str) -> PathBuf {
 }
 
 /// Returns how many changed rows the program of a device was asked to check: the first word of
-/// `engine_asks` (bpf/qdisc/engine_layout.h).
+/// `engine_asks` (bpf/qdisc/engine/layout.h).
 pub fn asked(device: &str) -> u32 {
     let map = MapHandle::from_pinned_path(pins(device).join("asks")).expect("a pin");
     let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::empty());

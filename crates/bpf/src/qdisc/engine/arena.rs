@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arena of an engine's rows (`bpf/qdisc/engine_rows.h`), mapped into this process.
+//! The arena of an engine's rows (`bpf/qdisc/engine/rows.h`), mapped into this process.
 //!
 //! The kernel requires an arena to have the same address in all processes, and the map records
 //! it. This code therefore chooses an address that no arena of this machine uses, below all

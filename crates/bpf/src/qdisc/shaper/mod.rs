@@ -89,7 +89,7 @@ pub struct ShaperInstance {
 }
 
 /// Returns the names of the maps with the queues of classes (`QUEUES_MAP`,
-/// bpf/qdisc/shaper_maps.h), in the order of [`Discipline::all`].
+/// bpf/qdisc/shaper/maps.h), in the order of [`Discipline::all`].
 fn queue_maps() -> impl Iterator<Item = &'static str> {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let all = Discipline::all().into_iter();

@@ -3,7 +3,7 @@
 #ifndef SHAPER_CALLS_H
 #define SHAPER_CALLS_H
 
-#include "shaper_maps.h"
+#include "shaper/maps.h"
 
 /*
  * Global functions below are checked once by the verifier, not again for every

@@ -4,7 +4,7 @@
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
 
-#include "engine_maps.h"
+#include "engine/maps.h"
 #include "engine/record.h"
 
 /* Not inlined, to cost nothing while not recording. */

@@ -17,7 +17,7 @@
 #define CIRCUITS_KEY_H
 
 #include "tc.h"
-#include "circuits_layout.h"
+#include "circuits/layout.h"
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 

@@ -4,7 +4,7 @@
 #ifndef ENGINE_MAPS_H
 #define ENGINE_MAPS_H
 
-#include "engine_rows.h"
+#include "engine/rows.h"
 #include "hosts_layout.h"
 #include "attach_point_layout.h"
 

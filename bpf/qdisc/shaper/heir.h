@@ -12,7 +12,7 @@
 #ifndef SHAPER_HEIR_H
 #define SHAPER_HEIR_H
 
-#include "shaper_settle.h"
+#include "shaper/settle.h"
 
 /* Whether a new qdisc replaces another of the shaper. */
 static __always_inline int shaper_is_heir(struct Qdisc *sch)

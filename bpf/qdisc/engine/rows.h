@@ -12,7 +12,7 @@
 #ifndef ENGINE_ROWS_H
 #define ENGINE_ROWS_H
 
-#include "engine_layout.h"
+#include "engine/layout.h"
 
 #define BPF_MAP_TYPE_ARENA 33
 #define BPF_F_MMAPABLE (1U << 10)

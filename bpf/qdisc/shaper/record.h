@@ -4,8 +4,8 @@
 #ifndef SHAPER_RECORD_H
 #define SHAPER_RECORD_H
 
-#include "shaper_calls.h"
-#include "record.h"
+#include "shaper/calls.h"
+#include "host/record.h"
 
 struct recorder {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The maps of weir_shaper: instances of each discipline, settings, instances of
- * the shaper (shaper_layout.h) and packets. See shaper.bpf.c. */
+ * the shaper (shaper/layout.h) and packets. See shaper.bpf.c. */
 #ifndef SHAPER_MAPS_H
 #define SHAPER_MAPS_H
 
-#include "shaper_layout.h"
+#include "shaper/layout.h"
 
 /* Most shapers, most attach points with settings, and most packets of a
  * class. */

@@ -3,7 +3,7 @@
 #ifndef SHAPER_SETTLE_H
 #define SHAPER_SETTLE_H
 
-#include "shaper_record.h"
+#include "shaper/record.h"
 
 /* Empties one discipline's instance. Keeps its counters unless `all`. */
 #define CLEAR(number, name) \

@@ -86,6 +86,11 @@ impl Service {
         }
     }
 
+    /// Returns the messages that nobody has waited for yet.
+    pub fn so_far(&self) -> Vec<(Instant, String)> {
+        self.1.try_iter().collect()
+    }
+
     pub fn end(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());

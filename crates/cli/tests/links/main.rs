@@ -10,6 +10,7 @@
 )]
 
 mod confirmed;
+mod cuts;
 mod inside;
 mod net;
 mod signs;
@@ -65,11 +66,34 @@ mod together {
 
 /// Tests that only `make test-all` runs.
 mod long {
+    use crate::cuts::CUTS;
     use crate::own;
+    use std::time::Duration;
+    use weirgate_lab::{Limits, OwnTests};
 
     #[test]
     fn a_next_hop_that_does_not_answer_makes_its_link_suspected() {
         println!("{}", own().run("signs::next_hop"));
+    }
+
+    #[test]
+    fn a_link_that_fails_at_random_is_used_again_only_after_steady_answers() {
+        let or = |name: &str, value: &str| {
+            let set = std::env::var(name).unwrap_or_else(|_| value.to_owned());
+            format!("{name}={set}")
+        };
+        let variables = [or(CUTS, "200"), or("WEIRGATE_SEED", "1")];
+        let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+        let cuts = OwnTests {
+            programs: &[env!("CARGO_BIN_EXE_weirgate"), "env", "ip", "nft"],
+            variables: &variables,
+            limits: Limits {
+                wall: Duration::from_mins(40),
+                ..Limits::default()
+            },
+            ..own()
+        };
+        println!("{}", cuts.run("cuts::random"));
     }
 
     #[test]

@@ -155,10 +155,10 @@ AQM_FN void meredt_setup(struct meredt_vars *v, const struct meredt_params *p,
 /* Interpolates linearly from (x0, y0) to (x1, y1), where x0 <= x < x1. */
 AQM_FN u64 meredt_between(u64 x, u64 x0, u64 y0, u64 x1, u64 y1)
 {
-	u64 way = aqm_ratio(x - x0, x1 - x0);
+	u64 fraction = aqm_ratio(x - x0, x1 - x0);
 
-	return y1 >= y0 ? y0 + aqm_scale(y1 - y0, way) :
-			  y0 - aqm_scale(y0 - y1, way);
+	return y1 >= y0 ? y0 + aqm_scale(y1 - y0, fraction) :
+			  y0 - aqm_scale(y0 - y1, fraction);
 }
 
 /*

@@ -21,8 +21,8 @@ enum { TCX_NEXT = -1 };
 const volatile struct hosts_of of;
 
 /* A word of the source address of a connection's direction. */
-#define SOURCE(tracked, way, word) \
-	((tracked)->tuplehash[way].tuple.src.u3.all[word])
+#define SOURCE(tracked, direction, word) \
+	((tracked)->tuplehash[direction].tuple.src.u3.all[word])
 
 /* Replaces the packet's address by the inside host's. */
 static __always_inline void inside(struct __sk_buff *skb,

@@ -103,12 +103,12 @@ impl Known<'_> {
             if traffic.class.as_ref()? != &class.name {
                 continue;
             }
-            let way = way(traffic.from);
+            let sent = direction_from(traffic.from);
             match &traffic.kind {
                 TrafficKind::Udp {
                     interval, packet, ..
                 } => {
-                    if way == here {
+                    if sent == here {
                         let late = self.late_first(here);
                         separate(&traffic.runs, *interval)?;
                         for _ in 0..traffic.count {
@@ -135,7 +135,7 @@ impl Known<'_> {
                 continue;
             }
             separate(&probe.runs, probe.interval)?;
-            let late = match (way(probe.from), here) {
+            let late = match (direction_from(probe.from), here) {
                 (from, here) if from == here => self.late_first(here),
                 (Direction::Up, Direction::Down) => self.late_answers(&class.name)?,
                 _ => return None,
@@ -200,7 +200,7 @@ impl Known<'_> {
     }
 }
 
-fn way(from: Node) -> Direction {
+fn direction_from(from: Node) -> Direction {
     match from {
         Node::Host(_) | Node::Gateway => Direction::Up,
         Node::Provider | Node::Server(_) => Direction::Down,
@@ -230,7 +230,7 @@ mod tests {
 
     /// Returns the conformance with a probe of the class `interactive`, and with the additional
     /// tables in `more`.
-    fn of(class: &str, way: Direction, interval: &str, more: &str, end: u64) -> Keeping {
+    fn of(class: &str, direction: Direction, interval: &str, more: &str, end: u64) -> Keeping {
         let text = format!(
             "{LINE}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
              interval = \"{interval}\"\nclass = \"interactive\"\n{more}"
@@ -239,7 +239,10 @@ mod tests {
         let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
         let report = check_report(&weirgate_policy::parse(POLICY).0.unwrap());
         let shaped = &report.directions;
-        let direction = shaped.iter().find(|one| one.direction == way).unwrap();
+        let direction = shaped
+            .iter()
+            .find(|one| one.direction == direction)
+            .unwrap();
         let named = |one: &&ClassReport| one.name == class;
         let class = direction.classes.iter().find(named).unwrap();
         let (arm, end) = (&experiment.arms[0], Span::from_secs(end));
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_probe_slower_than_its_bound_is_alone() {
-        let of = |way, interval| of("interactive", way, interval, "", 40);
+        let of = |direction, interval| of("interactive", direction, interval, "", 40);
         assert_eq!(of(Direction::Up, "61ms"), Keeping::Alone);
         // 159 bytes every 20 ms are 63.6 of 102 kbit/s, but a packet may arrive before the gate is
         // free.
@@ -293,8 +296,11 @@ mod tests {
     fn tcp_keeps_to_nothing() {
         let more = "[[traffic]]\nname = \"t\"\nkind = \"tcp\"\nfrom = \"server1\"\nto = \"host1\"\n\
                     class = \"interactive\"\n";
-        for way in Direction::BOTH {
-            assert_eq!(of("interactive", way, "61ms", more, 40), Keeping::Unknown);
+        for direction in Direction::BOTH {
+            assert_eq!(
+                of("interactive", direction, "61ms", more, 40),
+                Keeping::Unknown
+            );
         }
     }
 }

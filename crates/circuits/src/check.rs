@@ -378,12 +378,13 @@ fn owned(
 /// Warns about sites whose circuits are guaranteed more than the site's rate: one warning for
 /// all.
 fn sold(list: &List, sites: &[RawSite], mistakes: &Mistakes<'_>) {
-    let guaranteed = [Direction::Down, Direction::Up].map(|way| list.guaranteed_bytes_s(way));
+    let guaranteed =
+        [Direction::Down, Direction::Up].map(|direction| list.guaranteed_bytes_s(direction));
     let over = |number: &usize| {
         let most = list.sites.get(*number).and_then(|site| site.most);
         most.is_some_and(|most| {
             let most = [most.down, most.up].map(Rate::as_bytes_per_second);
-            (0..2).any(|way| guaranteed[way][*number] > most[way])
+            (0..2).any(|direction| guaranteed[direction][*number] > most[direction])
         })
     };
     let over: Vec<usize> = (0..sites.len()).filter(over).collect();
@@ -391,7 +392,8 @@ fn sold(list: &List, sites: &[RawSite], mistakes: &Mistakes<'_>) {
         .first()
         .and_then(|first| Some((*first, sites.get(*first)?)))
     {
-        let [down, up] = [0, 1].map(|way| Rate::bytes_per_second(guaranteed[way][first]));
+        let [down, up] =
+            [0, 1].map(|direction| Rate::bytes_per_second(guaranteed[direction][first]));
         let message = format!(
             "below `{}`, {down} down and {up} up are guaranteed, which is more than it has (sites with that: {})",
             raw.name,

@@ -84,14 +84,14 @@ impl Asked {
                 ));
             }
         }
-        for way in 0..2 {
-            let (least, most) = (rates[way], rates[way + 2]);
+        for direction in 0..2 {
+            let (least, most) = (rates[direction], rates[direction + 2]);
             if least > most {
                 return Err(format!(
                     "the circuit `{id}` is guaranteed {least}, and may have {most} at most; give \
                      a smaller `{}`, or a larger `{}`",
-                    raw::RATES[way],
-                    raw::RATES[way + 2]
+                    raw::RATES[direction],
+                    raw::RATES[direction + 2]
                 ));
             }
         }

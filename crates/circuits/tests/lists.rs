@@ -224,9 +224,9 @@ fn what_is_suspended_has_little() {
          1,10.0.0.1,5,0,100,0.05,yes\n\
          2,10.0.0.2,5,1,100,20,No\n",
     );
-    let rates = |number: usize, way| {
+    let rates = |number: usize, direction| {
         list.circuits[number]
-            .rates(way)
+            .rates(direction)
             .map(|rate| rate.to_string())
     };
     assert_eq!(

@@ -82,9 +82,9 @@ fn show(state: &State, out: &mut String) -> std::fmt::Result {
         if let Some(datagrams) = &place.datagrams {
             writeln!(out, "arriving {name} {datagrams:?}")?;
         }
-        for (way, all) in [("entering", &place.entering), ("leaving", &place.leaving)] {
+        for (direction, all) in [("entering", &place.entering), ("leaving", &place.leaving)] {
             for one in all.iter().flat_map(|all| &all.conditioners) {
-                writeln!(out, "{way} {name} {one:?}")?;
+                writeln!(out, "{direction} {name} {one:?}")?;
             }
         }
         let Some(filter) = &place.virtual_queue else {

@@ -327,16 +327,16 @@ fn circle(after: &BTreeMap<PortId, BTreeSet<PortId>>, done: &[PortId]) -> Vec<Po
             .map(|(from, _)| *from)
     };
     let first = after.values().flatten().find(|id| !done.contains(id));
-    let mut way: Vec<PortId> = first.copied().into_iter().collect();
-    while let Some(previous) = way.last().and_then(|id| before(*id)) {
-        if let Some(at) = way.iter().position(|id| *id == previous) {
-            let mut found = way.split_off(at);
+    let mut path: Vec<PortId> = first.copied().into_iter().collect();
+    while let Some(previous) = path.last().and_then(|id| before(*id)) {
+        if let Some(at) = path.iter().position(|id| *id == previous) {
+            let mut found = path.split_off(at);
             found.reverse();
             let first = (0..found.len()).min_by_key(|at| found[*at]);
             found.rotate_left(first.unwrap_or(0));
             return found;
         }
-        way.push(previous);
+        path.push(previous);
     }
-    way
+    path
 }

@@ -314,7 +314,7 @@ fn no_delay(domain: &Domain, ports: &[Port], paths: &[Option<Path>], reason: &No
 
 /// Describes a cycle in words.
 fn in_circle(domain: &Domain, ports: &[Port], paths: &[Option<Path>], circle: &[PortId]) -> String {
-    let way: Vec<String> = circle
+    let hops: Vec<String> = circle
         .iter()
         .map(|id| format!("{} to {}", ports[id.0].router, ports[id.0].towards))
         .collect();
@@ -330,7 +330,7 @@ fn in_circle(domain: &Domain, ports: &[Port], paths: &[Option<Path>], circle: &[
     format!(
         "the worst case cannot be derived: {} follow one another in a circle, {}",
         names.join(", "),
-        way.join(", ")
+        hops.join(", ")
     )
 }
 

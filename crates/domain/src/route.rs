@@ -95,8 +95,8 @@ impl Domain {
     fn tree<'d>(&'d self, ports: &'d [Port], from: &'d str) -> BTreeMap<&'d str, Path> {
         let mut done: BTreeMap<&str, Path> = BTreeMap::new();
         let mut open = BTreeSet::from([(Span::ZERO, 0_usize, vec![from], Path::new())]);
-        while let Some((time, count, way, path)) = open.pop_first() {
-            let Some(here) = way.last().copied() else {
+        while let Some((time, count, routers, path)) = open.pop_first() {
+            let Some(here) = routers.last().copied() else {
                 continue;
             };
             if done.contains_key(here) {
@@ -108,7 +108,7 @@ impl Domain {
                 if port.router != here || done.contains_key(port.towards.as_str()) {
                     continue;
                 }
-                let mut further = way.clone();
+                let mut further = routers.clone();
                 further.push(&port.towards);
                 let mut path = path.clone();
                 path.push(PortId(number));

@@ -75,7 +75,7 @@ fn the_example_keeps_what_it_promises() {
 fn a_row_of_routers_keeps_what_is_promised() {
     let check = checked(ROW);
     assert_eq!(check.findings, []);
-    let way: Vec<String> = check.paths[0]
+    let hops: Vec<String> = check.paths[0]
         .as_ref()
         .expect("a domain")
         .iter()
@@ -85,7 +85,7 @@ fn a_row_of_routers_keeps_what_is_promised() {
         })
         .collect();
     assert_eq!(
-        way,
+        hops,
         [
             "west core0",
             "one two0",

@@ -114,9 +114,9 @@ pub fn steps(variation: Variation, highest: [Rate; 2], seed: u64, until: Span) -
         for swing in &mut swings {
             *swing = *swing * forgets + (1.0 - forgets * forgets).sqrt() * draws.normal();
         }
-        let rates = [0, 1].map(|way| {
-            let part = level.part * (model.swing.0 * swings[way]).exp();
-            scaled(highest[way], part.clamp(LEAST, 1.0))
+        let rates = [0, 1].map(|direction| {
+            let part = level.part * (model.swing.0 * swings[direction]).exp();
+            scaled(highest[direction], part.clamp(LEAST, 1.0))
         });
         if at < silent_until {
             push(&mut all, at, [Rate::ZERO; 2], level.later);

@@ -108,15 +108,15 @@ fn sources() -> Vec<Source> {
     };
     let mut all = Vec::new();
     for host in 0..300 {
-        for way in ["down", "up"] {
-            let name = format!("host=\"192.0.2.{host}\",direction=\"{way}\"");
+        for direction in ["down", "up"] {
+            let name = format!("host=\"192.0.2.{host}\",direction=\"{direction}\"");
             all.push(source(name, host < 80, host < 10));
         }
     }
     for class in 0..8 {
-        for way in ["down", "up"] {
+        for direction in ["down", "up"] {
             all.push(source(
-                format!("class=\"class{class}\",direction=\"{way}\""),
+                format!("class=\"class{class}\",direction=\"{direction}\""),
                 true,
                 class > 2,
             ));
@@ -186,9 +186,9 @@ impl House {
             values.push((&*name[1], Kind::Counter, bytes));
         }
         for (host, name) in self.trips.iter().enumerate() {
-            for (way, name) in name.iter().enumerate() {
-                if sent[2 * host + way] > 0 {
-                    let trip = 2_000 + 18_000 * way as u64;
+            for (direction, name) in name.iter().enumerate() {
+                if sent[2 * host + direction] > 0 {
+                    let trip = 2_000 + 18_000 * direction as u64;
                     let trip = trip + random.below(trip / 2);
                     values.push((&**name, Kind::Gauge, trip as i64));
                 }

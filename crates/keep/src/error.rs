@@ -97,7 +97,7 @@ pub enum KeepError {
          nothing was changed: look at the priorities 7700 to 7799 of `ip rule`, and remove what \
          is not weirgate's"
     )]
-    NoWayBack,
+    NotRestorable,
     /// Occurs when the guard process cannot be started or does not answer.
     #[error("the guard process: {0}")]
     Guard(String),

@@ -283,7 +283,7 @@ pub enum Cause {
     Differs(Vec<Difference>),
     /// Occurs when there is no plan back to the former state.
     #[error("{}", problems(.0))]
-    NoWay(Vec<Problem>),
+    NoPlanBack(Vec<Problem>),
 }
 
 fn list(differences: &[Difference]) -> String {

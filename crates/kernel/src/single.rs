@@ -97,7 +97,7 @@ impl Kernel {
             previous: None,
             replace_foreign: true,
         };
-        let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
+        let back = plan_with(&now, before, &options).map_err(Cause::NoPlanBack)?;
         self.lead_one(name, &back).await
     }
 

@@ -130,7 +130,7 @@ pub struct Ruleset {
 impl Rule {
     /// Returns its own conditions, then those of its services, but not `never`.
     pub fn asked(&self) -> impl Iterator<Item = &Conditions> + Clone {
-        let services = self.services.iter().map(|way| &way.when);
+        let services = self.services.iter().map(|service| &service.when);
         std::iter::once(&self.when).chain(services)
     }
 
@@ -159,7 +159,7 @@ impl Rule {
     #[must_use]
     pub fn asks_tracking(&self) -> bool {
         let mut services = self.services.iter();
-        self.asks_tracking_itself() || services.any(|way| way.when.ask_tracking())
+        self.asks_tracking_itself() || services.any(|service| service.when.ask_tracking())
     }
 
     /// Returns the first private inside address in its own conditions, which NAT hides on the

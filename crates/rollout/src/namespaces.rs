@@ -148,8 +148,8 @@ fn built(domain: &Domain) -> anyhow::Result<()> {
         }
         for network in customer.scope() {
             let Route { to, via, .. } = Route::to(network);
-            let way = format!("route add {to} {via} {there} dev {}", port.device);
-            batches.say(&customer.router, &way);
+            let route = format!("route add {to} {via} {there} dev {}", port.device);
+            batches.say(&customer.router, &route);
         }
     }
     routes(domain, &mut batches);

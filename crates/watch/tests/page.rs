@@ -43,9 +43,9 @@ fn colours_stand_out_light_and_dark() {
     let edge = (String::from("edge"), 3.0);
     for (name, least) in words.into_iter().chain(lines).chain([edge]) {
         for ground in ["ground", "card"] {
-            for way in 0..2 {
-                let found = contrast(colour(&css, &name)[way], colour(&css, ground)[way]);
-                assert!(found >= least, "{name} on {ground}, {way}: {found:.2}");
+            for scheme in 0..2 {
+                let found = contrast(colour(&css, &name)[scheme], colour(&css, ground)[scheme]);
+                assert!(found >= least, "{name} on {ground}, {scheme}: {found:.2}");
             }
         }
     }

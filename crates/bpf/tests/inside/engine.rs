@@ -279,7 +279,7 @@ fn filled(engine: &Engine) -> Vec<UdpSocket> {
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn leaves_nothing() {
-    for way in 0..3 {
+    for removal in 0..3 {
         let _far = Far::new(1);
         let mut loaded = Some(load(SIZE, 0));
         if let Some(engine) = &loaded {
@@ -292,12 +292,12 @@ fn leaves_nothing() {
         for turn in 0..2 {
             net::run(&format!("tc qdisc replace dev wan0 root {}", Engine::KIND));
             let sockets = filled(loaded.as_ref().expect("an engine"));
-            if way == 0 || turn == 0 {
+            if removal == 0 || turn == 0 {
                 net::run("tc qdisc del dev wan0 root");
                 let engine = loaded.as_ref().expect("an engine");
                 let counts = CIRCUITS.map(|id| engine.counts(id).expect("a row"));
                 assert_eq!(counts, <[_; 3]>::default());
-            } else if way == 1 {
+            } else if removal == 1 {
                 loaded = None;
                 assert!(sockets.iter().all(|socket| charged(socket) > 0));
                 net::run("tc qdisc del dev wan0 root");

@@ -211,7 +211,7 @@ impl<'t> Parts<'t> {
         let [head, network, plans, devices] = [part()?, part()?, part()?, part()?];
         let words = head.strip_prefix(FORMAT).ok_or_else(wrong)?;
         let mut words = words.split_whitespace();
-        let way = words.next().ok_or_else(wrong)?;
+        let direction = words.next().ok_or_else(wrong)?;
         let mut number = || words.next().map(str::parse).transpose();
         let link = number().ok().flatten().ok_or_else(wrong)?;
         let queues: u64 = number().map_err(|_| wrong())?.unwrap_or(0);
@@ -219,7 +219,7 @@ impl<'t> Parts<'t> {
             return Err(wrong());
         }
         Ok(Self {
-            direction: match way {
+            direction: match direction {
                 "down" => Direction::Down,
                 "up" => Direction::Up,
                 _ => return Err(wrong()),

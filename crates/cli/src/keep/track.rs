@@ -71,14 +71,14 @@ fn status(state: &Path, json: bool) -> Outcome {
 /// Returns the present rates as lines of text.
 pub fn lines(now: &RatesNow) -> Vec<String> {
     let mut lines = Vec::new();
-    for way in &now.ways {
+    for one in &now.directions {
         lines.push(format!(
             "{}: {} ({}; between {} and {})",
-            way.way,
-            shown(way.rate),
-            way.reason,
-            shown(way.floor),
-            shown(way.ceiling)
+            one.direction,
+            shown(one.rate),
+            one.reason,
+            shown(one.floor),
+            shown(one.ceiling)
         ));
     }
     if now.blind {

@@ -92,12 +92,12 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
     let arriving = reports.iter().filter_map(|report| report.policed.clone());
     legend.arriving = arriving.collect();
     for direction in reports.into_iter().flat_map(|report| report.directions) {
-        let way = direction.direction.to_string();
-        let way = if way.starts_with("up") { "up" } else { "down" };
+        let name = direction.direction.to_string();
+        let name = if name.starts_with("up") { "up" } else { "down" };
         let gate = direction.gate.as_bits_per_second();
         legend
             .links
-            .push((way.to_owned(), direction.device.clone(), gate));
+            .push((name.to_owned(), direction.device.clone(), gate));
         for class in direction.classes {
             let bound = match &class.full {
                 FullQueue::Bound(bound) => Some(bound.wait.as_nanos().div_ceil(1000)),
@@ -106,7 +106,7 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
             let objective = class.objective.and_then(|objective| objective.delay);
             legend.classes.push(ClassLegend {
                 device: direction.device.clone(),
-                direction: way.to_owned(),
+                direction: name.to_owned(),
                 name: class.name,
                 handle: class.id,
                 guaranteed: class.guaranteed.wire.as_bits_per_second(),
@@ -161,15 +161,15 @@ pub fn tracked(folders: &Folders) -> Vec<LineNow> {
     let Ok(Some(rates)) = RatesNow::read(folders) else {
         return Vec::new();
     };
-    let line = |way: &DirectionRate| LineNow {
-        direction: way.way.clone(),
-        rate: way.rate,
-        floor: way.floor,
-        ceiling: way.ceiling,
-        reason: way.reason.clone(),
+    let line = |one: &DirectionRate| LineNow {
+        direction: one.direction.clone(),
+        rate: one.rate,
+        floor: one.floor,
+        ceiling: one.ceiling,
+        reason: one.reason.clone(),
         blind: rates.blind,
     };
-    rates.ways.iter().map(line).collect()
+    rates.directions.iter().map(line).collect()
 }
 
 #[cfg(test)]

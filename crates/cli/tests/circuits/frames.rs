@@ -60,8 +60,8 @@ pub(crate) fn quiet(make: &str, name: &str) {
 fn frames_reach_their_circuits() {
     settled([0; 3]);
     fs::write("/tmp/frames.csv", LIST).expect("a file");
-    for way in ["", " --up"] {
-        let is_up = !way.is_empty();
+    for option in ["", " --up"] {
+        let is_up = !option.is_empty();
         quiet("ip link add sub0 type dummy", DEVICE);
         quiet("ip link add link sub0 name sub0.7 type vlan id 7", "sub0.7");
         quiet(
@@ -72,7 +72,10 @@ fn frames_reach_their_circuits() {
             "ip link add link sub0.100 name sub0.100.20 type vlan id 20",
             "sub0.100.20",
         );
-        println!("{}", done(&format!("apply {DEVICE} /tmp/frames.csv{way}")));
+        println!(
+            "{}",
+            done(&format!("apply {DEVICE} /tmp/frames.csv{option}"))
+        );
         let wire = Wire::on(DEVICE, is_up);
         for (what, frame, whose) in frames() {
             goes(&wire, what, &frame, whose);

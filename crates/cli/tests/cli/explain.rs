@@ -167,10 +167,10 @@ fn a_first_word_that_is_no_file_is_a_packet() {
 fn every_service_has_packets_that_it_takes() {
     let folder = TempDir::new().unwrap();
     let (known, _) = weirgate_policy::parse(POLICY);
-    for (name, ways) in known.unwrap().services {
-        if ways
+    for (name, alternatives) in known.unwrap().services {
+        if alternatives
             .iter()
-            .any(|way| way.find::<weirgate_policy::Payloads>().is_some())
+            .any(|conditions| conditions.find::<weirgate_policy::Payloads>().is_some())
         {
             continue;
         }

@@ -95,14 +95,14 @@ fn an_iperf3_server_fills_the_line_while_echoes_are_sent() {
     assert_eq!(found["mtu_bytes"], 1500, "{found}");
     assert_eq!(found["mtu_exact"], true, "{found}");
     // Packets and their acknowledgements share the rate of the loopback.
-    for way in ["down", "up"] {
-        let rate = found[way]["data_rate_bits"].as_f64().unwrap();
-        assert!((8e6..=20e6).contains(&rate), "{way}: {found}");
+    for direction in ["down", "up"] {
+        let rate = found[direction]["data_rate_bits"].as_f64().unwrap();
+        assert!((8e6..=20e6).contains(&rate), "{direction}: {found}");
     }
     // The full queue drops some echoes; the others measure its length.
-    for way in ["down", "up"] {
-        let waited = found[way]["queueing_ms"].as_f64();
-        assert!(waited.is_some_and(|ms| ms > 5.0), "{way}: {found}");
+    for direction in ["down", "up"] {
+        let waited = found[direction]["queueing_ms"].as_f64();
+        assert!(waited.is_some_and(|ms| ms > 5.0), "{direction}: {found}");
     }
     assert_ne!(found["grade"], "A+", "{found}");
     // A link without ATM must not be reported as one with cells.
@@ -298,13 +298,13 @@ fn an_experiment_is_played_on_real_hosts() {
     for one in of("down").chain(of("up")) {
         assert!(one["bytes"].as_u64().unwrap() > 500_000, "{found}");
     }
-    let counted = |name: &'static str, way: &str| {
+    let counted = |name: &'static str, direction: &str| {
         let all = of(name).flat_map(|one| one["counted"].as_array().unwrap());
-        let mut own = all.filter(|one| one["way"] == way);
+        let mut own = all.filter(|one| one["way"] == direction);
         own.next().unwrap().clone()
     };
-    for way in ["up", "down"] {
-        let sent = counted("voice", way)["sent"].as_u64().unwrap();
+    for direction in ["up", "down"] {
+        let sent = counted("voice", direction)["sent"].as_u64().unwrap();
         assert!((100..=155).contains(&sent), "{found}");
     }
     // A flood of 28 Mbit/s through 20 Mbit/s loses some packets, and the queue delays the others.

@@ -332,9 +332,12 @@ fn opened(from: &'static str, to: u16, connections: u16) -> BTreeMap<IpAddr, u16
     opens.join().unwrap();
     assert_eq!(seen.len(), usize::from(connections));
     let mut by = BTreeMap::new();
-    for (port, ways) in seen {
-        assert!(ways.len() == 2 && ways[0] == ways[1], "{port}: {ways:?}");
-        *by.entry(ways[0]).or_default() += 1;
+    for (port, sources) in seen {
+        assert!(
+            sources.len() == 2 && sources[0] == sources[1],
+            "{port}: {sources:?}"
+        );
+        *by.entry(sources[0]).or_default() += 1;
     }
     by
 }

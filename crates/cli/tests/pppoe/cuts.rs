@@ -3,10 +3,10 @@
 
 use crate::CUTS;
 use crate::daemons::{Daemon, KEEP_LOG};
+use crate::endings::{ENDINGS, Ends};
 use crate::inside::{apply, dialled, kernel, passed, upstream};
 use crate::monitor::{What, Word, monitor};
 use crate::session::{Load, SERVER, host_connects, run, say, set_up, until};
-use crate::ways::{Ends, WAYS};
 use crate::wire::capture;
 use serde_json::Value;
 use std::fmt;
@@ -164,15 +164,15 @@ fn cuts(device: &str, policy: &str) {
         [Some(1_452), None],
         "the segment size on a link of 1492 bytes"
     );
-    let mut rows: [Row; WAYS.len()] = Default::default();
+    let mut rows: [Row; ENDINGS.len()] = Default::default();
     let mut wrong = Vec::new();
     load.set(true);
     for cut in 0..cuts {
         thread::sleep(Duration::from_millis(200));
         let before = seen.lock().unwrap().clone();
         words.lock().unwrap().clear();
-        let way = cut % WAYS.len();
-        ends.session(way, device, before.last);
+        let ending = cut % ENDINGS.len();
+        ends.session(ending, device, before.last);
         number = dialled(device, number);
         until("traffic", || {
             let next = seen.lock().unwrap().next(&before);
@@ -186,14 +186,14 @@ fn cuts(device: &str, policy: &str) {
         say(&format!(
             "cut {cut}: {}: session {session}: {times} ms; {left} packets left, {shaped} by \
              the tree",
-            WAYS[way],
+            ENDINGS[ending],
         ));
         let shown: Value = serde_json::from_str(&run("weirgate show --json")).unwrap();
         let differs = difference(&wanted, &everything(device));
         if shown["differences"] != Value::Array(Vec::new()) || !differs.is_empty() {
             wrong.push((cut, shown["differences"].clone(), differs));
         }
-        let row = &mut rows[way];
+        let row = &mut rows[ending];
         row.cuts += 1;
         row.slowest = row.slowest.later(&times);
         row.left += left;
@@ -204,31 +204,36 @@ fn cuts(device: &str, policy: &str) {
     say(
         "how | cuts | root qdisc, ms | whole tree, ms | programs, ms | up, ms | packets | beside the tree",
     );
-    for (way, row) in WAYS.iter().zip(&rows).filter(|(_, row)| row.cuts > 0) {
+    for (ending, row) in ENDINGS.iter().zip(&rows).filter(|(_, row)| row.cuts > 0) {
         let Row {
             cuts,
             slowest,
             left,
             unshaped,
         } = row;
-        say(&format!("{way} | {cuts} | {slowest} | {left} | {unshaped}"));
+        say(&format!(
+            "{ending} | {cuts} | {slowest} | {left} | {unshaped}"
+        ));
     }
     let wrong = wrong
         .iter()
         .map(|one| format!("{one:#?}"))
         .collect::<Vec<_>>();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for (way, row) in WAYS.iter().zip(&rows) {
-        assert_eq!(row.unshaped, 0, "packets beside the tree: {way}");
+    for (ending, row) in ENDINGS.iter().zip(&rows) {
+        assert_eq!(row.unshaped, 0, "packets beside the tree: {ending}");
         let Times {
             root,
             whole,
             programs,
             ..
         } = row.slowest;
-        assert!(root < Duration::from_millis(10), "{way}: {root:?}");
-        assert!(whole < Duration::from_millis(50), "{way}: {whole:?}");
-        assert!(programs < Duration::from_millis(50), "{way}: {programs:?}");
+        assert!(root < Duration::from_millis(10), "{ending}: {root:?}");
+        assert!(whole < Duration::from_millis(50), "{ending}: {whole:?}");
+        assert!(
+            programs < Duration::from_millis(50),
+            "{ending}: {programs:?}"
+        );
     }
 }
 

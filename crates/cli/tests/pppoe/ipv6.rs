@@ -3,9 +3,9 @@
 //! DHCPv6 (`dhcp6s` and `dhcp6c` of wide-dhcpv6). A session ends under load and is dialled again.
 
 use crate::daemons::{Daemon, PEER};
+use crate::endings::Ends;
 use crate::inside::{apply, dialled, kernel, passed, upstream};
 use crate::session::{Load, host_connects, run, say, set_up, until};
-use crate::ways::Ends;
 use crate::wire::{HEADERS, capture};
 use std::fs;
 use std::thread;
@@ -134,7 +134,7 @@ fn prefix() {
     let segments = seen.lock().unwrap().segments;
     assert_eq!(segments, [None, Some(1_432)], "on a link of 1492 bytes");
     let load = Load::new("[::]:0", SERVER);
-    for way in 0..3 {
+    for ending in 0..3 {
         // Wait until all other packets have been sent.
         thread::sleep(Duration::from_secs(2));
         let before = passed(&runtime, &kernel, "ppp0").unwrap();
@@ -153,7 +153,7 @@ fn prefix() {
         assert!(large.count() > 50, "{lengths:?}");
         let session = seen.lock().unwrap().clone();
         load.set(true);
-        ends.session(way, "ppp0", session.last);
+        ends.session(ending, "ppp0", session.last);
         running.take();
         number = dialled("ppp0", number);
         running = Some(daemons());

@@ -17,12 +17,12 @@ mod bound;
 mod charges;
 mod cuts;
 mod daemons;
+mod endings;
 mod inside;
 mod ipv6;
 mod line;
 mod monitor;
 mod session;
-mod ways;
 mod wire;
 
 use std::path::{Path, PathBuf};

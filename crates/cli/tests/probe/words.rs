@@ -61,7 +61,8 @@ impl Words {
             half_duplex: false,
         };
         let sides = [(Direction::Up, &whole.up), (Direction::Down, &whole.down)];
-        let sides = sides.map(|(way, side)| Side::new(side, &whole.stretches(way), 0).unwrap());
+        let sides =
+            sides.map(|(direction, side)| Side::new(side, &whole.stretches(direction), 0).unwrap());
         let wire = Wire::of(&whole);
         let ends = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&ends);

@@ -255,8 +255,11 @@ fn before_tracking<'p>(
     reported: &mut BTreeSet<&'p str>,
     problems: &Problems,
 ) {
-    let ways = rule.services.iter().filter(|way| way.when.ask_tracking());
-    let services: BTreeSet<&str> = ways.map(|way| way.service.as_str()).inserted();
+    let services = rule
+        .services
+        .iter()
+        .filter(|service| service.when.ask_tracking());
+    let services: BTreeSet<&str> = services.map(|service| service.service.as_str()).inserted();
     let own = rule.asks_tracking_itself();
     if !own && services.is_empty() {
         return;

@@ -121,7 +121,10 @@ impl Writer<'_> {
         let services: Vec<Option<&Conditions>> = if rule.services.is_empty() {
             vec![None]
         } else {
-            rule.services.iter().map(|way| Some(&way.when)).collect()
+            rule.services
+                .iter()
+                .map(|service| Some(&service.when))
+                .collect()
         };
         let times = condition::times(rule.during.as_ref(), &mut self.lists);
         let mut found = Vec::new();

@@ -39,12 +39,12 @@ pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms
             ),
             ..HookPrograms::default()
         });
-        let way = if wanted.enters {
+        let conditioning = if wanted.enters {
             &mut programs.entering
         } else {
             &mut programs.leaving
         };
-        let all = way.get_or_insert_with(Box::<Conditioning>::default);
+        let all = conditioning.get_or_insert_with(Box::<Conditioning>::default);
         all.conditioners.push(conditioner(policy, wanted));
     }
 }
@@ -176,7 +176,7 @@ pub(crate) fn notes(policy: &Policy) -> Vec<String> {
 }
 
 fn note(policy: &Policy, one: &Wanted) -> String {
-    let way = if one.enters { "enters" } else { "leaves" };
+    let direction = if one.enters { "enters" } else { "leaves" };
     let found = one.meter.map(|meter| match meter {
         ColourMeter::Bucket { rate, burst } => format!("within {rate} and {burst} at once"),
         ColourMeter::SingleRate {
@@ -212,7 +212,7 @@ fn note(policy: &Policy, one: &Wanted) -> String {
         |found| format!("green {found} (IP bytes); green {green}{yellow}, red {red}"),
     );
     format!(
-        "conditioner {}: what {way} {}, {does}",
+        "conditioner {}: what {direction} {}, {does}",
         one.name.value,
         one.at(policy)
     )

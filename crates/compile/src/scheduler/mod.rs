@@ -191,6 +191,6 @@ fn longest(rule: &Rule, layer: &LinkLayer, full: u32) -> u32 {
         let longest = when.iter().filter_map(Condition::longest).min();
         longest.map_or(full, |ip| layer.wire_bytes(ip.into()))
     };
-    let services = rule.services.iter().map(|way| of(&way.when)).max();
+    let services = rule.services.iter().map(|service| of(&service.when)).max();
     of(&rule.when).min(services.unwrap_or(full))
 }

@@ -47,18 +47,18 @@ async fn tell(session: Session, mut applier: Applier, all: Vec<(Span, Rates)>) -
 /// Returns the times and rates to set. While the line transmits nothing, the rates do not
 /// change.
 fn told(line: &Line, late: Span) -> Vec<(Span, Rates)> {
-    let [up, down] = [Direction::Up, Direction::Down].map(|way| line.stretches(way));
+    let [up, down] = [Direction::Up, Direction::Down].map(|direction| line.stretches(direction));
     let ups = up.iter().map(|one| (one.after, 0, one.rate));
     let downs = down.iter().map(|one| (one.after, 1, one.rate));
     let mut changes: Vec<(Span, usize, Rate)> = ups.chain(downs).collect();
     changes.sort_unstable();
     let mut rates = [None, None];
     let mut all: Vec<(Span, Rates)> = Vec::new();
-    for (after, way, rate) in changes {
+    for (after, direction, rate) in changes {
         if rate == Rate::ZERO {
             continue;
         }
-        rates[way] = Some(rate);
+        rates[direction] = Some(rate);
         let at = after + late;
         match all.last_mut() {
             Some((same, last)) if *same == at => *last = rates,

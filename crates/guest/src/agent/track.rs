@@ -69,7 +69,7 @@ async fn run(mut tracker: Tracker, mut applier: Applier, written: Written) -> Re
             decisions = tracker.next() => {
                 for decision in decisions? {
                     if let Decided::Rate { .. } = decision.what {
-                        let rate = |way| tracker.controller().rate(way).map(Rate::bits_per_second);
+                        let rate = |direction| tracker.controller().rate(direction).map(Rate::bits_per_second);
                         wanted = Some(Direction::BOTH.map(rate));
                     }
                 }

@@ -45,7 +45,7 @@ pub enum CircuitsRefused {
         "no list is kept of the circuits of {0}, so they could not come back; `weirgate circuits \
          remove {0} --all` takes them away at once"
     )]
-    NoWayBack(DeviceName),
+    NotRestorable(DeviceName),
     /// Occurs when lists are to be applied while other lists wait for confirmation.
     #[error(
         "a change of circuits waits for confirmation; `weirgate circuits confirm` keeps it, \

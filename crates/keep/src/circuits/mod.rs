@@ -164,8 +164,8 @@ impl<'k> Circuits<'k> {
         let file = ListFile::of(self.folders, name);
         let text = file.read(false)?;
         let mut text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
-        let follow = |circuit: &mut Circuit, plans: &[Plan], way: Direction| {
-            quota::follow_one((self.folders, name), circuit, plans, way);
+        let follow = |circuit: &mut Circuit, plans: &[Plan], direction: Direction| {
+            quota::follow_one((self.folders, name), circuit, plans, direction);
         };
         done.change = put_one(&mut tree, &file, &mut text, id, wanted, follow)?;
         Ok(done)

@@ -66,8 +66,8 @@ impl OpenCircuits {
     ) -> Result<CircuitsDone, CircuitsRefused> {
         let file = ListFile::of(&self.folders, name);
         let folders = self.folders.clone();
-        let follow = |circuit: &mut Circuit, plans: &[Plan], way: Direction| {
-            quota::follow_one((&folders, name), circuit, plans, way);
+        let follow = |circuit: &mut Circuit, plans: &[Plan], direction: Direction| {
+            quota::follow_one((&folders, name), circuit, plans, direction);
         };
         let put = self.with(name, |open| {
             let change = put_one(&mut open.tree, &file, &mut open.text, id, wanted, follow)?;

@@ -149,7 +149,7 @@ impl Circuits<'_> {
         }
         for name in gone {
             if self.kept(name)?.is_none() {
-                return Err(CircuitsRefused::NoWayBack(name.clone()));
+                return Err(CircuitsRefused::NotRestorable(name.clone()));
             }
         }
         let deadline = deadline(guarded.after);

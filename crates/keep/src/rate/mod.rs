@@ -45,7 +45,8 @@ pub struct Following {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectionRate {
     /// `up` or `down`.
-    pub way: String,
+    #[serde(rename = "way")]
+    pub direction: String,
     /// The present rate of the line, in bits per second on the wire.
     pub rate: u64,
     /// The lowest rate that it may get.
@@ -69,7 +70,8 @@ pub struct RatesNow {
     #[serde(default)]
     pub idle: bool,
     /// The directions that are followed.
-    pub ways: Vec<DirectionRate>,
+    #[serde(rename = "ways")]
+    pub directions: Vec<DirectionRate>,
     /// Reflectors that are ignored, with the reasons.
     pub troubled: Vec<(String, String)>,
 }
@@ -111,7 +113,7 @@ impl Rates {
                 time: clock::unix(),
                 blind: false,
                 idle: false,
-                ways: Vec::new(),
+                directions: Vec::new(),
                 troubled: Vec::new(),
             },
             tracker,
@@ -179,14 +181,16 @@ impl Rates {
             return;
         };
         let now = DirectionRate {
-            way: direction.to_string(),
+            direction: direction.to_string(),
             rate,
             floor: limits.floor,
             ceiling: limits.ceiling,
             reason: reason.to_string(),
         };
-        self.now.ways.retain(|one| one.way != now.way);
-        self.now.ways.push(now);
+        self.now
+            .directions
+            .retain(|one| one.direction != now.direction);
+        self.now.directions.push(now);
     }
 
     fn write(&mut self, folders: &Folders) -> Result<(), KeepError> {

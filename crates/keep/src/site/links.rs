@@ -42,7 +42,7 @@ impl PlannedLinks {
         if read.as_ref() == Some(&self.before) {
             Ok(lines)
         } else {
-            Err(KeepError::NoWayBack)
+            Err(KeepError::NotRestorable)
         }
     }
 }

@@ -153,7 +153,7 @@ impl Kernel {
             previous: None,
             replace_foreign: true,
         };
-        let back = plan_with(&now, before, &options).map_err(Cause::NoWay)?;
+        let back = plan_with(&now, before, &options).map_err(Cause::NoPlanBack)?;
         let (handles, mut written) = (Handles::new(), Written::default());
         self.execute(&back.steps, &handles, &mut written).await?;
         let differences = verify(&self.observe(scope).await?, before);

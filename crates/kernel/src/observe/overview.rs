@@ -135,7 +135,7 @@ fn device(payload: &[u8]) -> Option<DeviceOverview> {
     let counters = attrs.bytes(IFLA_STATS64).unwrap_or_default();
     // `struct rtnl_link_stats64` (linux/if_link.h).
     let number = |index: usize| wire::u64_at(counters, index * 8).unwrap_or(0);
-    let way = |first: usize| Traffic {
+    let traffic = |first: usize| Traffic {
         packets: number(first),
         bytes: number(first + 2),
         errors: number(first + 4),
@@ -145,8 +145,8 @@ fn device(payload: &[u8]) -> Option<DeviceOverview> {
         index: wire::u32_at(payload, 4)?,
         name: attrs.text(IFLA_IFNAME)?,
         up: wire::u32_at(payload, 8)? & IFF_UP != 0,
-        received: way(0),
-        sent: way(1),
+        received: traffic(0),
+        sent: traffic(1),
         counters: DeviceCounters::default(),
         rates: BTreeMap::new(),
         cake: None,

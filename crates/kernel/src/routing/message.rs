@@ -195,18 +195,21 @@ mod tests {
         };
         assert_eq!(rule(&payload(change_rule(&other, true))), None);
         let names = Names::from([(7, DeviceName::new("wan0").unwrap())]);
-        let way = LinkRoute {
+        let wanted = LinkRoute {
             table: FIRST_TABLE,
             version: IpVersion::V4,
             device: names[&7].clone(),
             gateway: Some(IpAddr::from([192, 0, 2, 1])),
         };
-        let bytes = payload(change_route(&way, 7, true));
-        assert_eq!(route(&bytes, &names), Some(way.clone()));
+        let bytes = payload(change_route(&wanted, 7, true));
+        assert_eq!(route(&bytes, &names), Some(wanted.clone()));
         for end in 0..bytes.len() {
             let _ = route(&bytes[..end], &names);
         }
-        let elsewhere = LinkRoute { table: 254, ..way };
+        let elsewhere = LinkRoute {
+            table: 254,
+            ..wanted
+        };
         assert_eq!(
             route(&payload(change_route(&elsewhere, 7, true)), &names),
             None

@@ -30,7 +30,10 @@ fn read(text: &str) -> Vec<(usize, PacketLine)> {
 /// Returns the names of classes.
 fn names(policy: &Policy) -> BTreeMap<Handle, String> {
     let report = check_report(policy);
-    let classes = report.directions.into_iter().flat_map(|way| way.classes);
+    let classes = report
+        .directions
+        .into_iter()
+        .flat_map(|direction| direction.classes);
     classes.map(|class| (class.id, class.name)).collect()
 }
 

@@ -238,8 +238,8 @@ pub async fn apply(kernel: &Kernel, desired: &State, previous: Option<&State>) -
 }
 
 /// Returns the ids of the programs at a hook of `wan`, `ingress` or `egress`.
-pub fn numbers(way: &str) -> Vec<String> {
-    let shown = run(&format!("tc filter show dev wan {way}"));
+pub fn numbers(hook: &str) -> Vec<String> {
+    let shown = run(&format!("tc filter show dev wan {hook}"));
     let parts = shown.split(" id ").skip(1);
     parts
         .filter_map(|part| part.split_whitespace().next())

@@ -20,7 +20,7 @@ fn ordering() -> State {
 
 /// Returns the names and numbers of the programs at both hooks.
 fn programs() -> Vec<String> {
-    let shown = ["ingress", "egress"].map(|way| run(&format!("tc filter show dev wan {way}")));
+    let shown = ["ingress", "egress"].map(|hook| run(&format!("tc filter show dev wan {hook}")));
     let words = shown.iter().flat_map(|text| text.split_whitespace());
     let mut words = words.skip_while(|word| !word.starts_with("weirgate-order"));
     let mut found = Vec::new();

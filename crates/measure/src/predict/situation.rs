@@ -76,7 +76,7 @@ impl<'a> Situation<'a> {
     /// stops in between, or is unpredictable.
     pub(super) fn new(experiment: &'a Experiment, arm: &Arm, phase: &'a Phase) -> Option<Self> {
         let line = &experiment.topology.line;
-        let way = |side: &'a LineSide| DirectionLoad {
+        let load = |side: &'a LineSide| DirectionLoad {
             side,
             rate: side.rate.as_bits_per_second() as f64,
             transfers: Vec::new(),
@@ -85,8 +85,8 @@ impl<'a> Situation<'a> {
         let mut situation = Self {
             phase: &phase.name,
             seconds: (phase.end - phase.start).as_secs_f64(),
-            up: way(&line.up),
-            down: way(&line.down),
+            up: load(&line.up),
+            down: load(&line.down),
             probes: Vec::new(),
             full_bits: bits(line, MTU),
         };
@@ -119,7 +119,7 @@ impl<'a> Situation<'a> {
     }
 
     fn add(&mut self, line: &Line, traffic: &'a Traffic, count: f64) -> Option<()> {
-        let way = match data_direction(traffic.from, traffic.to)? {
+        let load = match data_direction(traffic.from, traffic.to)? {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         };
@@ -132,7 +132,7 @@ impl<'a> Situation<'a> {
             TrafficKind::Tcp(tcp) if tcp.amount.is_none() => {
                 let payload = MTU - headers;
                 let segments = |window: u64| (window / payload) as f64;
-                way.transfers.push(Transfers {
+                load.transfers.push(Transfers {
                     name: &traffic.name,
                     count,
                     segments: tcp.window.map(|window| segments(window.as_bytes())),
@@ -146,7 +146,7 @@ impl<'a> Situation<'a> {
                 packet,
                 packets: None,
             } => {
-                way.datagrams.push(Datagrams {
+                load.datagrams.push(Datagrams {
                     name: &traffic.name,
                     class: traffic.class.as_deref(),
                     per_second: per_second(*interval)? * count,

@@ -80,9 +80,9 @@ fn ack_bits(data: &DirectionLoad, queue: &Queue, wait: f64) -> f64 {
 }
 
 /// Returns one direction's queue, given the delay of its ACKs in the other direction.
-fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: f64) -> Queue {
-    let room = way.rate - situation.probe_bits() - way.datagram_bits() - ack_bits;
-    if way.transfers.is_empty() || room <= 0.0 {
+fn queue(situation: &Situation, load: &DirectionLoad, ack_bits: f64, other_wait: f64) -> Queue {
+    let room = load.rate - situation.probe_bits() - load.datagram_bits() - ack_bits;
+    if load.transfers.is_empty() || room <= 0.0 {
         return Queue {
             room,
             ..Queue::default()
@@ -92,8 +92,8 @@ fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: 
     let away = situation.propagation() + other_wait;
     let capacity = room / situation.full_bits;
     // The mean length of a full queue is unknown; this is its maximum.
-    let longest = way.buffer_packets() * time;
-    let Some(segments) = way.segments() else {
+    let longest = load.buffer_packets() * time;
+    let Some(segments) = load.segments() else {
         return Queue {
             room,
             wait: longest,
@@ -102,7 +102,7 @@ fn queue(situation: &Situation, way: &DirectionLoad, ack_bits: f64, other_wait: 
             saturated: true,
         };
     };
-    let by_window = segments / (away + situation.full_bits / way.rate);
+    let by_window = segments / (away + situation.full_bits / load.rate);
     let wait = ((segments - DELAYED / 2.0) * time - away).max(0.0);
     let full = wait > longest;
     let packets = by_window.min(capacity);
@@ -128,13 +128,13 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
     if !reachable(&situation.up, &steady.down) || !reachable(&situation.down, &steady.up) {
         return;
     }
-    for (way, queue, other) in [
+    for (load, queue, other) in [
         (&situation.up, &steady.up, &steady.down),
         (&situation.down, &steady.down, &steady.up),
     ] {
         // The wait in the other direction's queue is unknown if that overflows.
         if !other.full {
-            rates(situation, way, queue, other, predictions);
+            rates(situation, load, queue, other, predictions);
         }
     }
 }
@@ -142,10 +142,10 @@ pub(super) fn unshaped(situation: &Situation, predictions: &mut Vec<Prediction>)
 /// Returns whether transfers can send their windows although their ACKs wait in the other
 /// direction. ACKs that arrive together release up to a window at once, and losses keep cutting a
 /// window of more than two buffers (Brouer 3.13).
-fn reachable(way: &DirectionLoad, other: &Queue) -> bool {
-    let most = 2.0 * (way.buffer_packets() + 1.0);
+fn reachable(load: &DirectionLoad, other: &Queue) -> bool {
+    let most = 2.0 * (load.buffer_packets() + 1.0);
     let fits = |segments: Option<f64>| segments.is_some_and(|segments| segments <= most);
-    other.wait <= NEGLIGIBLE || way.transfers.iter().all(|t| fits(t.segments))
+    other.wait <= NEGLIGIBLE || load.transfers.iter().all(|t| fits(t.segments))
 }
 
 fn round_trip(
@@ -170,13 +170,13 @@ fn round_trip(
         asked.wire_bits / situation.down.rate * 1e3,
         situation.propagation() * 1e3
     );
-    let ways = [
+    let loads = [
         ("upstream", &situation.up, &steady.up),
         ("downstream", &situation.down, &steady.down),
     ];
-    if ways
+    if loads
         .iter()
-        .all(|(_, way, _)| way.transfers.is_empty() && way.datagrams.is_empty())
+        .all(|(_, load, _)| load.transfers.is_empty() && load.datagrams.is_empty())
     {
         for statistic in ["min", "mean", "p50"] {
             push(statistic, idle, base.clone());
@@ -186,10 +186,12 @@ fn round_trip(
     let known = reachable(&situation.up, &steady.down) && reachable(&situation.down, &steady.up);
     if known && !steady.up.full && !steady.down.full {
         let wait = steady.up.wait + steady.down.wait;
-        let mut parts: Vec<String> = ways
+        let mut parts: Vec<String> = loads
             .iter()
             .filter(|(_, _, queue)| queue.wait > NEGLIGIBLE)
-            .map(|(direction, way, queue)| format!("{direction} {}", waits(situation, way, queue)))
+            .map(|(direction, load, queue)| {
+                format!("{direction} {}", waits(situation, load, queue))
+            })
             .collect();
         // If no transfer fills a queue, its length is random.
         if wait > NEGLIGIBLE {
@@ -198,18 +200,18 @@ fn round_trip(
         }
         return;
     }
-    for (direction, way, queue) in ways {
-        let other_idle = ways
+    for (direction, load, queue) in loads {
+        let other_idle = loads
             .iter()
             .all(|(name, other, _)| *name == direction || other.transfers.is_empty());
         if queue.full && other_idle {
-            let held = way.buffer_packets() + 1.0;
-            let wait = held * situation.full_bits / way.rate;
+            let held = load.buffer_packets() + 1.0;
+            let wait = held * situation.full_bits / load.rate;
             let text = format!(
                 "a full {direction} buffer holds {:.0} packets and one is in transmission: \
                  {held:.0} * {:.2} ms = {:.0} ms; {base}",
                 held - 1.0,
-                situation.full_bits / way.rate * 1e3,
+                situation.full_bits / load.rate * 1e3,
                 wait * 1e3
             );
             push("max", idle + wait, text);
@@ -217,12 +219,12 @@ fn round_trip(
     }
 }
 
-fn waits(situation: &Situation, way: &DirectionLoad, queue: &Queue) -> String {
+fn waits(situation: &Situation, load: &DirectionLoad, queue: &Queue) -> String {
     format!(
         "the windows hold {:.0} full packets, less one for delayed ACKs; each takes \
          {:.2} ms of the {:.0} kbit/s that other packets leave; less what is on its way the wait \
          is {:.0} ms",
-        way.segments().unwrap_or_default(),
+        load.segments().unwrap_or_default(),
         situation.full_bits / queue.room * 1e3,
         queue.room / 1e3,
         queue.wait * 1e3
@@ -231,20 +233,20 @@ fn waits(situation: &Situation, way: &DirectionLoad, queue: &Queue) -> String {
 
 fn rates(
     situation: &Situation,
-    way: &DirectionLoad,
+    load: &DirectionLoad,
     queue: &Queue,
     other: &Queue,
     predictions: &mut Vec<Prediction>,
 ) {
-    let [transfers] = way.transfers.as_slice() else {
+    let [transfers] = load.transfers.as_slice() else {
         return;
     };
-    let segments = way.segments().unwrap_or(f64::INFINITY);
+    let segments = load.segments().unwrap_or(f64::INFINITY);
     // Windows that exceed their own queue lost packets before, and grow back when the other
     // direction slows them. CUBIC takes seconds, which a median excludes. NewReno grows by a
     // segment per round trip, which is too slow unless the phase lasts twice as long.
-    let lossy = segments > way.buffer_packets() + 1.0;
-    let path = situation.propagation() + other.wait + situation.full_bits / way.rate;
+    let lossy = segments > load.buffer_packets() + 1.0;
+    let path = situation.propagation() + other.wait + situation.full_bits / load.rate;
     let regrown = transfers.segments.unwrap_or(f64::INFINITY) * path * 2.0 < situation.seconds;
     let statistic = match (queue.saturated, lossy) {
         (true, _) | (false, false) => "mean",

@@ -66,8 +66,12 @@ pub(crate) fn looked_at(rule: &Rule, bits: u32) -> Option<&SourceSpan> {
     };
     let own = [Some(&rule.when), rule.never.as_ref()];
     let own = own.into_iter().flatten().find(|when| mark(when));
-    let mut ways = rule.services.iter();
-    let other = || ways.any(|way| mark(&way.when)).then_some(&rule.span);
+    let mut services = rule.services.iter();
+    let other = || {
+        services
+            .any(|service| mark(&service.when))
+            .then_some(&rule.span)
+    };
     own.and_then(|when| when.find::<PacketMark>()?.span())
         .or_else(other)
 }

@@ -187,9 +187,9 @@ impl Gathering<'_> {
             None => written.to_owned(),
         };
         if self.open.contains(&path) {
-            let way = self.open[1..].join(" includes ");
+            let chain = self.open[1..].join(" includes ");
             return complain(
-                format!("`{path}` includes itself: {way} includes {path}"),
+                format!("`{path}` includes itself: {chain} includes {path}"),
                 "leave out one of these includes",
             );
         }

@@ -20,7 +20,7 @@ pub(crate) fn check(table: &Reader<'_, '_>, rule: &Rule) {
         protocols.is_some_and(|Protocols(list)| !list.iter().any(|one| one.value == Protocol::TCP))
     };
     let every_service =
-        !rule.services.is_empty() && rule.services.iter().all(|way| no_tcp(&way.when));
+        !rule.services.is_empty() && rule.services.iter().all(|service| no_tcp(&service.when));
     if no_tcp(&rule.when) || every_service {
         table.problems().error(
             codes::MSS,

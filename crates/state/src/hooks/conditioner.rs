@@ -183,22 +183,22 @@ fn one(one: &Conditioner) -> String {
     if !classes.is_empty() {
         whose.push(format!("class {}", classes.join(" ")));
     }
-    for (way, nets) in [("from", &one.source), ("to", &one.destination)] {
+    for (word, nets) in [("from", &one.source), ("to", &one.destination)] {
         let nets: Vec<String> = nets
             .iter()
             .map(|(address, length)| format!("{address}/{length}"))
             .collect();
         if !nets.is_empty() {
-            whose.push(format!("{way} {}", nets.join(" ")));
+            whose.push(format!("{word} {}", nets.join(" ")));
         }
     }
     if !one.protocols.is_empty() {
         let numbers: Vec<String> = one.protocols.iter().map(ToString::to_string).collect();
         whose.push(format!("protocol {}", numbers.join(" ")));
     }
-    for (way, ports) in [("from", &one.source_ports), ("to", &one.destination_ports)] {
+    for (word, ports) in [("from", &one.source_ports), ("to", &one.destination_ports)] {
         if !ports.is_empty() {
-            whose.push(format!("{way} port {}", ranges(ports)));
+            whose.push(format!("{word} port {}", ranges(ports)));
         }
     }
     if one.codes != u64::MAX {

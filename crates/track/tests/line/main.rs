@@ -235,7 +235,7 @@ fn runs_of_the_laboratory_replay_to_the_same_decisions() {
 fn mistakes_in_records_are_named() {
     let head =
         "weirgate-track 1\nset reflectors=1 probe-ns=100000000 delay-ns=5000000 packet=1500\n";
-    let way = "way up floor=1000 base=2000 ceiling=3000 margin-ppm=0\n";
+    let limits = "way up floor=1000 base=2000 ceiling=3000 margin-ppm=0\n";
     let wrong = |text: String| {
         let wrong = replay(&text).unwrap_err();
         (wrong.line, wrong.word)
@@ -249,13 +249,13 @@ fn mistakes_in_records_are_named() {
         )),
         (3, 5)
     );
-    assert_eq!(wrong(format!("{head}{way}s 0 0\n")), (4, 4));
-    assert_eq!(wrong(format!("{head}{way}l 0 left 3 4\n")), (4, 3));
-    assert_eq!(wrong(format!("{head}{way}s 0 0 0 0\n")), (4, 5));
-    assert_eq!(wrong(format!("{head}{way}q\n")), (4, 1));
-    assert_eq!(wrong(format!("{head}{way}d 0 up 5 because\n")), (4, 5));
+    assert_eq!(wrong(format!("{head}{limits}s 0 0\n")), (4, 4));
+    assert_eq!(wrong(format!("{head}{limits}l 0 left 3 4\n")), (4, 3));
+    assert_eq!(wrong(format!("{head}{limits}s 0 0 0 0\n")), (4, 5));
+    assert_eq!(wrong(format!("{head}{limits}q\n")), (4, 1));
+    assert_eq!(wrong(format!("{head}{limits}d 0 up 5 because\n")), (4, 5));
     assert!(
-        replay(&format!("{head}{way}s 5 0 1\n"))
+        replay(&format!("{head}{limits}s 5 0 1\n"))
             .unwrap()
             .other
             .is_some()

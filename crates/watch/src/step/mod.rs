@@ -202,12 +202,12 @@ impl Steps {
         if jump.abs() < JUMP {
             return Some(real);
         }
-        let way = if jump > 0 { "forward" } else { "back" };
+        let direction = if jump > 0 { "forward" } else { "back" };
         let seconds = jump.unsigned_abs() as f64 / 1000.0;
         self.events.push(Event {
             time,
             kind: String::from("clock"),
-            text: format!("the clock was set {way} by {seconds} s"),
+            text: format!("the clock was set {direction} by {seconds} s"),
         });
         Some(real)
     }

@@ -13,13 +13,13 @@ pub fn experiment(Runs { line, load, arms }: &Runs<'_>) -> String {
         line.name, load.name, line.about, load.about, line.framing, line.overhead, line.mpu,
     );
     let half = load.round_trip / 2;
-    for (way, rate, buffer) in [
+    for (direction, rate, buffer) in [
         ("up", line.up, "64kB"),
         ("down", line.down, line.buffer.as_str()),
     ] {
         let _ = writeln!(
             text,
-            "{way} = {{ rate = \"{rate}kbit\", delay = \"{half}ms\", buffer = \"{buffer}\" }}"
+            "{direction} = {{ rate = \"{rate}kbit\", delay = \"{half}ms\", buffer = \"{buffer}\" }}"
         );
     }
     if !line.then.is_empty() {

@@ -131,10 +131,14 @@ fn old_connections_are_learnt() {
         });
         fs::create_dir(folder).expect("a folder");
         control.pin(folder).expect("pins");
-        for way in ["in", "out"] {
-            let hook = if way == "in" { "ingress" } else { "egress" };
+        for direction in ["in", "out"] {
+            let hook = if direction == "in" {
+                "ingress"
+            } else {
+                "egress"
+            };
             net::run(&format!(
-                "tc filter add dev wan0 {hook} bpf da object-pinned {}/window_{way}",
+                "tc filter add dev wan0 {hook} bpf da object-pinned {}/window_{direction}",
                 folder.display()
             ));
         }

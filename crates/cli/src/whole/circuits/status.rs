@@ -41,12 +41,12 @@ fn in_force(now: &CircuitsNow) -> String {
 /// Returns the text for a list: its contents, and when it was applied.
 fn list(list: &ListNow) -> String {
     let kept = &list.kept;
-    let way = match kept.direction {
+    let direction = match kept.direction {
         Direction::Down => "to subscribers",
         Direction::Up => "from subscribers",
     };
     let mut text = format!(
-        "{}, {}; {way}",
+        "{}, {}; {direction}",
         files::summary(&kept.list),
         output::count(kept.list.plans.len(), "plan")
     );

@@ -25,7 +25,7 @@ pub fn is_name(argument: &str) -> bool {
 
 /// Returns texts of packets of a service, in each direction that the policy shapes.
 pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
-    let Some(ways) = policy.services.get(name) else {
+    let Some(alternatives) = policy.services.get(name) else {
         let known = policy.services.keys().map(String::as_str);
         let right = match nearest(name, known.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -39,19 +39,19 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
     let mut packets = Vec::new();
     let shaped = Direction::BOTH.into_iter();
     for direction in shaped.filter(|direction| policy.line_rate(*direction).is_some()) {
-        let mut add = |way: &Conditions, marked: bool, remark: &str| {
+        let mut add = |conditions: &Conditions, marked: bool, remark: &str| {
             // A different client port gives each packet its own connection.
             let client = CLIENT.saturating_add(u16::try_from(packets.len()).unwrap_or(0));
-            if let Some(text) = packet(way, direction, client, marked) {
+            if let Some(text) = packet(conditions, direction, client, marked) {
                 packets.push(format!("{text} # {name}{remark}"));
             }
         };
-        for way in ways {
-            add(way, true, "");
+        for conditions in alternatives {
+            add(conditions, true, "");
         }
         // Many programs send packets with the service's port but without its other marks.
-        if let Some(plain) = ways.iter().find(|way| has_port(way))
-            && ways.iter().all(has_more)
+        if let Some(plain) = alternatives.iter().find(|conditions| has_port(conditions))
+            && alternatives.iter().all(has_more)
         {
             add(plain, false, ", its port alone");
         }
@@ -67,7 +67,7 @@ pub fn packets(policy: &Policy, name: &str) -> Result<Vec<String>, Failure> {
 
 /// Returns the services that match the same port without any further condition.
 pub fn wider<'a>(policy: &'a Policy, name: &str) -> Vec<&'a str> {
-    let ports = |way: &Conditions| way.find::<EitherPorts>().map(first_port);
+    let ports = |conditions: &Conditions| conditions.find::<EitherPorts>().map(first_port);
     let own: Vec<Option<u16>> = policy
         .services
         .get(name)
@@ -78,14 +78,15 @@ pub fn wider<'a>(policy: &'a Policy, name: &str) -> Vec<&'a str> {
     if policy
         .services
         .get(name)
-        .is_none_or(|ways| !ways.iter().all(has_more))
+        .is_none_or(|alternatives| !alternatives.iter().all(has_more))
     {
         return Vec::new();
     }
-    let wide =
-        |way: &Conditions| ports(way).is_some() && own.contains(&ports(way)) && !has_more(way);
+    let wide = |conditions: &Conditions| {
+        ports(conditions).is_some() && own.contains(&ports(conditions)) && !has_more(conditions)
+    };
     let all = policy.services.iter();
-    all.filter(|(_, ways)| ways.iter().any(wide))
+    all.filter(|(_, alternatives)| alternatives.iter().any(wide))
         .map(|(other, _)| other.as_str())
         .collect()
 }
@@ -94,38 +95,51 @@ fn first_port(ports: &EitherPorts) -> u16 {
     ports.0.first().map_or(0, |ports| ports.value.from)
 }
 
-fn has_port(way: &Conditions) -> bool {
-    has::<EitherPorts>(way) || has::<LocalPorts>(way) || has::<RemotePorts>(way)
+fn has_port(conditions: &Conditions) -> bool {
+    has::<EitherPorts>(conditions)
+        || has::<LocalPorts>(conditions)
+        || has::<RemotePorts>(conditions)
 }
 
 /// Returns whether the conditions test more than a protocol and ports.
-fn has_more(way: &Conditions) -> bool {
-    has::<CodePoints>(way)
-        || has::<PacketLengths>(way)
-        || has::<Connection>(way)
-        || has::<Flags>(way)
-        || has::<Payloads>(way)
+fn has_more(conditions: &Conditions) -> bool {
+    has::<CodePoints>(conditions)
+        || has::<PacketLengths>(conditions)
+        || has::<Connection>(conditions)
+        || has::<Flags>(conditions)
+        || has::<Payloads>(conditions)
 }
 
-fn has<T: Kind>(way: &Conditions) -> bool {
-    way.find::<T>().is_some()
+fn has<T: Kind>(conditions: &Conditions) -> bool {
+    conditions.find::<T>().is_some()
 }
 
 /// Returns a packet that matches the conditions, or if not `marked` only their protocol and ports.
 /// Returns `None` if a text cannot express the packet.
-fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> Option<String> {
-    if marked && has::<Payloads>(way) {
+fn packet(
+    conditions: &Conditions,
+    direction: Direction,
+    client: u16,
+    marked: bool,
+) -> Option<String> {
+    if marked && has::<Payloads>(conditions) {
         return None;
     }
-    let protocol = way.find::<Protocols>().and_then(|list| list.0.first());
-    let icmp = way.find::<IcmpTypes>().and_then(|list| list.0.first());
+    let protocol = conditions
+        .find::<Protocols>()
+        .and_then(|list| list.0.first());
+    let icmp = conditions
+        .find::<IcmpTypes>()
+        .and_then(|list| list.0.first());
     let protocol = match (protocol.map(|one| one.value.0), icmp) {
         (Some(protocol), _) => protocol,
         (None, Some(_)) => 1,
         (None, None) => 6,
     };
-    let inside = way.find::<LocalAddresses>().and_then(|list| list.0.first());
-    let outside = way
+    let inside = conditions
+        .find::<LocalAddresses>()
+        .and_then(|list| list.0.first());
+    let outside = conditions
         .find::<RemoteAddresses>()
         .and_then(|list| list.0.first());
     let (inside, outside) = (
@@ -144,9 +158,9 @@ fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> 
         let ports: &weirgate_document::Value<weirgate_policy::Ports> = list?.first()?;
         Some(ports.value.from)
     };
-    let local_port = from(way.find::<LocalPorts>().map(|list| &list.0));
-    let remote_port = from(way.find::<RemotePorts>().map(|list| &list.0))
-        .or_else(|| from(way.find::<EitherPorts>().map(|list| &list.0)));
+    let local_port = from(conditions.find::<LocalPorts>().map(|list| &list.0));
+    let remote_port = from(conditions.find::<RemotePorts>().map(|list| &list.0))
+        .or_else(|| from(conditions.find::<EitherPorts>().map(|list| &list.0)));
     let end = |address: String, port: Option<u16>| match protocol {
         6 | 17 | 33 | 132 => {
             let port = port.unwrap_or(client);
@@ -174,15 +188,15 @@ fn packet(way: &Conditions, direction: Direction, client: u16, marked: bool) -> 
         let _ = write!(text, " type {}", kind?);
     }
     if marked {
-        text.push_str(&words(way));
+        text.push_str(&words(conditions));
     }
     Some(text)
 }
 
 /// Returns the text for the conditions besides addresses, protocol and ports.
-fn words(way: &Conditions) -> String {
+fn words(conditions: &Conditions) -> String {
     let mut text = String::new();
-    if let Some(flags) = way.find::<Flags>() {
+    if let Some(flags) = conditions.find::<Flags>() {
         let named = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
         let set = named
             .iter()
@@ -197,14 +211,20 @@ fn words(way: &Conditions) -> String {
         });
     }
     // Writing to a String cannot fail.
-    if let Some(code) = way.find::<CodePoints>().and_then(|list| list.0.first()) {
+    if let Some(code) = conditions
+        .find::<CodePoints>()
+        .and_then(|list| list.0.first())
+    {
         let _ = write!(text, " dscp {}", code.value);
     }
-    if let Some(lengths) = way.find::<PacketLengths>().and_then(|list| list.0.first()) {
+    if let Some(lengths) = conditions
+        .find::<PacketLengths>()
+        .and_then(|list| list.0.first())
+    {
         let length = SHORT.clamp(lengths.value.from, lengths.value.to.max(lengths.value.from));
         let _ = write!(text, " len {length}");
     }
-    if let Some(connection) = way.find::<Connection>() {
+    if let Some(connection) = conditions.find::<Connection>() {
         text.push_str(&connection_words(connection));
     }
     text

@@ -57,12 +57,12 @@ pub async fn run(site: &Site, applied: &State, json: bool) -> Result<Status, Fai
 }
 
 fn of_device(device: &str, place: &HookPrograms, counts: &Conditioned) -> Vec<Counted> {
-    let ways = [
+    let directions = [
         ("enter", &place.entering, &counts.entering),
         ("leave", &place.leaving, &counts.leaving),
     ];
     let mut all = Vec::new();
-    for (at, wanted, counts) in ways {
+    for (at, wanted, counts) in directions {
         let wanted = wanted.as_deref().map_or(&[][..], own);
         for one in wanted {
             let none = ConditionCount::default();

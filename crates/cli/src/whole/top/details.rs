@@ -95,7 +95,7 @@ fn part_of_packets(one: &Change, bytes: Number, packets: Number) -> Option<f64> 
 pub fn class_name(object: &Object) -> String {
     match object.label("direction") {
         "" => format!("{} {}", object.label("device"), object.label("class")),
-        way => format!("{way} {}", object.label("class")),
+        direction => format!("{direction} {}", object.label("class")),
     }
 }
 

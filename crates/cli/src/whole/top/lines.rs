@@ -163,7 +163,7 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
 }
 
 fn links(step: &Step, legend: &Legend) -> Vec<String> {
-    let line = |(way, device, gate): &(_, String, u64)| {
+    let line = |(direction, device, gate): &(_, String, u64)| {
         let own = |one: &&Change| {
             one.object.label("device") == device && !one.object.label("direction").is_empty()
         };
@@ -186,7 +186,7 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
             0.0
         };
         format!(
-            "{way:<5} {device}: {} of {} ({share:.0} %){tracked}",
+            "{direction:<5} {device}: {} of {} ({share:.0} %){tracked}",
             human(rate),
             human(gate as f64)
         )

@@ -120,7 +120,7 @@ fn write(path: &Path, size: u64, eras: &[(i64, i64)], others: usize) {
                 let worse = BROKEN
                     .iter()
                     .find(|(one, _)| *one == class && minute == 1140);
-                let broken = worse.map_or(0, |(_, way)| *way);
+                let broken = worse.map_or(0, |(_, wait)| *wait);
                 values.extend([
                     (&*name[0], Kind::Counter, packets * 1000),
                     (&*name[6], Kind::Counter, packets),

@@ -93,29 +93,30 @@ pub(crate) fn matches(
     };
     let mut found = Vec::new();
     for version in versions {
-        let mut ways: Vec<Vec<Match>> = vec![version.map(Match::version_is).into_iter().collect()];
+        let mut alternatives: Vec<Vec<Match>> =
+            vec![version.map(Match::version_is).into_iter().collect()];
         for one in wanted().flat_map(Conditions::iter) {
-            ways = match lowering.lower(one, version).ways(lists) {
-                Some(more) => multiplied(&ways, &more),
+            alternatives = match lowering.lower(one, version).alternatives(lists) {
+                Some(more) => multiplied(&alternatives, &more),
                 None => Vec::new(),
             };
         }
         for one in rule.never.iter().flat_map(Conditions::iter) {
             let none = lowering.lower(one, version).negated(lists);
-            ways = multiplied(&ways, &[none]);
+            alternatives = multiplied(&alternatives, &[none]);
         }
-        found.extend(ways);
+        found.extend(alternatives);
     }
     found
 }
 
-fn multiplied(ways: &[Vec<Match>], more: &[Vec<Match>]) -> Vec<Vec<Match>> {
-    let with = |way: &Vec<Match>| {
-        let way = way.clone();
+fn multiplied(alternatives: &[Vec<Match>], more: &[Vec<Match>]) -> Vec<Vec<Match>> {
+    let with = |alternative: &Vec<Match>| {
+        let alternative = alternative.clone();
         more.iter()
-            .map(move |one| [way.clone(), one.clone()].concat())
+            .map(move |one| [alternative.clone(), one.clone()].concat())
     };
-    ways.iter().flat_map(with).collect()
+    alternatives.iter().flat_map(with).collect()
 }
 
 /// Adds the set of protocols with ports to a table that uses it.

@@ -100,7 +100,7 @@ pub enum Why {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// 0 upstream, 1 downstream.
-    pub way: usize,
+    pub direction: usize,
     /// The new rate in kbit/s.
     pub kbit: f64,
     /// The reason.
@@ -231,7 +231,7 @@ impl Controller {
     fn each(&mut self, mut decide: impl FnMut(&mut Side) -> Option<(f64, Why)>) -> Vec<Change> {
         let quiet_ms = self.pingers[self.last].quiet_ms;
         let mut changes = Vec::new();
-        for (way, side) in self.sides.iter_mut().enumerate() {
+        for (direction, side) in self.sides.iter_mut().enumerate() {
             let Some(side) = side else { continue };
             let Some((kbit, why)) = decide(side) else {
                 continue;
@@ -243,7 +243,7 @@ impl Controller {
             }
             side.kbit = kbit;
             changes.push(Change {
-                way,
+                direction,
                 kbit,
                 why,
                 load: side.load,

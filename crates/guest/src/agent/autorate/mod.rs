@@ -37,7 +37,7 @@ pub type Written = Rc<RefCell<String>>;
 
 /// The columns of the record.
 const HEAD: &str = "seconds way kbit why load late-ms quiet-ms\n";
-const WAYS: [&str; 2] = ["up", "down"];
+const DIRECTIONS: [&str; 2] = ["up", "down"];
 
 /// The ICMP identifier of these echo requests, distinct from those of probes.
 const ID: u16 = 0x56ff;
@@ -111,8 +111,8 @@ impl Running {
         let (mut ask_ns, mut look_ns) = (PING_NS / ASIDE * 5, LOAD_NS / ASIDE * 5);
         let mut looked_ns = clock.now_ns();
         let mut busy = false;
-        for (way, side) in [&autorate.up, &autorate.down].into_iter().enumerate() {
-            self.wanted[way] = side
+        for (direction, side) in [&autorate.up, &autorate.down].into_iter().enumerate() {
+            self.wanted[direction] = side
                 .as_ref()
                 .map(|side| side.base.as_bits_per_second() / 1_000);
         }
@@ -159,7 +159,7 @@ impl Running {
 
     fn take(&mut self, now_ns: u64, change: Change) {
         let kbit = change.kbit.round().max(1.0) as u64;
-        self.wanted[change.way] = Some(kbit);
+        self.wanted[change.direction] = Some(kbit);
         let why = match change.why {
             Why::Bloat => "bloat",
             Why::High => "high",
@@ -170,7 +170,7 @@ impl Running {
             self.written.borrow_mut(),
             "{:.3} {} {kbit} {why} {:.2} {:.1} {:.1}",
             now_ns as f64 / 1e9,
-            WAYS[change.way],
+            DIRECTIONS[change.direction],
             change.load,
             change.late_ms,
             change.quiet_ms
@@ -180,13 +180,13 @@ impl Running {
     /// Orders the wanted rates. Returns whether any of them changes.
     fn put(&mut self, autorate: &Autorate) -> Result<bool> {
         let mut orders = Vec::new();
-        for (way, side) in [&autorate.up, &autorate.down].into_iter().enumerate() {
-            let wanted = self.wanted[way].take();
+        for (direction, side) in [&autorate.up, &autorate.down].into_iter().enumerate() {
+            let wanted = self.wanted[direction].take();
             if let (Some(side), Some(kbit)) = (side, wanted)
-                && self.in_force[way] != wanted
+                && self.in_force[direction] != wanted
             {
-                self.in_force[way] = wanted;
-                orders.push((way, side.resolve(kbit)));
+                self.in_force[direction] = wanted;
+                orders.push((direction, side.resolve(kbit)));
             }
         }
         let any = !orders.is_empty();
@@ -281,10 +281,10 @@ impl Counters {
     /// Returns the bytes since the last call, with link layer headers.
     async fn passed(&mut self, kernel: &Kernel) -> Result<[u64; 2]> {
         let mut passed = [0; 2];
-        for (way, device) in self.devices.into_iter().enumerate() {
+        for (direction, device) in self.devices.into_iter().enumerate() {
             let (_, sent) = kernel.traffic(device).await?;
-            passed[way] = sent.bytes.saturating_sub(self.sent[way]);
-            self.sent[way] = sent.bytes;
+            passed[direction] = sent.bytes.saturating_sub(self.sent[direction]);
+            self.sent[direction] = sent.bytes;
         }
         Ok(passed)
     }
@@ -329,8 +329,10 @@ fn obey(
     tell: &UnboundedSender<Result<()>>,
 ) -> Result<()> {
     while let Ok(orders) = given.recv() {
-        for (way, argv) in orders {
-            let space = spaces[way].as_ref().context("a direction has a command")?;
+        for (direction, argv) in orders {
+            let space = spaces[direction]
+                .as_ref()
+                .context("a direction has a command")?;
             move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
             execute(&argv)?;
         }

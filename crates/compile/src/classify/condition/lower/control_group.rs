@@ -53,7 +53,7 @@ impl Groups {
     /// Returns the ways to match one of the requested control groups or a descendant. There is
     /// one way for each number: marks are in host byte order, so a set cannot contain them.
     /// Forwarded packets may have bits that others wrote.
-    pub(super) fn ways(&self, ControlGroups(asked): &ControlGroups) -> Vec<Vec<Match>> {
+    pub(super) fn alternatives(&self, ControlGroups(asked): &ControlGroups) -> Vec<Vec<Match>> {
         let marks = self.marks(|group| asked.iter().any(|one| group.is_within(&one.value)));
         let field = Field::Mark { mask: self.mask };
         let own = Match::text(Field::InputDevice, "");

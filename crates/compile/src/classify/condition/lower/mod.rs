@@ -39,13 +39,13 @@ pub(super) enum Lowered<'p> {
     /// All matches apply.
     All(Vec<Match>),
     /// All matches of one alternative apply; the alternatives exclude each other.
-    Ways(Vec<Vec<Match>>),
+    Alternatives(Vec<Vec<Match>>),
 }
 
 impl Lowered<'_> {
     /// Returns the ways to fulfil the condition, which exclude each other; `None` if no packet
     /// of the IP version can.
-    pub(super) fn ways(self, lists: &mut Lists<'_>) -> Option<Vec<Vec<Match>>> {
+    pub(super) fn alternatives(self, lists: &mut Lists<'_>) -> Option<Vec<Vec<Match>>> {
         Some(match self {
             Self::Values(_, values) if values.is_empty() => return None,
             Self::Values(field, values) => vec![vec![lists.any(field, &values)]],
@@ -55,11 +55,11 @@ impl Lowered<'_> {
             Self::Either(first, second, values) => {
                 let first = lists.any(first, &values);
                 let second = lists.any(second, &values);
-                // The second way excludes the first, so that no packet counts twice.
+                // The second alternative excludes the first, so that no packet counts twice.
                 vec![vec![first.clone()], vec![first.negated(), second]]
             }
             Self::All(matches) => vec![matches],
-            Self::Ways(ways) => ways,
+            Self::Alternatives(alternatives) => alternatives,
             Self::ByVersion => vec![Vec::new()],
         })
     }
@@ -71,7 +71,7 @@ impl Lowered<'_> {
             Self::Either(first, second, values) => {
                 vec![lists.any(first, &values), lists.any(second, &values)]
             }
-            other => other.ways(lists).unwrap_or_default().concat(),
+            other => other.alternatives(lists).unwrap_or_default().concat(),
         };
         matches.into_iter().map(Match::negated).collect()
     }
@@ -112,7 +112,7 @@ impl Lowering {
         condition: Condition<'p>,
         version: Option<IpVersion>,
     ) -> Lowered<'p> {
-        use Lowered::{All, Either, Names, Values, Ways};
+        use Lowered::{All, Alternatives, Either, Names, Values};
         let of_version = |lowered: &dyn Fn(IpVersion) -> Lowered<'p>| {
             version.map_or(Lowered::ByVersion, lowered)
         };
@@ -180,10 +180,10 @@ impl Lowering {
             Condition::Interface(list) => {
                 let device = |name: &str| vec![Match::text(Field::InputDevice, name)];
                 let names = list.0.iter().map(|device| device.value.as_str());
-                Ways(names.map(device).collect())
+                Alternatives(names.map(device).collect())
             }
-            Condition::ControlGroup(asked) => Ways(self.groups.ways(asked)),
-            Condition::Payload(list) => Ways(self.payload(&list.0)),
+            Condition::ControlGroup(asked) => Alternatives(self.groups.alternatives(asked)),
+            Condition::Payload(list) => Alternatives(self.payload(&list.0)),
         }
     }
 

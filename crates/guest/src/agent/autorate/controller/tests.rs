@@ -103,7 +103,7 @@ fn three_late_answers_of_six_are_bloat_and_a_rate_falls_by_how_late_they_are() {
     assert_eq!(line.pass(100, 220, 0.5), []);
     let changes = line.pass(50, 220, 0.5);
     assert_eq!(changes.len(), 1);
-    assert_eq!((changes[0].way, changes[0].why), (1, Why::Bloat));
+    assert_eq!((changes[0].direction, changes[0].why), (1, Why::Bloat));
     let part = (changes[0].late_ms - 1.5 - 30.0) / 30.0;
     assert!((0.6..0.65).contains(&part), "{part}");
     assert!(close(line.kbit(), 8_000.0 * (0.99 - 0.24 * part)));

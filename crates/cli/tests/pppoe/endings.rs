@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ways in which a session ends.
+//! What ends a session.
 
 use crate::daemons::{Daemon, sessions_end};
 use crate::session::{in_space, line_carries, run, until};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The events that end a session.
-pub const WAYS: [&str; 8] = [
+pub const ENDINGS: [&str; 8] = [
     "the router hangs up",
     "the provider's pppd dies",
     "the provider sends a PADT",
@@ -35,9 +35,9 @@ impl Ends {
         }
     }
 
-    /// Ends the session with this number and device, in the given way.
-    pub fn session(&mut self, way: usize, device: &str, number: Option<u16>) {
-        match way {
+    /// Ends the session with this number and device by this event of [`ENDINGS`].
+    pub fn session(&mut self, ending: usize, device: &str, number: Option<u16>) {
+        match ending {
             0 => self.dialler.hangs_up(),
             1 => sessions_end(&self.dialler),
             2 => padt(number.expect("a session that sent something")),

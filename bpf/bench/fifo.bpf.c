@@ -9,7 +9,7 @@
 /* Most queued packets; a power of two. */
 #define ROOM 1024
 
-struct kept {
+struct queued_skb {
 	struct sk_buff __kptr *skb;
 	__u64 len;
 };
@@ -18,7 +18,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ROOM);
 	__type(key, __u32);
-	__type(value, struct kept);
+	__type(value, struct queued_skb);
 } packets SEC(".maps");
 
 /* Total packets queued and sent. */
@@ -30,16 +30,16 @@ int BPF_PROG(fifo_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	     struct bpf_sk_buff_ptr *to_free)
 {
 	__u32 key = came & (ROOM - 1);
-	struct kept *kept = bpf_map_lookup_elem(&packets, &key);
+	struct queued_skb *queued = bpf_map_lookup_elem(&packets, &key);
 	struct sk_buff *old;
 
-	if (!kept || came - left >= ROOM) {
+	if (!queued || came - left >= ROOM) {
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_DROP;
 	}
-	kept->len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
-	sch->qstats.backlog += kept->len;
-	old = bpf_kptr_xchg(&kept->skb, skb);
+	queued->len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	sch->qstats.backlog += queued->len;
+	old = bpf_kptr_xchg(&queued->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
 	came++;
@@ -51,16 +51,16 @@ SEC("struct_ops")
 struct sk_buff *BPF_PROG(fifo_dequeue, struct Qdisc *sch)
 {
 	__u32 key = left & (ROOM - 1);
-	struct kept *kept = bpf_map_lookup_elem(&packets, &key);
+	struct queued_skb *queued = bpf_map_lookup_elem(&packets, &key);
 	struct sk_buff *skb;
 
-	if (!kept || came == left)
+	if (!queued || came == left)
 		return NULL;
-	skb = bpf_kptr_xchg(&kept->skb, NULL);
+	skb = bpf_kptr_xchg(&queued->skb, NULL);
 	if (!skb)
 		return NULL;
 	left++;
-	sch->qstats.backlog -= kept->len;
+	sch->qstats.backlog -= queued->len;
 	sch->q.qlen--;
 	bpf_qdisc_bstats_update(sch, skb);
 	return skb;
@@ -80,12 +80,12 @@ void BPF_PROG(fifo_reset, struct Qdisc *sch)
 
 	bpf_for (i, 0, ROOM) {
 		__u32 key = i;
-		struct kept *kept = bpf_map_lookup_elem(&packets, &key);
+		struct queued_skb *queued = bpf_map_lookup_elem(&packets, &key);
 		struct sk_buff *skb;
 
-		if (!kept)
+		if (!queued)
 			break;
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}

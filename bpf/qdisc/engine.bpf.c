@@ -196,7 +196,7 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct engine_node *named;
 	struct engine *e;
 	struct sk_buff *old;
-	struct kept *kept;
+	struct queued_skb *queued;
 
 	if (!one)
 		goto drop;
@@ -225,10 +225,10 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		evicted = engine_evict(e, leaf);
 		if (one->recording)
 			report_evict(one, leaf, evicted, &packet);
-		kept = kept_in(one, evicted);
-		if (!kept)
+		queued = queued_in(one, evicted);
+		if (!queued)
 			break;
-		old = bpf_kptr_xchg(&kept->skb, NULL);
+		old = bpf_kptr_xchg(&queued->skb, NULL);
 		sch->qstats.backlog -= engine_slot(e, evicted)->packet.len;
 		sch->qstats.drops++;
 		sch->q.qlen--;
@@ -239,10 +239,10 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	}
 	if (one->recording)
 		report_arrival(one, leaf, &packet, host, index);
-	kept = index != ENGINE_FULL ? kept_in(one, index) : NULL;
-	if (!kept)
+	queued = index != ENGINE_FULL ? queued_in(one, index) : NULL;
+	if (!queued)
 		goto drop;
-	old = bpf_kptr_xchg(&kept->skb, skb);
+	old = bpf_kptr_xchg(&queued->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
 	sch->q.qlen++;
@@ -279,7 +279,7 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 	struct hosted *one;
 	struct sk_buff *skb;
 	struct engine *e;
-	struct kept *kept;
+	struct queued_skb *queued;
 	u32 i, index;
 	u64 now_ns;
 
@@ -303,10 +303,10 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 			report_departure(one, index, now_ns);
 		if (!e->leaf)
 			break;
-		kept = kept_in(one, index);
-		if (!kept)
+		queued = queued_in(one, index);
+		if (!queued)
 			continue;
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		sch->q.qlen--;
 		sch->qstats.backlog -= engine_slot(e, index)->packet.len;
 		if (!skb)
@@ -341,7 +341,7 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 {
 	struct hosted *one = hosted_by(sch);
 	struct sk_buff *skb;
-	struct kept *kept;
+	struct queued_skb *queued;
 	u32 i;
 
 	if (!one)
@@ -351,10 +351,10 @@ void BPF_PROG(engine_reset, struct Qdisc *sch)
 	one->came_ns = 0;
 	one->recording = 0;
 	bpf_for (i, 1, one->engine.slots.fresh + 1) {
-		kept = kept_in(one, i);
-		if (!kept)
+		queued = queued_in(one, i);
+		if (!queued)
 			break;
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}

@@ -55,7 +55,7 @@ struct aqm_settings {
 	struct AQM_OF(_params) params;
 };
 
-struct aqm_kept {
+struct aqm_queued_skb {
 	struct aqm_slot slot;
 	struct sk_buff __kptr *skb;
 };
@@ -91,7 +91,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, INSTANCES *AQM_OF(_PACKETS));
 	__type(key, u32);
-	__type(value, struct aqm_kept);
+	__type(value, struct aqm_queued_skb);
 } packets SEC(".maps");
 
 struct recorder {
@@ -107,7 +107,7 @@ struct {
 	__array(values, struct recorder);
 } recorders SEC(".maps");
 
-static __always_inline struct aqm_kept *bpf_kept(u64 first, u32 index)
+static __always_inline struct aqm_queued_skb *bpf_queued(u64 first, u32 index)
 {
 	u32 key = (u32)first + index - 1;
 
@@ -118,9 +118,9 @@ static __always_inline struct aqm_kept *bpf_kept(u64 first, u32 index)
 
 static __always_inline struct aqm_slot *bpf_slot(u64 first, u32 index)
 {
-	struct aqm_kept *kept = bpf_kept(first, index);
+	struct aqm_queued_skb *queued = bpf_queued(first, index);
 
-	return kept ? &kept->slot : NULL;
+	return queued ? &queued->slot : NULL;
 }
 
 static __always_inline struct aqm_hosted *bpf_instance(const struct Qdisc *sch)
@@ -197,7 +197,7 @@ static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 		.slot = one->q.room.fresh,
 		.len = sizeof(one->q),
 	};
-	struct aqm_kept *kept;
+	struct aqm_queued_skb *queued;
 	u32 i;
 
 	one->head.recording = ring ? 1 : 0;
@@ -208,10 +208,11 @@ static __noinline int bpf_record_state(struct aqm_hosted *one, u32 number)
 	bpf_for (i, 0, AQM_OF(_PACKETS)) {
 		if (i >= one->q.room.fresh)
 			break;
-		kept = bpf_kept(one->q.host, i + 1);
-		if (!kept)
+		queued = bpf_queued(one->q.host, i + 1);
+		if (!queued)
 			break;
-		bpf_ringbuf_output(ring, &kept->slot, sizeof(kept->slot), 0);
+		bpf_ringbuf_output(ring, &queued->slot, sizeof(queued->slot),
+				   0);
 	}
 	return 0;
 }
@@ -337,7 +338,7 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct aqm_hosted *one = bpf_instance(sch);
 	struct aqm_verdict verdict = {};
 	struct aqm_packet packet = {};
-	struct aqm_kept *kept;
+	struct aqm_queued_skb *queued;
 	u32 number = sch->limit - 1;
 	struct sk_buff *old;
 	u32 index, i;
@@ -363,12 +364,12 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	if (one->head.recording)
 		bpf_record_arrival(one, number, &packet, random, index,
 				   &verdict);
-	kept = bpf_kept(one->q.host, index);
-	if (!kept)
+	queued = bpf_queued(one->q.host, index);
+	if (!queued)
 		goto drop;
 	if (verdict.action == AQM_MARK)
 		bpf_defer_mark(one, skb, packet.arrived_ns);
-	old = bpf_kptr_xchg(&kept->skb, skb);
+	old = bpf_kptr_xchg(&queued->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
 	sch->q.qlen++;
@@ -380,11 +381,11 @@ int BPF_PROG(qdisc_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		if (one->head.recording)
 			bpf_record_event(one, number, AQM_EVICT_EVENT,
 					 packet.arrived_ns, index, 0, NULL);
-		kept = bpf_kept(one->q.host, index);
-		if (!kept)
+		queued = bpf_queued(one->q.host, index);
+		if (!queued)
 			break;
-		old = bpf_kptr_xchg(&kept->skb, NULL);
-		packet.len = kept->slot.packet.len;
+		old = bpf_kptr_xchg(&queued->skb, NULL);
+		packet.len = queued->slot.packet.len;
 		sch->q.qlen--;
 		sch->qstats.backlog -= packet.len;
 		sch->qstats.drops++;
@@ -405,7 +406,7 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	struct aqm_verdict verdict = {};
 	u32 number = sch->limit - 1;
 	struct sk_buff *skb = NULL;
-	struct aqm_kept *kept;
+	struct aqm_queued_skb *queued;
 	u32 index, wire, i;
 	u32 random = 0;
 	u64 now, until;
@@ -437,16 +438,16 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 		if (one->head.recording)
 			bpf_record_event(one, number, AQM_DEPART_EVENT, now,
 					 index, random, &verdict);
-		kept = bpf_kept(one->q.host, index);
-		if (!kept) {
+		queued = bpf_queued(one->q.host, index);
+		if (!queued) {
 			if (verdict.action == AQM_AGAIN)
 				continue;
 			break;
 		}
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		sch->q.qlen--;
-		sch->qstats.backlog -= kept->slot.packet.len;
-		wire = kept->slot.packet.wire;
+		sch->qstats.backlog -= queued->slot.packet.len;
+		wire = queued->slot.packet.wire;
 		if (!skb)
 			continue;
 		if (verdict.action != AQM_DROP) {
@@ -475,7 +476,7 @@ SEC("struct_ops")
 void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 {
 	struct aqm_hosted *one = bpf_instance(sch);
-	struct aqm_kept *kept;
+	struct aqm_queued_skb *queued;
 	struct sk_buff *skb;
 	u32 i;
 
@@ -484,10 +485,10 @@ void BPF_PROG(qdisc_reset, struct Qdisc *sch)
 	bpf_for (i, 0, AQM_OF(_PACKETS)) {
 		if (i >= one->q.room.fresh)
 			break;
-		kept = bpf_kept(one->q.host, i + 1);
-		if (!kept)
+		queued = bpf_queued(one->q.host, i + 1);
+		if (!queued)
 			break;
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}

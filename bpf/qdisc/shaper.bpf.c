@@ -92,7 +92,7 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	struct shaper_class *class;
 	struct class_call call;
 	struct sk_buff *old;
-	struct kept *kept;
+	struct queued_skb *queued;
 	u32 *count;
 	u32 index, i;
 	u64 kind;
@@ -128,13 +128,13 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	index = class_arrive(kind, &call);
 	if (class_records(one, i))
 		class_record_call(one, &call, AQM_ARRIVE_EVENT, index);
-	kept = shaper_kept(first_slot(call.queue), index);
-	if (!kept)
+	queued = shaper_queued(first_slot(call.queue), index);
+	if (!queued)
 		goto drop;
 	if (call.verdict.action == AQM_MARK)
 		marks_defer(skb, one->point.netns, one->point.ifindex,
 			    call.now_ns);
-	old = bpf_kptr_xchg(&kept->skb, skb);
+	old = bpf_kptr_xchg(&queued->skb, skb);
 	if (old)
 		bpf_qdisc_skb_drop(old, to_free);
 	shaper_arrived(&one->shaper, class);
@@ -146,11 +146,11 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 		index = class_evict(kind, &call);
 		if (class_records(one, call.queue))
 			class_record_call(one, &call, AQM_EVICT_EVENT, index);
-		kept = shaper_kept(first_slot(call.queue), index);
-		if (!kept)
+		queued = shaper_queued(first_slot(call.queue), index);
+		if (!queued)
 			break;
-		old = bpf_kptr_xchg(&kept->skb, NULL);
-		sch->qstats.backlog -= kept->slot.packet.len;
+		old = bpf_kptr_xchg(&queued->skb, NULL);
+		sch->qstats.backlog -= queued->slot.packet.len;
 		shaper_dropped(class);
 		sch->q.qlen--;
 		sch->qstats.drops++;
@@ -177,7 +177,7 @@ static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
 	u32 c = shaper_next(one, call->now_ns);
 	struct shaper_class *class;
 	struct sk_buff *skb;
-	struct kept *kept;
+	struct queued_skb *queued;
 	u32 index;
 
 	*done = c >= SHAPER_CLASSES;
@@ -191,15 +191,15 @@ static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
 	index = class_depart(one->kinds[c], call);
 	if (class_records(one, c))
 		class_record_call(one, call, AQM_DEPART_EVENT, index);
-	kept = shaper_kept(first_slot(call->queue), index);
-	if (!kept) {
+	queued = shaper_queued(first_slot(call->queue), index);
+	if (!queued) {
 		/* Unless it asks for another attempt, its queue is empty. */
 		if (call->verdict.action != AQM_AGAIN)
 			class->packets = 0;
 		return NULL;
 	}
-	skb = bpf_kptr_xchg(&kept->skb, NULL);
-	sch->qstats.backlog -= kept->slot.packet.len;
+	skb = bpf_kptr_xchg(&queued->skb, NULL);
+	sch->qstats.backlog -= queued->slot.packet.len;
 	sch->q.qlen--;
 	if (!skb) {
 		shaper_dropped(class);
@@ -210,7 +210,7 @@ static __always_inline struct sk_buff *shaper_try(struct shaper_hosted *one,
 			marks_defer(skb, one->point.netns, one->point.ifindex,
 				    call->now_ns);
 		shaper_sent(&one->shaper, &one->line, class,
-			    kept->slot.packet.wire, call->now_ns);
+			    queued->slot.packet.wire, call->now_ns);
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}

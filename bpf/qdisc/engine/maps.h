@@ -8,8 +8,8 @@
 #include "hosts_layout.h"
 #include "attach_point_layout.h"
 
-/* The kernel's packet of a slot. */
-struct kept {
+/* The queued packet of a slot. */
+struct queued_skb {
 	struct sk_buff __kptr *skb;
 };
 
@@ -40,7 +40,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct kept);
+	__type(value, struct queued_skb);
 } packets SEC(".maps");
 
 struct {
@@ -128,7 +128,8 @@ static __always_inline struct engine_line *engine_line(struct engine *e)
 	return e->members ? &line : NULL;
 }
 
-static __always_inline struct kept *kept_in(const struct hosted *one, u32 id)
+static __always_inline struct queued_skb *queued_in(const struct hosted *one,
+						    u32 id)
 {
 	u32 at = one->packets + id;
 

@@ -40,7 +40,7 @@ KINDS(FITS)
 #define SHAPER_RECORDING 32768
 #define SHAPER_FLOWS 16
 
-struct kept {
+struct queued_skb {
 	struct aqm_slot slot;
 	struct sk_buff __kptr *skb;
 };
@@ -70,7 +70,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SHAPERS *SHAPER_CLASSES *ROOM);
 	__type(key, u32);
-	__type(value, struct kept);
+	__type(value, struct queued_skb);
 } packets SEC(".maps");
 
 /* The instances of one discipline: one for each class of each shaper. */
@@ -83,7 +83,7 @@ struct {
 	} queues_##name SEC(".maps");
 KINDS(QUEUES_MAP)
 
-static __always_inline struct kept *shaper_kept(u64 first, u32 index)
+static __always_inline struct queued_skb *shaper_queued(u64 first, u32 index)
 {
 	u32 key = (u32)first + index - 1;
 
@@ -94,9 +94,9 @@ static __always_inline struct kept *shaper_kept(u64 first, u32 index)
 
 static __always_inline struct aqm_slot *shaper_slot(u64 first, u32 index)
 {
-	struct kept *kept = shaper_kept(first, index);
+	struct queued_skb *queued = shaper_queued(first, index);
 
-	return kept ? &kept->slot : NULL;
+	return queued ? &queued->slot : NULL;
 }
 
 /* Returns the number of a qdisc's instance. The `limit` of a waiting heir is

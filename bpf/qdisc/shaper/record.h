@@ -70,7 +70,7 @@ __noinline u32 class_record_slots(u32 queue, u32 fresh)
 {
 	u32 key = queue;
 	void *ring = bpf_map_lookup_elem(&recorders, &key);
-	struct kept *kept;
+	struct queued_skb *queued;
 	u32 i;
 
 	if (!ring)
@@ -78,10 +78,11 @@ __noinline u32 class_record_slots(u32 queue, u32 fresh)
 	bpf_for (i, 0, ROOM) {
 		if (i >= fresh)
 			break;
-		kept = shaper_kept(first_slot(queue), i + 1);
-		if (!kept)
+		queued = shaper_queued(first_slot(queue), i + 1);
+		if (!queued)
 			break;
-		bpf_ringbuf_output(ring, &kept->slot, sizeof(kept->slot), 0);
+		bpf_ringbuf_output(ring, &queued->slot, sizeof(queued->slot),
+				   0);
 	}
 	return 0;
 }

@@ -95,15 +95,15 @@ __noinline u32 class_free(u32 queue)
 	u32 i;
 
 	bpf_for (i, 1, ROOM + 1) {
-		struct kept *kept = shaper_kept(first_slot(queue), i);
+		struct queued_skb *queued = shaper_queued(first_slot(queue), i);
 		struct sk_buff *skb;
 
-		if (!kept)
+		if (!queued)
 			break;
-		skb = bpf_kptr_xchg(&kept->skb, NULL);
+		skb = bpf_kptr_xchg(&queued->skb, NULL);
 		if (skb) {
 			bpf_kfree_skb(skb);
-			freed += kept->slot.packet.len;
+			freed += queued->slot.packet.len;
 		}
 	}
 	return freed;

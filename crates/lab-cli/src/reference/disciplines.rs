@@ -13,7 +13,7 @@ use weirgate_console::exit::Failure;
 /// How many qdiscs of one kind its maps can hold (`INSTANCES`, bpf/qdisc/qdisc.bpf.h).
 const INSTANCES: usize = 16;
 
-/// What the kernel's host stores for a packet: a slot and a pointer (`struct aqm_kept` there).
+/// What the kernel's host stores for a packet: a slot and a pointer (`struct aqm_queued_skb` there).
 const KEPT_BYTES: usize = SLOT_BYTES + 8;
 
 /// The end of a page's prose.
@@ -372,7 +372,7 @@ mod tests {
         let (_, text) = host.expect("the kernel's host");
         assert!(text.contains(&format!("#define INSTANCES {INSTANCES}\n")));
         assert!(text.contains(
-            "struct aqm_kept {\n\tstruct aqm_slot slot;\n\tstruct sk_buff __kptr *skb;\n};"
+            "struct aqm_queued_skb {\n\tstruct aqm_slot slot;\n\tstruct sk_buff __kptr *skb;\n};"
         ));
     }
 

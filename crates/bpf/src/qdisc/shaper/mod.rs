@@ -28,7 +28,7 @@ const FILE: &str = "shaper";
 /// The map of the queued packets of all classes.
 const PACKETS: &str = "packets";
 
-/// The size of its values: a slot and the kernel's pointer (`struct kept`).
+/// The size of its values: a slot and the kernel's pointer (`struct queued_skb`).
 const PACKET_BYTES: usize = SLOT_BYTES + size_of::<u64>();
 
 /// The largest number of classes of a shaper.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, Port, Ports, Sent, compared, gone, put};
-use weirgate_circuits::rows::{Room, both, rows, table};
+use weirgate_circuits::rows::{RowLayout, both, rows, table};
 use weirgate_circuits::{File, KeyKind, List, Listed, Request, Share, read, read_several};
 
 pub fn run(data: &[u8]) {
@@ -40,14 +40,14 @@ pub fn run(data: &[u8]) {
         assert!(!reading.problems.is_empty());
         return;
     };
-    let room = Room::of(&list, 1);
-    let (nodes, circuits) = rows(&list, Direction::Up, room, None, &[]).expect("room");
+    let layout = RowLayout::of(&list, 1);
+    let (nodes, circuits) = rows(&list, Direction::Up, layout, None, &[]).expect("room");
     let ids: BTreeSet<u32> = nodes.iter().map(|row| row.id).collect();
     assert_eq!(ids.len(), nodes.len());
     let parents: BTreeMap<u32, u32> = nodes.iter().map(|row| (row.id, row.row.parent)).collect();
     for row in &nodes {
         assert!(row.label.to_string().len() < 64);
-        assert!(row.id <= room.nodes() && (row.row.fork != 0) == (row.id <= room.inner));
+        assert!(row.id <= layout.nodes() && (row.row.fork != 0) == (row.id <= layout.inner));
         let path = std::iter::successors(Some(row.id), |id| {
             parents.get(id).copied().filter(|id| *id > 0)
         });

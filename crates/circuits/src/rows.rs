@@ -25,7 +25,7 @@ const TARGET_NS: u64 = 5_000_000;
 /// Numbers of rows. The rows of nodes with children come first, starting with one root for each
 /// queue. The rows of leaves follow, starting with the default leaf of each queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct RowLayout {
     /// Queues of the device, at least one; each has its own tree.
     pub queues: u32,
     /// Rows for nodes with children.
@@ -34,22 +34,22 @@ pub struct Room {
     pub leaves: u32,
 }
 
-impl Room {
+impl RowLayout {
     /// The row of the first queue's root.
     pub const LINK: u32 = 1;
 
-    /// Returns the room for a list on `queues` queues, with space for twice as many circuits and
+    /// Returns the layout for a list on `queues` queues, with space for twice as many circuits and
     /// sites.
     pub fn of(list: &List, queues: u32) -> Self {
-        let room = |count: usize, least: u32| {
+        let size = |count: usize, least: u32| {
             let twice =
                 u32::try_from(count.saturating_add(1).saturating_mul(2)).unwrap_or(u32::MAX / 4);
             twice.max(least).next_power_of_two()
         };
         Self {
             queues,
-            inner: room(list.sites.len(), 256),
-            leaves: room(list.circuits.len(), 4_096),
+            inner: size(list.sites.len(), 256),
+            leaves: size(list.circuits.len(), 4_096),
         }
     }
 
@@ -151,16 +151,16 @@ impl std::error::Error for Full {}
 pub fn rows(
     list: &List,
     direction: Direction,
-    room: Room,
+    layout: RowLayout,
     link: Option<Rate>,
     held: &[Held],
 ) -> Result<(Vec<Row>, Vec<u32>), Full> {
-    let queues = queues::of(list, direction, room.queues, held);
+    let queues = queues::of(list, direction, layout.queues, held);
     let sites = list.sites.iter().map(|site| LabelText::site(&site.name));
     let circuits = list.circuits.iter();
     let circuits = circuits.map(|one| LabelText::circuit(&one.id));
     let labels: Vec<(LabelText, u32)> = sites.chain(circuits).zip(queues).collect();
-    let mut numbers = Numbers::new(&labels, room, held);
+    let mut numbers = Numbers::new(&labels, layout, held);
     let mut labels = labels.into_iter();
     let mut rows = Vec::with_capacity(list.sites.len() + list.circuits.len() + 2);
     let inner = |id: u32, parent: u32, rule| NodeRow {
@@ -168,8 +168,8 @@ pub fn rows(
         fork: id,
         rule,
     };
-    for queue in 0..room.queues {
-        let top = room.root(queue);
+    for queue in 0..layout.queues {
+        let top = layout.root(queue);
         rows.push(Row {
             id: top,
             label: LabelText::LINK,
@@ -177,7 +177,7 @@ pub fn rows(
             row: inner(top, 0, rule(link, 0)),
         });
         rows.push(Row {
-            id: room.others(queue),
+            id: layout.others(queue),
             label: LabelText::OTHERS,
             queue,
             row: NodeRow {
@@ -192,7 +192,7 @@ pub fn rows(
     let of = |parent: Option<usize>, queue: u32, sites: &[u32]| {
         parent
             .and_then(|parent| sites.get(parent).copied())
-            .unwrap_or(room.root(queue))
+            .unwrap_or(layout.root(queue))
     };
     for ((site, sum), (label, queue)) in list.sites.iter().zip(guaranteed).zip(labels.by_ref()) {
         let id = numbers.take(true, queue)?;
@@ -275,12 +275,12 @@ struct Numbers {
     had: Vec<bool>,
     /// The next candidate of either kind among the rows that were never used.
     next: [u32; 2],
-    room: Room,
+    layout: RowLayout,
 }
 
 impl Numbers {
-    fn new(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Self {
-        let mut had = vec![false; room.nodes() as usize + 1];
+    fn new(labels: &[(LabelText, u32)], layout: RowLayout, held: &[Held]) -> Self {
+        let mut had = vec![false; layout.nodes() as usize + 1];
         let mut taken = had.clone();
         for one in held {
             if let Some(taken) = taken.get_mut(one.id as usize) {
@@ -288,16 +288,16 @@ impl Numbers {
                 had[one.id as usize] = true;
             }
         }
-        let known = known(labels, room, held);
+        let known = known(labels, layout, held);
         // Reserve the rows of nodes that return after an absence.
         for id in known.iter().flatten() {
             if let Some(taken) = taken.get_mut(*id as usize) {
                 *taken = true;
             }
         }
-        let mut free = [(); 2].map(|()| vec![Vec::new(); room.queues as usize]);
+        let mut free = [(); 2].map(|()| vec![Vec::new(); layout.queues as usize]);
         for one in held.iter().rev().filter(|one| !taken[one.id as usize]) {
-            let inner = one.id <= room.inner;
+            let inner = one.id <= layout.inner;
             if let Some(free) = free[usize::from(inner)].get_mut(one.queue as usize) {
                 free.push(one.id);
             }
@@ -306,8 +306,8 @@ impl Numbers {
             known: known.into_iter(),
             free,
             had,
-            next: [*room.circuits().start(), *room.sites().start()],
-            room,
+            next: [*layout.circuits().start(), *layout.sites().start()],
+            layout,
         }
     }
 
@@ -321,9 +321,9 @@ impl Numbers {
             return Ok(id);
         }
         let rows = if inner {
-            self.room.sites()
+            self.layout.sites()
         } else {
-            self.room.circuits()
+            self.layout.circuits()
         };
         let next = &mut self.next[usize::from(inner)];
         while *next <= *rows.end() {
@@ -341,7 +341,7 @@ impl Numbers {
 }
 
 /// Returns, for each node, the row that it already has.
-fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u32>> {
+fn known(labels: &[(LabelText, u32)], layout: RowLayout, held: &[Held]) -> Vec<Option<u32>> {
     // An interrupted run can leave two rows with one label. The live row wins, because it is
     // inserted last.
     let places = LazyCell::new(|| {
@@ -357,7 +357,7 @@ fn known(labels: &[(LabelText, u32)], room: Room, held: &[Held]) -> Vec<Option<u
     let is = |one: &Held, label, queue| one.live && one.label == label && one.queue == queue;
     // Fast path: most nodes have the row after their predecessor's. Sites and circuits are
     // counted separately.
-    let first = [*room.sites().start(), *room.circuits().start()];
+    let first = [*layout.sites().start(), *layout.circuits().start()];
     let mut next = first.map(|id| held.partition_point(|one| one.id < id));
     let own = |(label, queue): &(LabelText, u32)| {
         let next = &mut next[usize::from(label.is_circuit())];

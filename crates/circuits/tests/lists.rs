@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_circuits::Direction;
-use weirgate_circuits::rows::{self, Held, LabelText, Room, Table};
+use weirgate_circuits::rows::{self, Held, LabelText, RowLayout, Table};
 use weirgate_circuits::{
     CODES, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan, read,
 };
@@ -57,7 +57,7 @@ fn a_list_of_four_files_is_what_they_say() {
         .list
         .as_ref()
         .unwrap_or_else(|| panic!("{}", report(&reading)));
-    let made = rows::rows(list, Direction::Down, Room::of(list, 1), None, &[]);
+    let made = rows::rows(list, Direction::Down, RowLayout::of(list, 1), None, &[]);
     let (nodes, circuits) = made.expect("room");
     let mut text = report(&reading);
     for row in nodes {
@@ -187,7 +187,7 @@ fn many_circuits() {
     let began = std::time::Instant::now();
     let list = list_of(&text);
     let parsed = began.elapsed();
-    let made = rows::rows(&list, Direction::Down, Room::of(&list, 1), None, &[]);
+    let made = rows::rows(&list, Direction::Down, RowLayout::of(&list, 1), None, &[]);
     let (nodes, circuits) = made.expect("room");
     let (table, nothing) = (rows::table(&list, &circuits), Table::new());
     let both = rows::both(&nothing, &table).len();
@@ -243,7 +243,7 @@ fn nodes_keep_their_rows() {
     let of = |ids: &[u32]| {
         list_of(&(HEADER.to_owned() + &ids.iter().map(|id| line(*id)).collect::<String>()))
     };
-    let room = Room {
+    let layout = RowLayout {
         queues: 1,
         inner: 2,
         leaves: 5,
@@ -251,7 +251,7 @@ fn nodes_keep_their_rows() {
     let mut held: Vec<Held> = Vec::new();
     let mut apply = |ids: &[u32]| {
         let list = of(ids);
-        let made = rows::rows(&list, Direction::Up, room, None, &held);
+        let made = rows::rows(&list, Direction::Up, layout, None, &held);
         let (nodes, circuits) = made.map_err(|full| full.to_string())?;
         for one in &mut held {
             one.live = false;

@@ -2,7 +2,7 @@
 //! Tests of the distribution of a list to a device's queues.
 
 use weirgate_circuits::Direction;
-use weirgate_circuits::rows::{self, Held, LabelText, Room};
+use weirgate_circuits::rows::{self, Held, LabelText, RowLayout};
 use weirgate_circuits::{File, read};
 
 /// The first line of ShapedDevices.csv.
@@ -41,7 +41,7 @@ fn sites_have_a_queue_each() {
         ];
         read(&files).list.expect("a list")
     };
-    let room = Room {
+    let layout = RowLayout {
         queues: 3,
         inner: 40,
         leaves: 40,
@@ -49,7 +49,7 @@ fn sites_have_a_queue_each() {
     let mut held: Vec<Held> = Vec::new();
     let mut queues = |names: &[(&str, u32)]| {
         let list = of(names);
-        let made = rows::rows(&list, Direction::Down, room, None, &held).expect("room");
+        let made = rows::rows(&list, Direction::Down, layout, None, &held).expect("room");
         held = made
             .0
             .iter()
@@ -67,7 +67,7 @@ fn sites_have_a_queue_each() {
                 above.is_none_or(|above| above.queue == row.queue),
                 "{row:?}"
             );
-            assert!(!room.is_root(row.row.parent) || row.row.parent == room.root(row.queue));
+            assert!(!layout.is_root(row.row.parent) || row.row.parent == layout.root(row.queue));
         }
         assert!(made.1.iter().all(|word| word >> rows::QUEUE_SHIFT < 3));
         let own = |name: &str| made.0.iter().find(|row| row.label == LabelText::site(name));

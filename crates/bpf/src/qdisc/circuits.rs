@@ -17,7 +17,7 @@ use std::path::Path;
 use weirgate_aqm::{EngineSize, Link};
 use weirgate_circuits::Direction;
 use weirgate_circuits::Key;
-use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, Room, Table, row_of};
+use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, RowLayout, Table, row_of};
 use zerocopy::FromZeros as _;
 
 mod index;
@@ -54,7 +54,7 @@ const AT_DEVICE: [&str; 2] = ["egress", "marks"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CircuitsSize {
     /// Rows for nodes.
-    pub room: Room,
+    pub layout: RowLayout,
     /// Entries for addresses and other keys except prefixes. During a change of lists, the
     /// tables hold the keys of both.
     pub addresses: u32,
@@ -135,20 +135,20 @@ impl CircuitTree {
         direction: Direction,
         size: &CircuitsSize,
     ) -> Result<Self, BpfError> {
-        let room = size.room;
+        let layout = size.layout;
         let engine = Engine::load_as(
             &Self::kind(point),
             EngineSize {
-                nodes: room.nodes(),
-                inner: room.inner,
+                nodes: layout.nodes(),
+                inner: layout.inner,
                 queues: size.queues,
                 slots: size.packets,
                 limit_bytes: size.bytes,
                 hosts: 0,
             },
-            room.queues,
+            layout.queues,
         )?;
-        let rows = room.nodes() + 1;
+        let rows = layout.nodes() + 1;
         let entries = [
             (MAPS[0], rows),
             (MAPS[1], rows),
@@ -156,14 +156,14 @@ impl CircuitTree {
             (MAPS[3], size.prefixes.max(1)),
         ];
         let (programs, maps) = Programs::load(engine.rows(), &entries)?;
-        let tree = Self::of(engine, programs, maps, Some(room))?;
+        let tree = Self::of(engine, programs, maps, Some(layout))?;
         tree.rules.set_first(&circuits_rule {
             generation: 0,
             next: 0,
             source: u32::from(direction == Direction::Up),
-            inner: room.inner,
-            nodes: room.nodes(),
-            queues: room.queues,
+            inner: layout.inner,
+            nodes: layout.nodes(),
+            queues: layout.queues,
             ..circuits_rule::new_zeroed()
         })?;
         tree.engine.set(&EngineSetup {
@@ -171,8 +171,8 @@ impl CircuitTree {
                 mtu_bytes: 1_514,
                 ..Link::default()
             },
-            root: Room::LINK,
-            other: room.others(0),
+            root: RowLayout::LINK,
+            other: layout.others(0),
             host_parts: match direction {
                 Direction::Down => 2,
                 Direction::Up => 1,
@@ -192,24 +192,24 @@ impl CircuitTree {
         Self::of(engine, Programs::pinned(folder)?, maps?, None).map(Some)
     }
 
-    /// Combines the parts; `maps` are in the order of [`MAPS`]. `room` is needed for new maps,
+    /// Combines the parts; `maps` are in the order of [`MAPS`]. `layout` is needed for new maps,
     /// which do not contain it yet.
     fn of(
         engine: Engine,
         programs: Programs,
         maps: Vec<MapHandle>,
-        room: Option<Room>,
+        layout: Option<RowLayout>,
     ) -> Result<Self, BpfError> {
         let mut maps = maps.into_iter();
         let (staged, labels) = (maps.next(), maps.next());
         let addresses = Map::of(FILE, MAPS[2], maps.next())?;
         let prefixes = Map::of(FILE, MAPS[3], maps.next())?;
         let rules: Map<u32, circuits_rule> = Map::of(FILE, MAPS[4], maps.next())?;
-        let room = match room {
-            Some(room) => room,
-            None => room_of(&rules.first()?),
+        let layout = match layout {
+            Some(layout) => layout,
+            None => layout_of(&rules.first()?),
         };
-        let rows = room.nodes() as usize + 1;
+        let rows = layout.nodes() as usize + 1;
         Ok(Self {
             staged: Mapped::new(MAPS[0], staged, rows)?,
             labels: Mapped::new(MAPS[1], labels, rows)?,
@@ -304,29 +304,29 @@ impl CircuitTree {
 
     /// Returns how many queues of the device have circuits, each with its own engine.
     pub fn queues(&self) -> Result<u32, BpfError> {
-        Ok(self.room()?.queues)
+        Ok(self.layout()?.queues)
     }
 
     /// Iterates over all live nodes in the order of their rows. The root and the default leaf
     /// represent those of all queues.
     pub fn nodes(&self) -> Result<impl Iterator<Item = CircuitsNode> + '_, BpfError> {
-        let room = self.room()?;
-        let inner = [Room::LINK].into_iter().chain(room.sites());
-        let leaves = [room.others(0)].into_iter().chain(room.circuits());
-        let seen = self.seen(room);
+        let layout = self.layout()?;
+        let inner = [RowLayout::LINK].into_iter().chain(layout.sites());
+        let leaves = [layout.others(0)].into_iter().chain(layout.circuits());
+        let seen = self.seen(layout);
         Ok(inner.chain(leaves).filter_map(move |id| seen.node(id)))
     }
 
     /// Returns the node in a row, if it is live.
     pub fn node(&self, id: u32) -> Option<CircuitsNode> {
-        self.seen(self.room().ok()?).node(id)
+        self.seen(self.layout().ok()?).node(id)
     }
 
-    fn seen(&self, room: Room) -> Seen<'_> {
+    fn seen(&self, layout: RowLayout) -> Seen<'_> {
         Seen {
             nodes: self.engine.nodes(),
             labels: &self.labels,
-            room,
+            layout,
         }
     }
 
@@ -353,8 +353,8 @@ impl CircuitTree {
         Ok(table)
     }
 
-    fn room(&self) -> Result<Room, BpfError> {
-        Ok(room_of(&self.rules.first()?))
+    fn layout(&self) -> Result<RowLayout, BpfError> {
+        Ok(layout_of(&self.rules.first()?))
     }
 
     /// Returns the label and the queue of a row.
@@ -363,8 +363,8 @@ impl CircuitTree {
     }
 }
 
-fn room_of(rule: &circuits_rule) -> Room {
-    Room {
+fn layout_of(rule: &circuits_rule) -> RowLayout {
+    RowLayout {
         queues: rule.queues.max(1),
         inner: rule.inner,
         leaves: rule.nodes.saturating_sub(rule.inner),

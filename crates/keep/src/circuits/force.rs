@@ -6,7 +6,7 @@ use super::{Circuits, CircuitsRefused, Target, quota};
 use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::rows::Room;
+use weirgate_circuits::layout::RowLayout;
 
 /// Limits: leaves that may have packets at a time, queued packets, and their bytes. 65,536 packets
 /// took 40 MiB when measured (docs/measurements/engine.md).
@@ -41,13 +41,13 @@ fn size(list: &List, queues: u32) -> CircuitsSize {
     let prefixes = keys.clone().filter(|key| key.prefix().is_some()).count();
     let others = keys.count() - prefixes;
     let room = |count: usize| u32::try_from(4 * count).unwrap_or(1 << 24).max(1 << 14);
-    let rows = Room::of(list, queues);
+    let layout = RowLayout::of(list, queues);
     CircuitsSize {
-        room: rows,
+        layout,
         addresses: room(others).next_power_of_two(),
         prefixes: room(prefixes).next_power_of_two(),
         // One site may have all circuits, and one site uses one queue of the device.
-        queues: rows.leaves.saturating_mul(queues).min(QUEUES),
+        queues: layout.leaves.saturating_mul(queues).min(QUEUES),
         packets: PACKETS,
         bytes: BYTES,
     }

@@ -7,7 +7,7 @@ use super::most::Most;
 use super::query::{CircuitsOrder, CircuitsQuery};
 use serde_json::{Value, json};
 use weirgate_bpf::CircuitsRow;
-use weirgate_circuits::rows::{Label, Room};
+use weirgate_circuits::rows::{Label, RowLayout};
 use weirgate_circuits::{Key, KeyKind};
 
 /// The largest number of rows of each kind in an answer.
@@ -29,7 +29,7 @@ impl CircuitsLook {
         json!({
             "device": self.device,
             "direction": self.direction.name(),
-            "queues": self.reader.room().queues,
+            "queues": self.reader.layout().queues,
             "sites": self.sites,
             "circuits": self.circuits,
         })
@@ -42,17 +42,17 @@ impl CircuitsLook {
 
     /// Adds the requested rows to the answer.
     pub(crate) fn answer(&self, query: &CircuitsQuery, to: &mut Value) {
-        let room = self.reader.room();
+        let layout = self.reader.layout();
         to["time_ms"] = self.time.into();
         let interval = self.interval.map(|interval| interval.as_millis() as u64);
         to["interval_ms"] = interval.into();
         to["device"] = self.device.clone().into();
-        to["link"] = self.node(Room::LINK).unwrap_or_default();
-        to["others"] = self.node(room.others(0)).unwrap_or_default();
+        to["link"] = self.node(RowLayout::LINK).unwrap_or_default();
+        to["others"] = self.node(layout.others(0)).unwrap_or_default();
         let chosen = self.named(&query.name);
         let nodes = chosen.iter().filter_map(|id| self.node(*id));
         to["chosen"] = nodes.collect();
-        let site = chosen.into_iter().find(|id| room.sites().contains(id));
+        let site = chosen.into_iter().find(|id| layout.sites().contains(id));
         let picked = match site {
             _ if !query.search.is_empty() => {
                 Picked::Found(&query.search, self.owner(&query.search))
@@ -62,7 +62,7 @@ impl CircuitsLook {
             None if !query.name.is_empty() => return,
             None => Picked::All,
         };
-        let mut sites = room.sites();
+        let mut sites = layout.sites();
         to["sites"] = self.listed(&mut sites, &picked, query.order, query.sites_from);
         let mut circuits = self.circuit_rows();
         to["circuits"] = self.listed(&mut circuits, &picked, query.order, query.from);
@@ -124,7 +124,7 @@ impl CircuitsLook {
         if name.is_empty() {
             return Vec::new();
         }
-        let rows = self.reader.room().sites().chain(self.circuit_rows());
+        let rows = self.reader.layout().sites().chain(self.circuit_rows());
         let is_it = |id: &u32| {
             let node = || self.reader.node(*id);
             self.reader.is_called(*id, name) && node().is_some_and(|one| called(&one.label) == name)
@@ -140,7 +140,7 @@ impl CircuitsLook {
             <[Key; 1]>::try_from(keys).ok()
         });
         let mut owners = keys.filter_map(|[key]| self.reader.owner(&key).ok()?);
-        owners.find(|id| self.reader.room().circuits().contains(id))
+        owners.find(|id| self.reader.layout().circuits().contains(id))
     }
 
     /// Returns a node with its rates since the previous look.

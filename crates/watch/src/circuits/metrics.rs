@@ -7,23 +7,23 @@ use super::most::Most;
 use super::{CircuitsLook, Sums};
 use crate::object::{Number, Object, Sort};
 use weirgate_bpf::CircuitsNode;
-use weirgate_circuits::rows::{Label, Room};
+use weirgate_circuits::rows::{Label, RowLayout};
 
 impl CircuitsLook {
     /// Returns the link, the default leaf, and the sites and circuits with the most traffic: at
     /// most this many of each, and no circuits without traffic.
     pub fn objects(&self, sites: usize, circuits: usize) -> Vec<Object> {
-        let room = self.reader.room();
+        let layout = self.reader.layout();
         let sent = |id: u32| self.now.get(id as usize).map_or(0, |own| own.bytes);
         let (mut most_sites, mut most_circuits) = (Most::new(sites), Most::new(circuits));
-        for id in room.sites().filter(|id| self.reader.row(*id).is_some()) {
+        for id in layout.sites().filter(|id| self.reader.row(*id).is_some()) {
             most_sites.push(id, sent(id));
         }
         for id in self.circuit_rows().filter(|id| sent(*id) > 0) {
             most_circuits.push(id, sent(id));
         }
         // If two have the same name, the first one counts.
-        let mut ids = vec![Room::LINK, room.others(0)];
+        let mut ids = vec![RowLayout::LINK, layout.others(0)];
         ids.extend(most_sites.rows());
         ids.extend(most_circuits.rows());
         let nodes = ids.into_iter().filter_map(|id| self.reader.node(id));

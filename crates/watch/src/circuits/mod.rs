@@ -10,7 +10,7 @@ pub(crate) mod query;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_bpf::{AttachPoint, BpfError, CircuitReader, CircuitsRow};
 use weirgate_circuits::Direction;
-use weirgate_circuits::rows::Room;
+use weirgate_circuits::rows::RowLayout;
 
 /// The number of levels of a tree, including the link and the circuits.
 const LEVELS: usize = 8;
@@ -136,21 +136,21 @@ impl CircuitsLook {
         std::mem::swap(&mut self.now, &mut self.before);
         self.now.clear();
         self.sums.clear();
-        let room = self.reader.room();
-        let inner = room.inner as usize + 1;
+        let layout = self.reader.layout();
+        let inner = layout.inner as usize + 1;
         self.sums.resize(inner, Sums::default());
         (self.sites, self.circuits) = (0, 0);
-        for id in [Room::LINK].into_iter().chain(room.sites()) {
+        for id in [RowLayout::LINK].into_iter().chain(layout.sites()) {
             if let Some(row) = self.reader.row(id) {
-                self.sites += u64::from(id != Room::LINK);
+                self.sites += u64::from(id != RowLayout::LINK);
                 self.take(id, &row);
             }
         }
-        for id in [room.others(0)].into_iter().chain(room.circuits()) {
+        for id in [layout.others(0)].into_iter().chain(layout.circuits()) {
             let Some(row) = self.reader.row(id) else {
                 continue;
             };
-            let is_circuit = id != room.others(0);
+            let is_circuit = id != layout.others(0);
             self.circuits += u64::from(is_circuit);
             let since = self.take(id, &row);
             let Some(sums) = self.sums.get_mut(row.parent as usize) else {
@@ -165,7 +165,7 @@ impl CircuitsLook {
         }
         // Add the sums of each site to all its ancestors.
         let right_below = self.sums.clone();
-        for id in room.sites() {
+        for id in layout.sites() {
             let own = right_below[id as usize];
             let above = |id: &u32| Some(self.reader.row(*id)?.parent);
             for id in std::iter::successors(Some(id), above).skip(1).take(LEVELS) {
@@ -204,18 +204,18 @@ impl CircuitsLook {
 
     /// Iterates over the rows of circuits, up to the last one of the look.
     fn circuit_rows(&self) -> impl Iterator<Item = u32> + use<> {
-        let room = self.reader.room();
+        let layout = self.reader.layout();
         let last = u32::try_from(self.now.len()).unwrap_or(u32::MAX);
-        let first = *room.circuits().start();
-        first..last.clamp(first, room.nodes() + 1)
+        let first = *layout.circuits().start();
+        first..last.clamp(first, layout.nodes() + 1)
     }
 
     /// Returns the sums of a row and its descendants.
     fn sums(&self, id: u32, row: &CircuitsRow) -> Sums {
-        let room = self.reader.room();
+        let layout = self.reader.layout();
         match self.sums.get(id as usize) {
             Some(sums) => *sums,
-            None => Sums::of(row, self.since(id), id != room.others(0)),
+            None => Sums::of(row, self.since(id), id != layout.others(0)),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::layout::{circuits_label, engine_config};
 use std::hash::Hasher as _;
-use weirgate_circuits::rows::Room;
+use weirgate_circuits::rows::RowLayout;
 use weirgate_circuits::{Known, Mixed};
 
 /// Rows by label, and the free rows.
@@ -33,12 +33,12 @@ fn hash(text: &[u8; 64], queue: u32) -> u64 {
 
 impl Index {
     /// Makes an empty index.
-    pub(super) fn new(room: Room) -> Self {
+    pub(super) fn new(layout: RowLayout) -> Self {
         Self {
             rows: Known::default(),
-            free: vec![Vec::new(); room.queues as usize],
-            fresh: room.nodes() + 1,
-            below: vec![0; room.inner as usize + 1],
+            free: vec![Vec::new(); layout.queues as usize],
+            fresh: layout.nodes() + 1,
+            below: vec![0; layout.inner as usize + 1],
         }
     }
 

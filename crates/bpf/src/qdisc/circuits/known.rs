@@ -4,7 +4,7 @@
 use super::CircuitTree;
 use super::index::Index;
 use crate::error::BpfError;
-use weirgate_circuits::rows::Room;
+use weirgate_circuits::rows::RowLayout;
 
 /// The result of a search for a label.
 pub(super) enum Found {
@@ -21,13 +21,13 @@ impl CircuitTree {
     /// Builds the index, which is used until another process changes anything
     /// ([`Self::changes`]).
     pub fn remember(&mut self) -> Result<(), BpfError> {
-        let room = self.room()?;
-        let mut index = Index::new(room);
-        for id in room.sites().chain(room.circuits()) {
+        let layout = self.layout()?;
+        let mut index = Index::new(layout);
+        for id in layout.sites().chain(layout.circuits()) {
             let Some((label, config)) = self.label_bytes(id).zip(self.engine.config(id)) else {
                 break;
             };
-            let is_circuit = room.circuits().contains(&id);
+            let is_circuit = layout.circuits().contains(&id);
             match (label.text == [0; 64], is_circuit) {
                 (false, _) => index.learn((id, &label), &config, is_circuit),
                 (true, false) => {}
@@ -43,29 +43,29 @@ impl CircuitTree {
     }
 
     /// Returns the row and queue of a site, by the index.
-    pub(super) fn known_site(&self, text: &[u8; 64], room: Room) -> Option<(u32, u32)> {
+    pub(super) fn known_site(&self, text: &[u8; 64], layout: RowLayout) -> Option<(u32, u32)> {
         let index = self.index.as_ref()?;
-        let own = (0..room.queues).find_map(|queue| {
+        let own = (0..layout.queues).find_map(|queue| {
             let id = index.row(text, queue)?;
             let label = self.label_bytes(id)?;
             let live = self.engine.config(id)?.live != 0;
             (label.text == *text && live).then_some((id, label.queue))
         });
-        own.filter(|(id, _)| room.sites().contains(id))
+        own.filter(|(id, _)| layout.sites().contains(id))
     }
 
     /// Returns the row of a circuit, by the index. For a new circuit it is its former row if
     /// that is free, or another free row.
-    pub(super) fn known_row(&mut self, text: &[u8; 64], room: Room, queue: u32) -> Found {
+    pub(super) fn known_row(&mut self, text: &[u8; 64], layout: RowLayout, queue: u32) -> Found {
         let Some(mut index) = self.index.take() else {
             return Found::Unknown;
         };
-        let found = self.found(&mut index, text, room, queue);
+        let found = self.found(&mut index, text, layout, queue);
         self.index = Some(index);
         found
     }
 
-    fn found(&self, index: &mut Index, text: &[u8; 64], room: Room, queue: u32) -> Found {
+    fn found(&self, index: &mut Index, text: &[u8; 64], layout: RowLayout, queue: u32) -> Found {
         let standing = |id: u32| Some((self.label_bytes(id)?, self.engine.standing(id)?));
         if let Some(id) = index.row(text, queue) {
             let Some((label, (live, at_rest))) = standing(id) else {
@@ -93,7 +93,7 @@ impl CircuitTree {
                 }
             }
         }
-        while room.circuits().contains(&index.fresh) {
+        while layout.circuits().contains(&index.fresh) {
             let id = index.fresh;
             match standing(id) {
                 Some((label, (false, true))) if label.text == [0; 64] => return Found::Free(id),

@@ -9,7 +9,7 @@ use crate::qdisc::engine::config;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher as _};
 use std::ops::Range;
-use weirgate_circuits::rows::{self, Held, LabelText, Room, Table};
+use weirgate_circuits::rows::{self, Held, LabelText, RowLayout, Table};
 use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
 use zerocopy::IntoBytes as _;
@@ -38,10 +38,10 @@ impl CircuitTree {
     ) -> Result<CircuitsChange, CircuitsError> {
         let mut rule = self.rules.first()?;
         let direction = self.direction()?;
-        let room = self.room()?;
-        let held = self.all_held(room);
-        let (nodes, circuits) = rows::rows(list, direction, room, link, &held)?;
-        let mut change = self.stage(room, &nodes, &held, true);
+        let layout = self.layout()?;
+        let held = self.all_held(layout);
+        let (nodes, circuits) = rows::rows(list, direction, layout, link, &held)?;
+        let mut change = self.stage(layout, &nodes, &held, true);
         let table = sum(list, &circuits);
         let is_known = rule.table == table;
         let mut stored = Stored::default();
@@ -90,10 +90,10 @@ impl CircuitTree {
         list: &List,
         link: Option<Rate>,
     ) -> Result<CircuitsChange, CircuitsError> {
-        let room = self.room()?;
-        let held = self.all_held(room);
-        let (nodes, circuits) = rows::rows(list, self.direction()?, room, link, &held)?;
-        let mut change = self.stage(room, &nodes, &held, false);
+        let layout = self.layout()?;
+        let held = self.all_held(layout);
+        let (nodes, circuits) = rows::rows(list, self.direction()?, layout, link, &held)?;
+        let mut change = self.stage(layout, &nodes, &held, false);
         let (stored, rule) = (self.stored()?, self.rules.first()?);
         let active = (rule.generation & 1) as usize;
         let in_force = stored.values().filter(|leaves| leaves[active] > 0);
@@ -144,10 +144,10 @@ impl CircuitTree {
     }
 
     /// Returns the state of all rows that were ever used.
-    fn all_held(&self, room: Room) -> Vec<Held> {
+    fn all_held(&self, layout: RowLayout) -> Vec<Held> {
         // Rows that no circuit ever had are at the end.
-        let others = (1..*room.circuits().start()).filter_map(|id| self.held(id));
-        let circuits = room.circuits().map_while(|id| self.held(id));
+        let others = (1..*layout.circuits().start()).filter_map(|id| self.held(id));
+        let circuits = layout.circuits().map_while(|id| self.held(id));
         others.chain(circuits).collect()
     }
 
@@ -167,9 +167,15 @@ impl CircuitTree {
 
     /// Counts the changes of configuration and, with `write`, stages them for the commit
     /// program. Rows that were never used and are not needed are skipped.
-    fn stage(&self, room: Room, nodes: &[rows::Row], held: &[Held], write: bool) -> CircuitsChange {
+    fn stage(
+        &self,
+        layout: RowLayout,
+        nodes: &[rows::Row],
+        held: &[Held],
+        write: bool,
+    ) -> CircuitsChange {
         let mut change = CircuitsChange::default();
-        let mut stays = vec![false; room.nodes() as usize + 1];
+        let mut stays = vec![false; layout.nodes() as usize + 1];
         for row in nodes {
             let Some(is) = self.engine.config(row.id) else {
                 continue;

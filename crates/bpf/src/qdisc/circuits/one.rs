@@ -9,7 +9,7 @@ use crate::error::BpfError;
 use crate::layout::{CIRCUITS_PICKED, circuits_label, circuits_rule, engine_config};
 use crate::qdisc::engine::config;
 use weirgate_aqm::NodeRow;
-use weirgate_circuits::rows::{Full, Label, LabelText, QUEUE_SHIFT, Room, row_of};
+use weirgate_circuits::rows::{Full, Label, LabelText, QUEUE_SHIFT, RowLayout, row_of};
 use weirgate_circuits::{Key, One, queues};
 use weirgate_units::Arrange as _;
 use zerocopy::FromZeros as _;
@@ -31,17 +31,17 @@ impl CircuitTree {
         let Some(named) = new.or(old) else {
             return Ok(change);
         };
-        let room = self.room()?;
-        let (parent, queue) = self.above(named, room)?;
+        let layout = self.layout()?;
+        let (parent, queue) = self.above(named, layout)?;
         let label = LabelText::circuit(&named.circuit.id);
         // A row never changes its queue. Moving a circuit to another queue therefore removes and
         // adds it; check for conflicts before the removal.
         if let (Some(gone), Some(comes)) = (old, new)
-            && let own = self.above(gone, room)?.1
+            && let own = self.above(gone, layout)?.1
             && own != queue
         {
-            let (row, _) = self.row_of(&label, room, own)?;
-            self.row_of(&label, room, queue)?;
+            let (row, _) = self.row_of(&label, layout, own)?;
+            self.row_of(&label, layout, queue)?;
             for key in &comes.circuit.keys {
                 self.is_free(key, row)?;
             }
@@ -53,7 +53,7 @@ impl CircuitTree {
                 ..change
             });
         }
-        let (row, is_there) = self.row_of(&label, room, queue)?;
+        let (row, is_there) = self.row_of(&label, layout, queue)?;
         let word = queue << QUEUE_SHIFT | row;
         let keys_of = |one: Option<&One>| -> Vec<Key> {
             one.map_or_else(Vec::new, |one| one.circuit.keys.clone())
@@ -111,7 +111,7 @@ impl CircuitTree {
             let was = if is_there { is.parent } else { parent };
             let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
             if least(&is) != least(&wanted) || was != parent {
-                picked.extend(self.guarantees([was, parent], (row, &is, &wanted), room));
+                picked.extend(self.guarantees([was, parent], (row, &is, &wanted), layout));
             }
             self.commit_picked(rule, &picked)?;
             if let (Some(index), Some(label)) = (&mut self.index, raw(&self.labels, row)) {
@@ -126,17 +126,17 @@ impl CircuitTree {
     }
 
     /// Returns the row of a circuit's parent, and the queue of both.
-    fn above(&self, one: &One, room: Room) -> Result<(u32, u32), CircuitsError> {
+    fn above(&self, one: &One, layout: RowLayout) -> Result<(u32, u32), CircuitsError> {
         let Some(site) = &one.site else {
-            let queue = queues::of_circuit(&one.circuit.id, room.queues);
-            return Ok((room.root(queue), queue));
+            let queue = queues::of_circuit(&one.circuit.id, layout.queues);
+            return Ok((layout.root(queue), queue));
         };
         let text = LabelText::site(site);
-        if let Some(own) = self.known_site(&text.0, room) {
+        if let Some(own) = self.known_site(&text.0, layout) {
             return Ok(own);
         }
         let live = |id: &u32| self.engine.config(*id).is_some_and(|own| own.live != 0);
-        let mut rows = room
+        let mut rows = layout
             .sites()
             .filter_map(|id| Some((id, self.label_bytes(id)?)));
         let own = rows.find(|(id, label)| label.text == text.0 && live(id));
@@ -149,17 +149,17 @@ impl CircuitTree {
     fn row_of(
         &mut self,
         label: &LabelText,
-        room: Room,
+        layout: RowLayout,
         queue: u32,
     ) -> Result<(u32, bool), CircuitsError> {
         let text = label.0;
-        match self.known_row(&text, room, queue) {
+        match self.known_row(&text, layout, queue) {
             Found::Row(id, is_there) => return Ok((id, is_there)),
             Found::Free(id) => return Ok((id, false)),
             Found::Unknown => {}
         }
         let mut free = None;
-        for id in room.circuits() {
+        for id in layout.circuits() {
             let Some(own) = self.label_bytes(id) else {
                 break;
             };
@@ -186,7 +186,7 @@ impl CircuitTree {
             }
         }
         let free = free.ok_or(Full {
-            rows: room.leaves - room.queues,
+            rows: layout.leaves - layout.queues,
             sites: false,
         })?;
         Ok((free, false))
@@ -223,18 +223,18 @@ impl CircuitTree {
         &self,
         above: [u32; 2],
         own: (u32, &engine_config, &engine_config),
-        room: Room,
+        layout: RowLayout,
     ) -> Vec<u32> {
         let mut sites: Vec<u32> = above
             .into_iter()
-            .flat_map(|id| self.path(id, room))
+            .flat_map(|id| self.path(id, layout))
             .collect();
         sites.arrange();
         sites.dedup();
-        let below = self.guaranteed(own, room);
+        let below = self.guaranteed(own, layout);
         let mut sums = vec![0_u64; sites.len()];
         for (id, direct) in below.into_iter().enumerate().filter(|(_, sum)| *sum > 0) {
-            for above in self.path(id as u32, room) {
+            for above in self.path(id as u32, layout) {
                 if let Ok(index) = sites.binary_search(&above) {
                     sums[index] = sums[index].saturating_add(direct);
                 }
@@ -264,7 +264,7 @@ impl CircuitTree {
     fn guaranteed(
         &self,
         (row, is, wanted): (u32, &engine_config, &engine_config),
-        room: Room,
+        layout: RowLayout,
     ) -> Vec<u64> {
         let least = |config: &engine_config| config.guarantee_bytes_s * u64::from(config.live);
         if let Some(index) = &self.index {
@@ -277,8 +277,8 @@ impl CircuitTree {
             }
             return below;
         }
-        let mut below = vec![0_u64; room.inner as usize + 1];
-        for id in room.circuits() {
+        let mut below = vec![0_u64; layout.inner as usize + 1];
+        for id in layout.circuits() {
             let Some(config) = self.engine.config(id) else {
                 break;
             };
@@ -292,10 +292,10 @@ impl CircuitTree {
 
     /// Returns the row of a circuit with its counters; `None` if it does not exist.
     pub fn circuit(&mut self, one: &One) -> Result<Option<CircuitsNode>, CircuitsError> {
-        let room = self.room()?;
-        let (_, queue) = self.above(one, room)?;
+        let layout = self.layout()?;
+        let (_, queue) = self.above(one, layout)?;
         let label = LabelText::circuit(&one.circuit.id);
-        let found = match self.row_of(&label, room, queue) {
+        let found = match self.row_of(&label, layout, queue) {
             Err(CircuitsError::Full(_)) => return Ok(None),
             other => other?,
         };
@@ -305,8 +305,8 @@ impl CircuitTree {
     }
 
     /// Iterates over a site and its ancestors, without the link.
-    fn path(&self, id: u32, room: Room) -> impl Iterator<Item = u32> {
-        let site = move |id: u32| room.sites().contains(&id).then_some(id);
+    fn path(&self, id: u32, layout: RowLayout) -> impl Iterator<Item = u32> {
+        let site = move |id: u32| layout.sites().contains(&id).then_some(id);
         let above = move |id: &u32| site(self.engine.config(*id)?.parent);
         std::iter::successors(site(id), above).take(LEVELS)
     }

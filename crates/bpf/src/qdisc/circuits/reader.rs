@@ -3,7 +3,7 @@
 //! others.
 
 use super::seen::{CircuitsRow, Seen, raw};
-use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, room_of};
+use super::{CircuitTree, CircuitsNode, FILE, MAPS, keys, layout_of};
 use crate::error::BpfError;
 use crate::layout::{
     circuits_key, circuits_label, circuits_leaves, circuits_prefix, circuits_rule,
@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use weirgate_circuits::Direction;
 use weirgate_circuits::Key;
-use weirgate_circuits::rows::{LabelText, Room, row_of};
+use weirgate_circuits::rows::{LabelText, RowLayout, row_of};
 
 /// The maps of a device's circuits. They keep neither the programs nor the qdisc kind alive, so
 /// that a list can be replaced while they are open.
@@ -28,7 +28,7 @@ pub struct CircuitReader {
     addresses: Map<circuits_key, circuits_leaves>,
     prefixes: Map<circuits_prefix, circuits_leaves>,
     rules: Map<u32, circuits_rule>,
-    room: Room,
+    layout: RowLayout,
     folder: PathBuf,
     /// The inode of the last pin, which identifies this set of maps.
     pin: Option<u64>,
@@ -45,15 +45,15 @@ impl CircuitReader {
         let pin = number(&folder);
         let map = |place: usize| maps::pinned(&folder, MAPS[place]);
         let rules: Map<u32, circuits_rule> = Map::of(FILE, MAPS[4], Some(map(4)?))?;
-        let room = room_of(&rules.first()?);
-        let rows = room.nodes() as usize + 1;
+        let layout = layout_of(&rules.first()?);
+        let rows = layout.nodes() as usize + 1;
         Ok(Some(Self {
-            nodes: Nodes::pinned(&folder, room.nodes())?,
+            nodes: Nodes::pinned(&folder, layout.nodes())?,
             labels: Mapped::new(MAPS[1], Some(map(1)?), rows)?,
             addresses: Map::of(FILE, MAPS[2], Some(map(2)?))?,
             prefixes: Map::of(FILE, MAPS[3], Some(map(3)?))?,
             rules,
-            room,
+            layout,
             pin,
             folder,
         }))
@@ -65,8 +65,8 @@ impl CircuitReader {
     }
 
     /// Returns the numbers of rows.
-    pub fn room(&self) -> Room {
-        self.room
+    pub fn layout(&self) -> RowLayout {
+        self.layout
     }
 
     /// Returns the direction of the packets whose subscribers are looked up.
@@ -119,7 +119,7 @@ impl CircuitReader {
         Seen {
             nodes: &self.nodes,
             labels: &self.labels,
-            room: self.room,
+            layout: self.layout,
         }
     }
 }

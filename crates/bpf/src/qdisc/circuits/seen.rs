@@ -4,7 +4,7 @@
 use crate::layout::circuits_label;
 use crate::qdisc::engine::{Mapped, Nodes};
 use weirgate_aqm::NodeCounts;
-use weirgate_circuits::rows::{Label, LabelText, Room};
+use weirgate_circuits::rows::{Label, LabelText, RowLayout};
 
 /// A node with its label, configuration and counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct CircuitsRow {
 pub(super) struct Seen<'m> {
     pub(super) nodes: &'m Nodes,
     pub(super) labels: &'m Mapped<circuits_label>,
-    pub(super) room: Room,
+    pub(super) layout: RowLayout,
 }
 
 impl Seen<'_> {
@@ -53,14 +53,18 @@ impl Seen<'_> {
     pub(super) fn row(self, id: u32) -> Option<CircuitsRow> {
         let (parent, ceiling_bytes_s, guarantee_bytes_s) = self.nodes.rule(id)?;
         let mut counts = self.nodes.counts(id)?;
-        if id == Room::LINK || id == self.room.others(0) {
-            for more in 1..self.room.queues {
+        if id == RowLayout::LINK || id == self.layout.others(0) {
+            for more in 1..self.layout.queues {
                 counts = sum(counts, self.nodes.counts(id + more)?);
             }
         }
-        let is_below_link = self.room.is_root(parent);
+        let is_below_link = self.layout.is_root(parent);
         Some(CircuitsRow {
-            parent: if is_below_link { Room::LINK } else { parent },
+            parent: if is_below_link {
+                RowLayout::LINK
+            } else {
+                parent
+            },
             ceiling_bytes_s,
             guarantee_bytes_s,
             counts,

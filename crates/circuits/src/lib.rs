@@ -56,7 +56,7 @@ pub use keys::{Key, KeyKind, Mac, Prefix, Session, Vlan};
 pub use model::{Circuit, List, Pair, Plan, Quota, SUSPENDED, Site, Terms, Times};
 pub use one::{Asked, One};
 pub use request::{Named, Request, Switch, Wanted};
-pub use terms::{Moment, Month, holds};
+pub use terms::{Month, TermsContext, holds};
 pub use weirgate_units::Direction;
 
 use files::collect::collected;

@@ -12,7 +12,7 @@ use weirgate_units::Rate;
 const DAY: u64 = 86_400;
 
 /// The inputs that decide which terms apply: the time, the direction, and the used quotas.
-pub struct Moment<'m> {
+pub struct TermsContext<'m> {
     /// Unix time in seconds.
     pub at: u64,
     /// The direction in which the device sends.
@@ -39,16 +39,16 @@ impl Plan {
 
     /// Returns the terms for the circuit `id`, which depend on how much of the quota it has
     /// used.
-    fn of(&self, plans: &BTreeMap<&str, &Self>, moment: &Moment<'_>, id: &str) -> Terms {
-        let own = self.at(moment.at);
-        let quota = self.quota.most.of(moment.direction).as_bytes();
-        if quota == 0 || (moment.used)(id) < quota {
+    fn of(&self, plans: &BTreeMap<&str, &Self>, context: &TermsContext<'_>, id: &str) -> Terms {
+        let own = self.at(context.at);
+        let quota = self.quota.most.of(context.direction).as_bytes();
+        if quota == 0 || (context.used)(id) < quota {
             return own;
         }
         let beyond = self.quota.beyond.as_deref();
         let beyond = beyond.and_then(|name| plans.get(name));
-        let other = beyond.map_or_else(Terms::suspended, |plan| plan.at(moment.at));
-        own.but(&other, moment.direction)
+        let other = beyond.map_or_else(Terms::suspended, |plan| plan.at(context.at));
+        own.but(&other, context.direction)
     }
 }
 
@@ -83,18 +83,18 @@ impl Terms {
 }
 
 impl Circuit {
-    /// Applies the terms of the circuit's plan at a moment. A circuit without a plan is
+    /// Applies the terms of the circuit's plan in a context. A circuit without a plan is
     /// unchanged.
-    pub fn follow(&mut self, plans: &[Plan], moment: &Moment<'_>) {
-        self.take(&by_name(plans), moment);
+    pub fn follow(&mut self, plans: &[Plan], context: &TermsContext<'_>) {
+        self.take(&by_name(plans), context);
     }
 
-    fn take(&mut self, plans: &BTreeMap<&str, &Plan>, moment: &Moment<'_>) {
+    fn take(&mut self, plans: &BTreeMap<&str, &Plan>, context: &TermsContext<'_>) {
         let name = self.plan.as_deref();
         let Some(plan) = name.and_then(|name| plans.get(name)) else {
             return;
         };
-        let terms = plan.of(plans, moment, &self.id);
+        let terms = plan.of(plans, context, &self.id);
         self.has(&terms);
     }
 
@@ -169,11 +169,11 @@ impl Month {
 }
 
 impl List {
-    /// Applies the terms of its plan at a moment to every circuit.
-    pub fn follow(&mut self, moment: &Moment<'_>) {
+    /// Applies the terms of its plan in a context to every circuit.
+    pub fn follow(&mut self, context: &TermsContext<'_>) {
         let plans = by_name(&self.plans);
         for circuit in &mut self.circuits {
-            circuit.take(&plans, moment);
+            circuit.take(&plans, context);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Tests of plans: bursts, hours, quotas.
 
 use weirgate_circuits::Direction;
-use weirgate_circuits::{File, List, Moment, Month, holds, read};
+use weirgate_circuits::{File, List, Month, TermsContext, holds, read};
 use weirgate_units::{Rate, Size};
 
 /// Monday, 2 November 2026, 00:00 UTC.
@@ -37,7 +37,7 @@ fn list() -> List {
 /// Returns the maximum rates of circuits, and their bursts in bytes, towards subscribers.
 fn given(at: u64, used_up: &[&str]) -> Vec<(u64, u64)> {
     let mut list = list();
-    list.follow(&Moment {
+    list.follow(&TermsContext {
         at,
         direction: Direction::Down,
         used: &|id| if used_up.contains(&id) { u64::MAX } else { 0 },
@@ -112,7 +112,7 @@ fn what_is_beyond_a_quota_has_another_plan() {
     );
     // The other direction has its own quota, and here none.
     let mut of_up = list();
-    of_up.follow(&Moment {
+    of_up.follow(&TermsContext {
         at: noon,
         direction: Direction::Up,
         used: &|_| 2_000_000,

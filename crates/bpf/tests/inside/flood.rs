@@ -8,7 +8,7 @@ use super::window::tcp::received;
 use super::window::{control, edge};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHookBuilder};
 use smoltcp::phy::{Device, Medium, TunTapInterface, TxToken};
-use smoltcp::time::Instant as Moment;
+use smoltcp::time::Instant as StackInstant;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
@@ -45,7 +45,7 @@ fn flood() -> (u64, u64) {
             full = available();
         }
         let bytes = first(number);
-        let token = device.transmit(Moment::ZERO).expect("a device");
+        let token = device.transmit(StackInstant::ZERO).expect("a device");
         token.consume(bytes.len(), |space| space.copy_from_slice(&bytes));
     }
     (full, available())

@@ -21,7 +21,7 @@ use weirgate_bpf::{BpfError, CircuitTree};
 use weirgate_circuits::Direction;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Label;
-use weirgate_circuits::{Circuit, List, Moment, Month, Plan, holds};
+use weirgate_circuits::{Circuit, List, Month, Plan, TermsContext, holds};
 use weirgate_state::DeviceName;
 use weirgate_units::Inserted as _;
 
@@ -109,7 +109,7 @@ fn path(folders: &Folders, device: &DeviceName) -> PathBuf {
 /// during which these values hold.
 pub(super) fn follow(kept: &mut Kept, used: &Used) -> Range<u64> {
     let at = clock::unix();
-    kept.list.follow(&Moment {
+    kept.list.follow(&TermsContext {
         at,
         direction: kept.direction,
         used: &|id| used.bytes(id, at),
@@ -131,12 +131,12 @@ pub(super) fn follow_one(
         let used = file.get_or_init(|| Used::known(folders, device));
         used.bytes(id, at)
     };
-    let moment = Moment {
+    let context = TermsContext {
         at,
         direction,
         used: &used,
     };
-    circuit.follow(plans, &moment);
+    circuit.follow(plans, &context);
 }
 
 /// What is remembered between two readings of the circuits' counters.

@@ -10,7 +10,7 @@ use smoltcp::phy::{
     Device, DeviceCapabilities, Medium, RxToken, TunTapInterface, TxToken, wait as wait_for,
 };
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
-use smoltcp::time::{Duration as Wait, Instant as Moment};
+use smoltcp::time::{Duration as Wait, Instant as StackInstant};
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
 use std::cell::RefCell;
 use std::fs;
@@ -196,7 +196,7 @@ impl Device for Watched {
     type RxToken<'a> = Token<<TunTapInterface as Device>::RxToken<'a>>;
     type TxToken<'a> = Token<<TunTapInterface as Device>::TxToken<'a>>;
 
-    fn receive(&mut self, now: Moment) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+    fn receive(&mut self, now: StackInstant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         let (from, to) = self.tap.receive(now)?;
         let seen = || Rc::clone(&self.seen);
         Some((
@@ -211,7 +211,7 @@ impl Device for Watched {
         ))
     }
 
-    fn transmit(&mut self, now: Moment) -> Option<Self::TxToken<'_>> {
+    fn transmit(&mut self, now: StackInstant) -> Option<Self::TxToken<'_>> {
         let token = self.tap.transmit(now)?;
         let seen = Rc::clone(&self.seen);
         Some(Token { token, seen })
@@ -236,7 +236,11 @@ fn serve(end: &Receiver<()>, every: usize) -> Seen {
         seen: Rc::clone(&seen),
     };
     let address = EthernetAddress([2, 0, 0, 0, 0, 9]);
-    let mut interface = Interface::new(Config::new(address.into()), &mut device, Moment::now());
+    let mut interface = Interface::new(
+        Config::new(address.into()),
+        &mut device,
+        StackInstant::now(),
+    );
     interface.update_ip_addrs(|addresses| {
         let own = IpCidr::new(IpAddress::v4(10, 0, 9, 2), 24);
         addresses.push(own).expect("room for an address");
@@ -251,7 +255,7 @@ fn serve(end: &Receiver<()>, every: usize) -> Seen {
         .expect("a port");
     let mut next = 0_u8;
     while end.try_recv() == Err(TryRecvError::Empty) {
-        let now = Moment::now();
+        let now = StackInstant::now();
         interface.poll(now, &mut device, &mut sockets);
         let stream = sockets.get_mut::<Socket<'_>>(socket);
         while stream.can_send() {

@@ -22,7 +22,7 @@ use crate::observe::{Observed, Scope};
 use crate::programs::hooks;
 use crate::programs::rows;
 use crate::programs::shaper;
-use crate::tc::filters::Room;
+use crate::tc::filters::HookAttachment;
 use crate::tc::{self, encode};
 use crate::{DeviceIndex, Kernel};
 use libc::EEXIST;
@@ -209,12 +209,12 @@ impl Kernel {
                 ProgramChange::Detach => attached.push((program, None)),
             }
         }
-        // A qdisc that this step creates has room for all filters.
-        let room = match before {
-            Some(_) => self.room(index).await?,
-            None => Room::default(),
+        // A qdisc that this step creates takes all filters.
+        let attachment = match before {
+            Some(_) => self.attachment(index).await?,
+            None => HookAttachment::default(),
         };
-        let change = tc::filters::change(index, (before, after), &attached, &room);
+        let change = tc::filters::change(index, (before, after), &attached, &attachment);
         let mut batch = requests(step, change);
         if let Err(error) = self.flush(&mut batch).await {
             // Remove the clsact qdisc if this request created it.
@@ -228,7 +228,7 @@ impl Kernel {
             }
             return Err(error);
         }
-        self.change_tcx(step, index, &room.by_tcx, &attached)
+        self.change_tcx(step, index, &attachment.by_tcx, &attached)
             .await?;
         if updates.is_empty() {
             return Ok(());

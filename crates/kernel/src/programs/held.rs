@@ -4,7 +4,7 @@
 
 use crate::apply::requests;
 use crate::error::KernelError;
-use crate::tc::filters::{self, Change, Room};
+use crate::tc::filters::{self, Change, HookAttachment};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::OwnedFd;
 use weirgate_bpf::{BpfError, hold_program, readdress_program};
@@ -102,7 +102,12 @@ impl Kernel {
             origin: Origin::default(),
         };
         // A device that returns has no filters of other programs yet.
-        let change = filters::change(index, (None, Some(wanted)), &attached, &Room::default());
+        let change = filters::change(
+            index,
+            (None, Some(wanted)),
+            &attached,
+            &HookAttachment::default(),
+        );
         self.route.batch(requests(&step, change)).await?;
         Ok(true)
     }

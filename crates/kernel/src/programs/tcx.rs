@@ -11,7 +11,7 @@ use crate::error::KernelError;
 use crate::namespace::within;
 use crate::observe;
 use crate::tc::decode::Entry;
-use crate::tc::filters::{self, CLSACT_PARENTS, Change, Found, Room, TC_H_CLSACT};
+use crate::tc::filters::{self, CLSACT_PARENTS, Change, Found, HookAttachment, TC_H_CLSACT};
 use std::os::fd::AsFd;
 use std::path::Path;
 use weirgate_bpf::{AttachPoint, BpfError, Store, TcxProgram, filter_name};
@@ -63,17 +63,17 @@ impl Kernel {
         Ok(qdisc.map(elsewhere).unwrap_or_default())
     }
 
-    /// Returns what a device's existing hook qdisc can take.
-    pub(crate) async fn room(&self, index: u32) -> Result<Room, KernelError> {
-        let mut room = Room {
+    /// Returns how programs are attached at the existing hooks of a device.
+    pub(crate) async fn attachment(&self, index: u32) -> Result<HookAttachment, KernelError> {
+        let mut attachment = HookAttachment {
             by_tcx: self.by_tcx(index).await?,
-            ..Room::default()
+            ..HookAttachment::default()
         };
         let listed = self.filters(index, CLSACT_PARENTS[0]).await?;
         if let Some(parent) = filters::listed_parent(&listed) {
-            room.arriving = parent;
+            attachment.arriving = parent;
         }
-        Ok(room)
+        Ok(attachment)
     }
 
     /// Attaches or detaches those programs of a change that are at these hooks.

@@ -60,9 +60,9 @@ const TC_CTINFO: usize = 20;
 /// filters, or detached.
 pub(crate) type Change<'a> = (Program, Option<(&'a HookPrograms, Vec<OwnedFd>)>);
 
-/// Which filters a device's hooks can take.
+/// How programs are attached at the hooks of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct HookAttachment {
     /// Hooks whose programs are attached by tcx.
     pub(crate) by_tcx: Vec<ClsactHook>,
     /// The parent in requests for ingress filters. An `ingress` qdisc accepts any, and lists all of
@@ -70,7 +70,7 @@ pub(crate) struct Room {
     pub(crate) arriving: u32,
 }
 
-impl Default for Room {
+impl Default for HookAttachment {
     /// Returns the values of weirgate's own `clsact` qdisc.
     fn default() -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl HookAttachment {
     /// Returns the parent of a hook's filters.
     fn parent(&self, hook: ClsactHook) -> u32 {
         match hook {
@@ -118,7 +118,7 @@ pub(crate) fn change(
     ifindex: u32,
     (before, after): (Option<&HookPrograms>, Option<&HookPrograms>),
     programs: &[Change<'_>],
-    room: &Room,
+    attachment: &HookAttachment,
 ) -> Vec<MessageBuilder> {
     let mut out = Vec::new();
     if before.is_none() {
@@ -136,21 +136,21 @@ pub(crate) fn change(
         after.and_then(|hooks| hooks.restore),
     );
     if old.is_some() && old != new {
-        let slot = (room.arriving, RESTORE_PREFERENCE);
+        let slot = (attachment.arriving, RESTORE_PREFERENCE);
         let mut delete = at(RTM_DELTFILTER, 0, ifindex, slot);
         delete.append_attr_str(TCA_KIND, "matchall");
         out.push(delete);
     }
     if let Some(mask) = new.filter(|_| old != new) {
-        out.push(restore(ifindex, room.arriving, mask));
+        out.push(restore(ifindex, attachment.arriving, mask));
     }
     for (program, attached) in programs {
         let row = program.row();
         for (at, filter) in row.filters.iter().enumerate() {
-            if room.by_tcx.contains(&filter.hook) {
+            if attachment.by_tcx.contains(&filter.hook) {
                 continue;
             }
-            let slot = (room.parent(filter.hook), row.preference);
+            let slot = (attachment.parent(filter.hook), row.preference);
             out.push(match attached {
                 Some((wanted, loaded)) => {
                     let name = filter_name(*program, at, wanted);

@@ -76,7 +76,7 @@ pub use hooks::payload::Payload;
 pub use hooks::virtual_queue::{Filter, FilterFlow, FilterMaps, FilterSetup, FilterState};
 pub use hooks::window::{WindowConnection, WindowControl, WindowMaps, WindowTotals};
 pub use hooks::{
-    FoundFilter, IngressAttachment, Loader, TcxProgram, filter_name, hold as hold_program,
+    FoundFilter, IngressAttachment, Loader, TcxProgram, filter_name, hold as retain_program,
     read as read_program, readdress as readdress_program, update as update_program,
 };
 pub use line::{LineEmulator, LineFraming, LineImpairments, LineRate, LineRecord, LineSide};

@@ -6,7 +6,7 @@ use super::{Circuits, CircuitsRefused, Target, quota};
 use weirgate_bpf::{CircuitTree, CircuitsChange, CircuitsSize};
 use weirgate_circuits::List;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::layout::RowLayout;
+use weirgate_circuits::rows::RowLayout;
 
 /// Limits: leaves that may have packets at a time, queued packets, and their bytes. 65,536 packets
 /// took 40 MiB when measured (docs/measurements/engine.md).

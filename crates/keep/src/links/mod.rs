@@ -7,11 +7,11 @@
 //! removes all of it, whichever process set it up, because weirgate's routes and rules have
 //! reserved numbers.
 
-mod held;
+mod watched;
 
 use crate::clock::{NEVER, Timer};
 use crate::error::KeepError;
-use crate::links::held::Held;
+use crate::links::watched::WatchedLinks;
 use crate::service::inotify::stored;
 use crate::store::folder::Folders;
 use crate::store::history::{History, Source};
@@ -216,29 +216,29 @@ pub async fn hold_links(
             report(LinkReport::Others(file.path.clone()));
         }
         let links = other.as_ref().unwrap_or(begun);
-        let mut held = Held::begin(links, applied, folders, kernel).await?;
+        let mut watched = WatchedLinks::begin(links, applied, folders, kernel).await?;
         drop(lock);
-        held.settle(&mut report).await;
+        watched.settle(&mut report).await;
         if let Some(ready) = ready.take() {
             ready();
         }
-        while !held.is_other() {
-            due.set(held.next().unwrap_or(NEVER))?;
+        while !watched.is_other() {
+            due.set(watched.next().unwrap_or(NEVER))?;
             tokio::select! {
                 () = &mut stop => {
                     let _ = fs::remove_file(LinksNow::file(folders));
                     return Ok(());
                 }
-                () = events.next() => held.kernel_changed(),
-                () = stored.event() => held.kernel_changed(),
+                () = events.next() => watched.kernel_changed(),
+                () = stored.event() => watched.kernel_changed(),
                 over = due.over() => {
                     over?;
-                    held.time().await;
+                    watched.time().await;
                 }
-                lost = neighbours.next() => held.neighbours_lost(&lost),
-                number = held.answer() => held.heard(number),
+                lost = neighbours.next() => watched.neighbours_lost(&lost),
+                number = watched.answer() => watched.heard(number),
             }
-            held.settle(&mut report).await;
+            watched.settle(&mut report).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::store::damage::Damage;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use std::collections::BTreeMap;
-use weirgate_kernel::{DeviceIndex, HeldPrograms};
+use weirgate_kernel::{DeviceIndex, RetainedPrograms};
 use weirgate_plan::{Options, plan_with, present, with_former};
 use weirgate_state::{DeviceName, HookPrograms, Qdisc, State};
 use weirgate_units::Inserted as _;
@@ -43,7 +43,7 @@ struct Wanted {
     hooks: Option<HookPrograms>,
     /// The loaded programs, held open so that they survive while the device is away. Loading them
     /// again takes the verifier seconds on a slow processor.
-    programs: Option<HeldPrograms>,
+    programs: Option<RetainedPrograms>,
 }
 
 impl Known {
@@ -93,7 +93,7 @@ impl Known {
             wanted.held = true;
             if wanted.hooks.is_some() {
                 // If this process may not hold them, they are loaded again later.
-                wanted.programs = site.kernel.hold_programs(index).await.ok();
+                wanted.programs = site.kernel.retain_programs(index).await.ok();
             }
         }
     }

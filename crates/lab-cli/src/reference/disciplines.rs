@@ -14,7 +14,7 @@ use weirgate_console::exit::Failure;
 const INSTANCES: usize = 16;
 
 /// What the kernel's host stores for a packet: a slot and a pointer (`struct aqm_queued_skb` there).
-const KEPT_BYTES: usize = SLOT_BYTES + 8;
+const QUEUED_BYTES: usize = SLOT_BYTES + 8;
 
 /// The end of a page's prose.
 const MARK: &str = "<!-- Below: written by `weirgate reference docs/reference`, from the \
@@ -171,11 +171,11 @@ fn memory(discipline: Discipline) -> String {
     let own = discipline.layout().size;
     let packets = discipline.packets() as usize;
     let native = own + packets * SLOT_BYTES;
-    let kernel = own + packets * KEPT_BYTES;
+    let kernel = own + packets * QUEUED_BYTES;
     format!(
         "State, parameters and counters of an instance are {own} bytes; for each packet that it \
          can hold, {packets} at most, {SLOT_BYTES} bytes are kept beside the packet in the native \
-         host and {KEPT_BYTES} in the kernel: {native} and {kernel} bytes together. The kernel's \
+         host and {QUEUED_BYTES} in the kernel: {native} and {kernel} bytes together. The kernel's \
          maps have room for {INSTANCES} instances from the start: {} kB for the kind while it is \
          loaded, however many devices use it. A packet that comes when the room is used up is \
          dropped with the reason `room`, and one is counted as `evicted` where it makes room for \

@@ -17,7 +17,7 @@ use weirgate_links::{Counted, Health, Links, Sign, Traffic, Use, routing};
 use weirgate_state::{LinkPath, Routing};
 
 /// The state of all watched links.
-pub(super) struct Held<'a> {
+pub(super) struct WatchedLinks<'a> {
     links: &'a Links,
     /// The applied links at the beginning, and whether they have changed since.
     applied: AppliedLinks,
@@ -45,7 +45,7 @@ pub(super) struct Held<'a> {
     looked: u64,
 }
 
-impl<'a> Held<'a> {
+impl<'a> WatchedLinks<'a> {
     /// Begins with the present routing: a link that an earlier service gave up is not tried at
     /// once.
     pub(super) async fn begin(

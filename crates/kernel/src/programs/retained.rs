@@ -7,13 +7,13 @@ use crate::error::KernelError;
 use crate::tc::filters::{self, Change, HookAttachment};
 use crate::{DeviceIndex, Kernel};
 use std::os::fd::OwnedFd;
-use weirgate_bpf::{BpfError, hold_program, readdress_program};
+use weirgate_bpf::{BpfError, readdress_program, retain_program};
 use weirgate_plan::{Action, Step};
 use weirgate_state::{DeviceName, HookPrograms, Origin, Program};
 
 /// The programs at a device's hooks. They stay loaded, with their maps, as long as this exists.
 #[derive(Debug)]
-pub struct HeldPrograms {
+pub struct RetainedPrograms {
     /// The index of the device.
     device: u32,
     /// For each program, the id and an open descriptor of each of its filters.
@@ -26,25 +26,28 @@ impl Kernel {
     /// # Errors
     ///
     /// Occurs if a netlink request fails, or this process may not hold them.
-    pub async fn hold_programs(&self, device: DeviceIndex) -> Result<HeldPrograms, KernelError> {
+    pub async fn retain_programs(
+        &self,
+        device: DeviceIndex,
+    ) -> Result<RetainedPrograms, KernelError> {
         let DeviceIndex(index) = device;
         let (_, found) = filters::read(&self.hook_filters(index).await?);
         let mut programs = Vec::new();
         for program in Program::ALL {
             let own = found.of(program);
-            let held = own
+            let retained = own
                 .iter()
-                .map(|filter| Ok((filter.id, hold_program(program, filter.id)?)));
-            let held: Result<Vec<_>, BpfError> = held.collect();
-            let held = held.map_err(|source| KernelError::Kit {
+                .map(|filter| Ok((filter.id, retain_program(program, filter.id)?)));
+            let retained: Result<Vec<_>, BpfError> = retained.collect();
+            let retained = retained.map_err(|source| KernelError::Kit {
                 object: format!("hold the programs of device {index}"),
                 source,
             })?;
-            if !held.is_empty() {
-                programs.push((program, held));
+            if !retained.is_empty() {
+                programs.push((program, retained));
             }
         }
-        Ok(HeldPrograms {
+        Ok(RetainedPrograms {
             device: index,
             programs,
         })
@@ -65,7 +68,7 @@ impl Kernel {
         name: &DeviceName,
         device: DeviceIndex,
         wanted: &HookPrograms,
-        held: &mut HeldPrograms,
+        retained: &mut RetainedPrograms,
     ) -> Result<bool, KernelError> {
         let DeviceIndex(index) = device;
         let failed = |source: BpfError| KernelError::Kit {
@@ -77,13 +80,16 @@ impl Kernel {
             if !wanted.has(program) {
                 continue;
             }
-            let own = held.programs.iter().find(|(held, _)| *held == program);
+            let own = retained
+                .programs
+                .iter()
+                .find(|(retained, _)| *retained == program);
             let Some((_, filters)) = own else {
                 return Ok(false);
             };
             let mut files = Vec::new();
             for (id, file) in filters {
-                readdress_program(program, *id, held.device, index).map_err(failed)?;
+                readdress_program(program, *id, retained.device, index).map_err(failed)?;
                 let copied = file.try_clone().map_err(|source| KernelError::Socket {
                     doing: "holding a program",
                     source,
@@ -92,7 +98,7 @@ impl Kernel {
             }
             attached.push((program, Some((wanted, files))));
         }
-        held.device = index;
+        retained.device = index;
         let step = Step {
             action: Action::SetHooks {
                 device: name.clone(),

@@ -20,7 +20,7 @@ fn a_device_that_comes_back_has_the_same_programs() {
         let forward = plan(&before, &desired).unwrap();
         kernel.apply(&forward).await.unwrap();
         let first = kernel.device(&wan).await.unwrap();
-        let mut held = kernel.hold_programs(first).await.unwrap();
+        let mut retained = kernel.retain_programs(first).await.unwrap();
         let programs = ["ingress", "egress"].map(numbers).concat();
         assert_eq!(programs.len(), 4);
         let mut last = first;
@@ -30,7 +30,7 @@ fn a_device_that_comes_back_has_the_same_programs() {
             run("ip link set wan up");
             let index = kernel.device(&wan).await.unwrap();
             assert_ne!(index, last);
-            let put = kernel.put_programs(&wan, index, &hooks, &mut held);
+            let put = kernel.put_programs(&wan, index, &hooks, &mut retained);
             assert!(put.await.unwrap());
             assert_eq!(
                 ["ingress", "egress"].map(numbers).concat(),
@@ -49,12 +49,12 @@ fn a_program_that_is_not_held_is_left_to_be_loaded() {
     in_namespace(|kernel| async move {
         let wan = name("wan");
         let index = kernel.device(&wan).await.unwrap();
-        let mut held = kernel.hold_programs(index).await.unwrap();
+        let mut retained = kernel.retain_programs(index).await.unwrap();
         let hooks = HookPrograms {
             datagrams: Some(Box::new(Datagrams::default())),
             ..HookPrograms::default()
         };
-        let put = kernel.put_programs(&wan, index, &hooks, &mut held);
+        let put = kernel.put_programs(&wan, index, &hooks, &mut retained);
         assert!(!put.await.unwrap());
         assert!(!run("tc qdisc show dev wan").contains("clsact"));
     });

@@ -42,10 +42,10 @@ pub use metric::{Described, Metric, MetricError, Quantity, Statistic, Subject, g
 pub use model::{
     Amount, Arm, Autorate, AutorateSide, Buffer, Change, Command, DropEnd, Emulator, Expectation,
     Experiment, Figure, Framing, Impairments, KernelName, Line, LineSide, LineStep, LineStretch,
-    Machine, Mechanism, Node, Phase, Probe, ProbeKind, Promise, QuicCongestion, QuicSettings,
-    Reordering, Sampling, Sweep, TcpSettings, Topology, Traffic, TrafficKind, Variation,
+    Machine, Mechanism, Phase, Probe, ProbeKind, Promise, QuicCongestion, QuicSettings, Reordering,
+    Sampling, Sweep, TcpSettings, Topology, Traffic, TrafficKind, Variation,
 };
-pub use node::NodeError;
+pub use node::{Node, NodeError};
 pub use outcome::{ArmOutcome, Expected, Outcome};
 pub use parse::{CODES, TABLES, parse};
 pub use part::{Kit, Part};

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The text form of nodes: `host1`, `gateway`, `provider`, `server2`.
+//! The places of a topology, and their text form: `host1`, `gateway`, `provider`, `server2`.
 
-use crate::Node;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
+
+/// A place in the topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// `host<n>`, counted from 1.
+    Host(u16),
+    /// The gateway, where policies are applied.
+    Gateway,
+    /// The provider's end of the access line.
+    Provider,
+    /// `server<n>`, counted from 1.
+    Server(u16),
+}
 
 /// Occurs when a text does not name a node.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -47,7 +47,6 @@ mod links;
 mod offloads;
 mod pods;
 mod rate;
-mod routing;
 mod service;
 mod site;
 mod store;

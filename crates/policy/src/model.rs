@@ -139,6 +139,24 @@ impl Rule {
         self.asked().filter_map(Conditions::find)
     }
 
+    /// Returns whether it matches every packet that `later` matches, in all directions of `later`.
+    /// Then `later` is never reached, because the first match ends the search.
+    ///
+    /// The comparison is exact for each element. A rule that only several earlier rules together
+    /// hide is not found.
+    pub(crate) fn covers(&self, later: &Self) -> bool {
+        let directions = Direction::BOTH
+            .into_iter()
+            .all(|one| !later.directions.contains(one) || self.directions.contains(one));
+        let plain = self.never.is_none()
+            && self.services.is_empty()
+            && self.meter.is_none()
+            && self.during.is_none();
+        // A rule of a rule set can be switched off, so it hides only rules of the same set.
+        let there = self.ruleset.is_none() || self.ruleset == later.ruleset;
+        self.last && directions && plain && there && self.when.covers(&later.when)
+    }
+
     /// Returns whether it keeps a decision that is made upstream.
     #[must_use]
     pub fn decides_upstream(&self) -> bool {

@@ -34,7 +34,6 @@ mod listed;
 mod machine;
 mod network;
 mod qdisc;
-mod refreshed;
 mod routing;
 mod rows;
 mod shared;
@@ -48,8 +47,8 @@ pub use classify::frame::{Frame, PPPOE_SESSION, SESSION_HEADER};
 pub use classify::value::{Header, HeaderBytes, IpVersion, Key};
 pub use classify::{
     Chain, Content, Count, EXTENSION_HEADERS, EXTENSIONS, Effect, Hook, Match, Meter,
-    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Rule, RuleVerdict, Set, Table, Values, extension_headers,
-    port_protocols, switch_name,
+    PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS, Refreshed, Rule, RuleVerdict, Set, Table, Values,
+    extension_headers, port_protocols, switch_name,
 };
 pub use device::{Device, DeviceName, Offloads};
 pub use hooks::conditioner::{
@@ -74,7 +73,6 @@ pub use qdisc::{
     Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeTins, CakeWire, Fq, FqCodel, Htb, HtbClass,
     Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
 };
-pub use refreshed::Refreshed;
 pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,
     MOST_LINKS, MarkChain, MarkRule, Marking, PROTOCOL, Routing, RoutingRule, Selector, Transport,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads all files of a list, in an order in which each finds what it needs.
 
-use crate::files::file::File;
 use crate::files::json::Json;
+use crate::files::located::File;
 use crate::files::located::Mistakes;
 use crate::files::overrides::Overrides;
 use crate::files::raw::Collected;

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Problems in several files, each with its line and column.
+//! Several files, and their problems, each with its line and column.
 
-use crate::files::file::File;
 use std::cell::OnceCell;
 use std::fmt;
 use weirgate_document::{Problem, Problems, Severity, SourceSpan};
+
+/// A file to read.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'t> {
+    /// The name of the file in messages.
+    pub name: &'t str,
+    /// The contents of the file.
+    pub text: &'t str,
+}
 
 /// A problem with its file, line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]

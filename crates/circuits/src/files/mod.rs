@@ -4,7 +4,6 @@
 pub(crate) mod collect;
 mod csv;
 mod devices;
-mod file;
 pub(crate) mod joined;
 pub(crate) mod json;
 pub(crate) mod located;
@@ -15,5 +14,4 @@ pub(crate) mod rate;
 pub(crate) mod raw;
 pub(crate) mod table;
 
-pub use file::File;
-pub use located::Located;
+pub use located::{File, Located};

@@ -9,7 +9,7 @@
 //! ([`completed`]).
 
 use crate::engine;
-use crate::engine::wire;
+use crate::engine::rows::wire;
 use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
@@ -141,7 +141,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
     let own = classes.iter().find_map(own_program);
     let kit = Kit {
         gate: scheduler.gate,
-        wire: wire::of(link),
+        wire: wire(link),
         mtu,
         other: scheduler.unseen(),
         marks: classes.iter().any(marks),

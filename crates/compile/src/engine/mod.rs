@@ -11,7 +11,6 @@
 pub(crate) mod kit;
 pub(crate) mod l4s;
 pub(crate) mod rows;
-mod wire;
 
 use crate::codes;
 use crate::scheduler::Scheduler;

@@ -19,7 +19,6 @@
 //! How long packets wait is derived in `scheduler::rows`.
 
 use crate::codes;
-use crate::engine::wire;
 use crate::scheduler::number::OUTER;
 use crate::scheduler::parts::{CappedHost, Parent};
 use crate::scheduler::{self, Member, Scheduler};
@@ -27,11 +26,14 @@ use crate::tree::leaf;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;
+use weirgate_linklayer::Framing;
 use weirgate_policy::{
-    Direction, Engine, Fair, FqCodelQueue, HostCap, Inbound, Policy, Queue, SharedClass, in_kbit,
+    Direction, Engine, Fair, FqCodelQueue, HostCap, Inbound, Link, Policy, Queue, SharedClass,
+    in_kbit,
 };
 use weirgate_state::{
-    Capabilities, HostAddress, Origin, Qdisc, QdiscKind, Rows, RowsNode, RowsRole,
+    CakeFraming, Capabilities, HostAddress, KitWire, Origin, Qdisc, QdiscKind, Rows, RowsNode,
+    RowsRole,
 };
 use weirgate_units::Arrange as _;
 use weirgate_units::{Handle, Inserted as _, Rate, Span};
@@ -218,7 +220,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         stab: None,
         kind: QdiscKind::Rows(Rows {
             gate: scheduler.gate,
-            wire: wire::of(link),
+            wire: wire(link),
             mtu,
             other: scheduler.unseen(),
             interval,
@@ -417,4 +419,19 @@ fn quantum(scheduler: &Scheduler, rate: Rate, priority: u8) -> u32 {
         .max(1);
     let bytes = u128::from(scheduler.full_packet) * u128::from(rate.as_bits_per_second());
     u32::try_from((bytes + u128::from(least) / 2) / u128::from(least)).unwrap_or(u32::MAX)
+}
+
+/// Returns the settings of a BPF engine for packets of a link, relative to the bytes that its
+/// device counts.
+pub(super) fn wire(link: &Link) -> KitWire {
+    let layer = &link.layer.value;
+    KitWire {
+        overhead: layer.overhead_on(link.device_kind.value),
+        mpu: layer.mpu(),
+        framing: match layer.framing() {
+            Framing::None => CakeFraming::None,
+            Framing::Atm => CakeFraming::Atm,
+            Framing::Ptm => CakeFraming::Ptm,
+        },
+    }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A control loop that changes rates as cake-autorate does, to compare `[track]` with.
 
-use super::{Command, Node};
+use super::Command;
+use crate::Node;
 use std::collections::BTreeMap;
 use weirgate_units::Rate;
 

@@ -5,7 +5,6 @@ mod autorate;
 mod expectation;
 mod line;
 mod machine;
-mod node;
 mod traffic;
 
 pub use autorate::{Autorate, AutorateSide};
@@ -15,12 +14,11 @@ pub use line::{
     Variation,
 };
 pub use machine::{KernelName, Machine};
-pub use node::Node;
 pub use traffic::{
     Amount, Probe, ProbeKind, QuicCongestion, QuicSettings, TcpSettings, Traffic, TrafficKind,
 };
 
-use crate::{Formula, Kit, Metric, NoValue, Quantity, Statistic};
+use crate::{Formula, Kit, Metric, NoValue, Node, Quantity, Statistic};
 use std::collections::BTreeMap;
 use weirgate_units::{Rate, Span};
 

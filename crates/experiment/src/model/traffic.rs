@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What hosts send: transfers, datagrams and probes.
 
-use super::node::Node;
+use crate::Node;
 use weirgate_units::{Dscp, Size, Span};
 
 /// One sender, or a group of equal senders.

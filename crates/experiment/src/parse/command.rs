@@ -132,7 +132,7 @@ pub(super) fn parameters(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::{gives, parameters, split};
-    use crate::model::{Command, Node, Sweep};
+    use crate::{Command, Node, Sweep};
     use std::collections::BTreeMap;
 
     #[test]

@@ -9,16 +9,17 @@
 
 pub(crate) mod modules;
 
-mod execute;
 mod inspect;
 mod mounts;
 mod port;
-mod power;
 
 use anyhow::{Context, Result};
+use rustix::system::{RebootCommand, reboot};
+use rustix::termios::tcdrain;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::panic;
+use std::process::{Command, Stdio};
 use weirgate_experiment::{Job, seal};
 use weirgate_guest::agent::{self, Machine};
 use weirgate_guest::charges;
@@ -40,12 +41,12 @@ const EXECUTE: &str = "weirgate.execute=";
 pub(crate) fn run() -> ! {
     panic::set_hook(Box::new(|what| {
         say(&format!("@error the guest's own code failed: {what}"));
-        power::off()
+        power_off()
     }));
     if let Err(error) = work() {
         say(&format!("@error {error:#}"));
     }
-    power::off()
+    power_off()
 }
 
 fn work() -> Result<()> {
@@ -68,7 +69,7 @@ fn work() -> Result<()> {
         .find_map(|word| word.strip_prefix(EXECUTE))
     {
         say("@start");
-        execute::run(words)?
+        execute(words)?
     } else {
         let text = fs::read(JOB).context(JOB)?;
         let job: Job = serde_json::from_slice(&text).context("the job cannot be read")?;
@@ -90,6 +91,39 @@ fn do_job(job: &Job) -> Result<Vec<u8>> {
         .context("the recording cannot be encoded")
 }
 
+/// Runs a program, for tests that need the lab's kernel. Returns its status and output: `status: N`
+/// on the first line, then its standard output, then its standard error. `words` are the program
+/// and its arguments, separated by commas.
+fn execute(words: &str) -> Result<Vec<u8>> {
+    let mut words = words.split(',');
+    let program = words.next().unwrap_or_default();
+    let output = Command::new(program)
+        .args(words)
+        .env("PATH", "/usr/sbin:/usr/bin")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{program} cannot be run"))?;
+    let status = match output.status.code() {
+        Some(code) => format!("status: {code}\n"),
+        None => format!("status: {}\n", output.status),
+    };
+    Ok([status.into_bytes(), output.stdout, output.stderr].concat())
+}
+
+/// Switches the machine off. The lab sees the outcome of the job from a complete result at the
+/// port, or from an `@error` line on the console.
+fn power_off() -> ! {
+    // Otherwise output that is still on its way to the console would be lost. The call fails
+    // harmlessly if the console is not a terminal.
+    let _ = tcdrain(io::stdout());
+    let _ = reboot(RebootCommand::PowerOff);
+    // If this is reached, power-off has failed. A first process must not return; the lab's time
+    // limit ends the machine.
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Prints a line on the console. Line breaks in the text are removed, because the lab reads
 /// single lines.
 #[allow(
@@ -100,5 +134,5 @@ fn say(line: &str) {
     let line = line.replace('\n', " | ");
     println!("{line}");
     // Ignore errors: there is no other way to report them.
-    let _ = std::io::stdout().flush();
+    let _ = io::stdout().flush();
 }

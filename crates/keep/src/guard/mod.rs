@@ -17,7 +17,7 @@ mod unit;
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
-use crate::routing::reroute;
+use crate::links::reroute;
 use crate::store::folder::Folders;
 use crate::store::head::{Head, Outcome, Pending};
 use crate::store::history::History;

@@ -21,7 +21,7 @@ use std::fs;
 use std::path::PathBuf;
 use weirgate_kernel::{Events, Kernel, LostNeighbours, Topic};
 use weirgate_links::{Links, parse};
-use weirgate_state::{DeviceName, LinkPath};
+use weirgate_state::{DeviceName, LinkPath, Routing};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The kernel's state is read at most once in this time, in nanoseconds, because routes may change
@@ -241,4 +241,24 @@ pub async fn hold_links(
             watched.settle(&mut report).await;
         }
     }
+}
+
+/// Sets up the wanted routing for the devices that are present, and returns the number of steps. If
+/// the mark value of a link is gone or belongs to another device, conntrack entries with it are
+/// deleted, so that these connections choose a link again.
+pub(crate) async fn reroute(kernel: &Kernel, wanted: &Routing) -> Result<usize, KeepError> {
+    let (before, devices) = (kernel.routing().await?, kernel.devices().await?);
+    let mut wanted = wanted.clone();
+    let routes = &mut wanted.routes;
+    routes.retain(|route| devices.contains_key(&route.device));
+    let steps = kernel.set_routing(&wanted).await?;
+    let (former, now) = (before.marks.unwrap_or_default(), wanted.marks);
+    let now = now.unwrap_or_default();
+    for (device, value) in &former.devices {
+        if former.mask != now.mask || now.devices.get(device) != Some(value) {
+            // Best effort: remaining connections time out, as after any failure of a link.
+            let _ = kernel.drop_connections(former.mask, *value).await;
+        }
+    }
+    Ok(steps)
 }

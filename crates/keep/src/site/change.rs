@@ -5,7 +5,7 @@ use super::{Planned, Site};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard::{self, Charge, Charged, Guard, Left, Starting};
-use crate::routing::reroute;
+use crate::links::reroute;
 use crate::site::links::PlannedLinks;
 use crate::store::folder::Lock;
 use crate::store::head::Outcome;

@@ -6,7 +6,7 @@ use crate::circuits::{Circuits, CircuitsRefused, Held, Meters};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard;
-use crate::routing::reroute;
+use crate::links::reroute;
 use crate::store::folder::Lock;
 use crate::store::head::{Head, Outcome, Pending};
 use crate::store::history::Entry;

@@ -2,8 +2,8 @@
 //! The line behind a shaper. A shaper that counts wire bytes keeps the queue; one that counts
 //! packet lengths may lose it to the modem.
 
-use super::prediction::Prediction;
 use super::shaper::{Counting, Shaper, ShaperClass};
+use super::situation::Prediction;
 use super::situation::{Datagrams, Situation};
 use super::steady::Steady;
 use super::wire::MTU;

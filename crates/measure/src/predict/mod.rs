@@ -9,7 +9,6 @@
 
 mod gate;
 mod htb;
-mod prediction;
 mod replay;
 mod shaper;
 mod situation;
@@ -17,8 +16,8 @@ mod steady;
 mod tree;
 pub(crate) mod wire;
 
-pub use prediction::Prediction;
 pub use shaper::{Counting, Shaper, ShaperClass};
+pub use situation::Prediction;
 pub use wire::{ip_ceiling_kbit, wire_bytes};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! [`htb`]: super::htb
 
 use super::htb::{Htb, Nanos};
-use super::prediction::Prediction;
+use super::situation::Prediction;
 use super::tree::{Packet, Tree};
 use super::wire::{MTU, wire_bytes};
 use crate::activity::data_direction;

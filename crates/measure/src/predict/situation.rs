@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The traffic of one phase, as input of the calculation.
+//! The calculation's input, which is the traffic of one phase, and its result.
 
 use super::wire::{MTU, wire_bytes};
 use crate::activity::data_direction;
@@ -20,6 +20,27 @@ pub(super) const DELAYED: f64 = 2.0;
 /// Segments per ACK if ACKs wait in the other direction's queue and data comes in bursts. The
 /// delayed-ACK timer then sends an odd segment's ACK (Brouer 8.1 uses this number).
 pub(super) const DELAYED_IN_BURSTS: f64 = 1.5;
+
+/// A calculated figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// The metric's full name.
+    pub metric: String,
+    /// Its value, in the metric's unit.
+    pub value: f64,
+    /// Its derivation from line and traffic, in words and numbers.
+    pub derivation: String,
+}
+
+impl Prediction {
+    /// Returns the deviation of a measured figure, relative to this one.
+    pub fn deviation(&self, measured: f64) -> f64 {
+        if self.value == 0.0 {
+            return if measured == 0.0 { 0.0 } else { f64::INFINITY };
+        }
+        (measured - self.value) / self.value
+    }
+}
 
 /// Equal transfers.
 pub(super) struct Transfers<'a> {

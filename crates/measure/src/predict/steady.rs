@@ -8,7 +8,7 @@
 //! transfers together. A transfer whose ACKs wait in the other direction's queue gets its window
 //! per round trip.
 
-use super::prediction::Prediction;
+use super::situation::Prediction;
 use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Situation};
 
 /// Rounds of the fixed-point iteration between downloads and the capacity that their ACKs leave to

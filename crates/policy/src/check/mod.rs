@@ -17,7 +17,6 @@ use crate::class::Class;
 use crate::class::ack::{ACK, AckRate};
 use crate::codes;
 use crate::condition::facts::Conditions;
-use crate::condition::reach::covers;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
 use crate::marks;
@@ -284,7 +283,7 @@ fn hidden(policy: &Policy, problems: &Problems) {
     for (at, rule) in policy.rules.iter().enumerate() {
         if let Some(earlier) = policy.rules[..at]
             .iter()
-            .find(|earlier| covers(earlier, rule))
+            .find(|earlier| earlier.covers(rule))
         {
             // For a rule of another file, add the name of the file.
             let file = policy.sources.included(&earlier.span);

@@ -22,7 +22,6 @@ pub(crate) mod number;
 pub(crate) mod payload;
 pub(crate) mod port;
 pub(crate) mod protocol;
-pub(crate) mod reach;
 pub(crate) mod sender;
 pub(crate) mod tcp;
 pub(crate) mod user;

@@ -53,7 +53,7 @@ pub use guard::{
 use crate::classify::field::Field;
 use crate::classify::frame::Frame;
 use crate::classify::value::{IpVersion, Key};
-use crate::{DeviceName, Origin, Refreshed, Shared};
+use crate::{DeviceName, Origin, Shared};
 use serde::{Deserialize, Serialize};
 use weirgate_units::Arrange as _;
 use weirgate_units::{Dscp, Handle};
@@ -107,6 +107,28 @@ pub enum Content {
         timeout: Option<u32>,
     },
 }
+
+/// The contents of a set that are updated again and again: addresses of DNS names, or the kernel's
+/// own numbers of objects that appear and disappear.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Refreshed {
+    /// The DNS names. For a set whose [`Key`] is followed, the paths below the root.
+    /// Empty in an observed state.
+    pub names: Vec<String>,
+    /// The interval between look-ups of DNS names, in seconds. 0 for followed objects, whose
+    /// changes the kernel reports.
+    pub every: u32,
+    /// The values with which the set is created.
+    pub found: Vec<u128>,
+}
+
+impl PartialEq for Refreshed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Refreshed {}
 
 /// A chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

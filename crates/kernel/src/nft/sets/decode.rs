@@ -2,8 +2,7 @@
 //! Reads sets from the kernel's listings.
 
 use super::constant::ConstantSet;
-use super::encode::switch_keys;
-use super::key::{TYPE_CLASSID, key_of};
+use super::encode::{TYPE_CLASSID, switch_keys};
 use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
 use crate::nft::bytes::key_value;
@@ -18,6 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Content, Hook, Key, Origin, Refreshed, Set, Table, TableChange, switch_name};
 use weirgate_units::Handle;
 use weirgate_units::{Arrange as _, Inserted as _};
+
+/// Returns the key whose type has this number.
+fn key_of(number: u32) -> Option<Key> {
+    Key::ALL.into_iter().find(|key| key.type_number() == number)
+}
 
 /// The parts of a table other than chains.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,6 @@
 //! Messages that create, fill, switch and delete sets.
 
 use super::constant::ConstantSet;
-use super::key::{TYPE_CLASSID, TYPE_ETHERTYPE, TYPE_NFPROTO};
 use crate::nft::bytes::of_key;
 use crate::nft::{family, message};
 use nlink::netlink::MessageBuilder;
@@ -24,6 +23,12 @@ use weirgate_units::Handle;
 const ELEMENTS_AT_ONCE: usize = 1000;
 /// linux/netfilter/nf_tables.h.
 const NFTA_SET_ELEM_LIST_SET_ID: u16 = 4;
+
+/// nft's numbers of types that are not a [`Key`](weirgate_state::Key) (`enum datatypes`,
+/// include/datatype.h of nftables), so that `nft list` can print them.
+const TYPE_NFPROTO: u32 = 2;
+const TYPE_ETHERTYPE: u32 = 10;
+pub(super) const TYPE_CLASSID: u32 = 23;
 
 /// Returns the messages that create a constant set in a transaction; `id` is its number there.
 pub(crate) fn create_constant(

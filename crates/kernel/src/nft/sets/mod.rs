@@ -5,7 +5,6 @@
 mod constant;
 mod decode;
 mod encode;
-mod key;
 
 pub(crate) use constant::ConstantSet;
 pub(crate) use decode::{Listed, Sets, classes, elements, fixed, is_on, keep, listed, refreshed};

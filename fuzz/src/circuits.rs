@@ -6,10 +6,11 @@
 //! request at the socket, and its circuit must be stored unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, Port, Ports, Sent, compared, gone, put};
 use weirgate_circuits::rows::{RowLayout, both, rows, table};
-use weirgate_circuits::{File, KeyKind, List, Listed, Request, Share, read, read_several};
+use weirgate_circuits::{
+    Direction, File, KeyKind, List, Listed, Request, Share, read, read_several,
+};
 
 pub fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {

@@ -10,8 +10,7 @@ use crate::keys::Key;
 use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
 use std::collections::hash_map::Entry;
 use weirgate_document::did_you_mean;
-use weirgate_units::Direction;
-use weirgate_units::{Arrange as _, Rate};
+use weirgate_units::{Arrange as _, Direction, Rate};
 
 /// The most circuits and sites of a list.
 const MOST_CIRCUITS: usize = 2_000_000;

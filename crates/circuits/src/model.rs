@@ -3,8 +3,7 @@
 
 use crate::keys::{Key, KeyKind};
 use weirgate_schedule::Schedule;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Direction, Rate, Size};
 
 /// A rate or another value for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

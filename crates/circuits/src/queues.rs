@@ -5,8 +5,7 @@
 use crate::hash::Known;
 use crate::model::List;
 use crate::rows::{Held, LabelText};
-use weirgate_units::Direction;
-use weirgate_units::{Arrange as _, fnv1a_32};
+use weirgate_units::{Arrange as _, Direction, fnv1a_32};
 
 /// Returns the queue of each site, followed by the queue of each circuit.
 pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {

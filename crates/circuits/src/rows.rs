@@ -13,8 +13,7 @@ use std::cell::LazyCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 use weirgate_aqm::{NodeRow, NodeRule};
-use weirgate_units::Direction;
-use weirgate_units::Rate;
+use weirgate_units::{Direction, Rate};
 
 /// Bytes of a full Ethernet frame: the quantum of every node.
 const FRAME: u32 = 1_514;

@@ -4,9 +4,7 @@
 use crate::model::{Circuit, List, Pair, Plan, SUSPENDED, Terms, Times};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weirgate_units::Direction;
-use weirgate_units::Inserted as _;
-use weirgate_units::Rate;
+use weirgate_units::{Direction, Inserted as _, Rate};
 
 /// Seconds in a day.
 const DAY: u64 = 86_400;

@@ -3,11 +3,10 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::{
-    Asked, Circuit, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Quota, Session, Site,
-    Terms, Times, Vlan, read,
+    Asked, Circuit, Direction, File, Key, KeyKind, List, Mac, One, Pair, Plan, Prefix, Quota,
+    Session, Site, Terms, Times, Vlan, read,
 };
 use weirgate_schedule::{Clock, Day, Schedule, hours};
 use weirgate_units::{Rate, Size};

@@ -4,10 +4,10 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_circuits::Direction;
 use weirgate_circuits::rows::{self, Held, LabelText, RowLayout, Table};
 use weirgate_circuits::{
-    CODES, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan, read,
+    CODES, Direction, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan,
+    read,
 };
 
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of plans: bursts, hours, quotas.
 
-use weirgate_circuits::Direction;
-use weirgate_circuits::{File, List, Month, TermsContext, holds, read};
+use weirgate_circuits::{Direction, File, List, Month, TermsContext, holds, read};
 use weirgate_units::{Rate, Size};
 
 /// Monday, 2 November 2026, 00:00 UTC.

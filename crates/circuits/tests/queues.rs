@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the distribution of a list to a device's queues.
 
-use weirgate_circuits::Direction;
 use weirgate_circuits::rows::{self, Held, LabelText, RowLayout};
-use weirgate_circuits::{File, read};
+use weirgate_circuits::{Direction, File, read};
 
 /// The first line of ShapedDevices.csv.
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\

@@ -30,8 +30,7 @@ use crate::{Domain, Path, Port, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use weirgate_compile::{ClassReport, check_report};
-use weirgate_units::Inserted as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Inserted as _, Rate, Span};
 
 /// The worst case of one service.
 #[derive(Debug, Clone, PartialEq, Eq)]

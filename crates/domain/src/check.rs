@@ -8,8 +8,7 @@ use crate::{Behaviour, Delay, Domain, Finding, Load, Path, Port, PortId, Service
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use weirgate_policy::{Direction, in_kbit};
-use weirgate_units::Arrange as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Arrange as _, Rate, Span};
 
 /// The promises of a domain, and whether it can keep them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,7 @@
 use crate::calculus::delays;
 use crate::{Delay, Domain, Load, Port, PortId, Service};
 use weirgate_policy::in_kbit;
-use weirgate_units::Arrange as _;
-use weirgate_units::{Rate, Share, Size, Span};
+use weirgate_units::{Arrange as _, Rate, Share, Size, Span};
 
 /// The largest factor for a faster link in octaves, and the number of steps in an octave.
 const OCTAVES: u32 = 4;

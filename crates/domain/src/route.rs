@@ -4,8 +4,7 @@
 use crate::model::Layer;
 use crate::{Domain, Service};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_units::Inserted as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Inserted as _, Rate, Span};
 
 /// The index of a port: a device of a router through which packets leave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,8 +5,7 @@
 use crate::{Behaviour, Check, Domain, PortId, Service};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use weirgate_units::Inserted as _;
-use weirgate_units::{Dscp, Share, Span};
+use weirgate_units::{Dscp, Inserted as _, Share, Span};
 
 /// The loss that is tolerated if no limit was promised: in some seconds, a measurement cannot
 /// distinguish one lost datagram in a hundred from none.

@@ -3,8 +3,7 @@
 
 use crate::line::{AccessLine, LINES};
 use crate::purpose::{PURPOSES, Purpose, USUAL_PORTS};
-use weirgate_units::Arrange as _;
-use weirgate_units::Rate;
+use weirgate_units::{Arrange as _, Rate};
 
 /// A question, with the options that answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use weirgate_advise::{AskedLine, Goal, Match, Question, answer};
 use weirgate_campaign::bundled;
 use weirgate_console::exit::{Failure, Outcome, Status};
-use weirgate_console::output;
-use weirgate_console::policy;
-use weirgate_console::source;
+use weirgate_console::{output, policy, source};
 use weirgate_linklayer::LinkLayer;
 use weirgate_units::{Rate, Share, Size, Span};
 

@@ -13,15 +13,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
-use weirgate_console::time;
-use weirgate_console::{output, source};
+use weirgate_console::{output, source, time};
 use weirgate_domain::Domain;
 use weirgate_lab::{Limits, Options, prepare};
-use weirgate_rollout::apply;
 use weirgate_rollout::part::{Parts, parts};
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::verify::{self, Settings};
-use weirgate_rollout::{Sound, namespaces, sound, whole};
+use weirgate_rollout::{Sound, apply, namespaces, sound, whole};
 use weirgate_units::Rate;
 
 /// The path of the domain file in the machine.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares the observed with the desired state, field by field.
 
-use crate::diff::hooks;
-use crate::diff::tree;
+use crate::diff::{hooks, tree};
 use crate::model::settle;
 use crate::text::command::{htb_text, kind_text};
 use std::fmt;

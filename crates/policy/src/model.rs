@@ -8,8 +8,7 @@ use crate::field::words;
 use crate::named::member::Prefix;
 use weirgate_document::{SourceSpan, Value};
 use weirgate_schedule::Schedule;
-use weirgate_units::Direction;
-use weirgate_units::{Dscp, Rate};
+use weirgate_units::{Direction, Dscp, Rate};
 
 /// One or both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,7 @@
 
 use std::fmt;
 use weirgate_linklayer::{Framing, LinkLayer};
-use weirgate_units::Arrange as _;
-use weirgate_units::Rate;
+use weirgate_units::{Arrange as _, Rate};
 
 /// The measurement of packets of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,9 +4,8 @@
 
 use crate::part::Texts;
 use std::path::{Path, PathBuf};
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Port, Ports};
-use weirgate_circuits::{File, List, Listed, Share, read_several};
+use weirgate_circuits::{Direction, File, List, Listed, Share, read_several};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::source::{LARGEST_LIST, judge_list, read_up_to};

@@ -15,9 +15,8 @@ use crate::qdisc::load;
 use libbpf_rs::MapHandle;
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link};
-use weirgate_circuits::Direction;
-use weirgate_circuits::Key;
 use weirgate_circuits::rows::{Full, Label, QUEUE_SHIFT, RowLayout, Table, row_of};
+use weirgate_circuits::{Direction, Key};
 use zerocopy::FromZeros as _;
 
 mod index;

@@ -2,8 +2,7 @@
 //! Reads all files of a list, in an order in which each finds what it needs.
 
 use crate::files::json::Json;
-use crate::files::located::File;
-use crate::files::located::Mistakes;
+use crate::files::located::{File, Mistakes};
 use crate::files::overrides::Overrides;
 use crate::files::raw::Collected;
 use crate::files::{csv, json, network, overrides};

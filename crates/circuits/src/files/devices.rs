@@ -7,8 +7,7 @@ use crate::files::located::FileMistakes;
 use crate::files::overrides::Overrides;
 use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit, RawRates, SQM, named};
 use crate::files::table::{Cell, Column, Header, Row};
-use crate::keys::Prefix;
-use crate::keys::{Key, KeyKind, parts};
+use crate::keys::{Key, KeyKind, Prefix, parts};
 use weirgate_document::SourceSpan;
 
 /// The columns. LibreQoS does not have the last four.

@@ -14,22 +14,19 @@ mod sent;
 pub use compared::compared;
 pub use sent::{Port, Ports, Sent};
 
-use crate::files::File;
 use crate::files::plans::{GB, MB, MORE, Unit};
-use crate::files::rate;
 use crate::files::raw::RATES;
 use crate::files::table::{Lines, Row};
+use crate::files::{File, rate};
 use crate::hash::Known;
-use crate::keys::Prefix;
-use crate::keys::{Key, KeyKind};
+use crate::keys::{Key, KeyKind, Prefix};
 use crate::model::{Circuit, List, Pair, Plan, Site, Terms};
 use crate::one::One;
 use crate::read as read_files;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use weirgate_document::Severity;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size, fnv1a_32};
+use weirgate_units::{Direction, Rate, Size, fnv1a_32};
 
 /// The first word and the version of the format.
 const FORMAT: &str = "circuits 1";

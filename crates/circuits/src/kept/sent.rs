@@ -7,8 +7,7 @@
 
 use super::{DIVIDES, Kept, Parts, files, head};
 use crate::model::List;
-use weirgate_units::Direction;
-use weirgate_units::Rate;
+use weirgate_units::{Direction, Rate};
 
 /// The largest number of devices in one text: each holds the whole list in memory.
 const MOST: usize = 16;

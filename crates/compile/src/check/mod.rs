@@ -5,21 +5,16 @@ pub(crate) mod default_queue;
 pub(crate) mod following;
 pub(crate) mod own_traffic;
 
-use crate::classify::bridge;
-use crate::classify::condition;
-use crate::classify::inside;
+use crate::classify::{bridge, condition, inside};
 use crate::codes;
 use crate::engine;
-use crate::inbound::conditioner;
-use crate::inbound::order;
-use crate::inbound::receive;
+use crate::inbound::{conditioner, order, receive};
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
 use weirgate_policy::{Direction, Directions, Engine, Inbound, Policy, Rule};
 use weirgate_state::Capabilities;
-use weirgate_units::Inserted as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Inserted as _, Rate, Span};
 
 /// Reports what this kernel lacks for a policy.
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {

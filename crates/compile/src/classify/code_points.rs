@@ -5,8 +5,7 @@ use crate::classify::condition::guard;
 use std::collections::BTreeSet;
 use weirgate_policy::DscpTreatment;
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict};
-use weirgate_units::Dscp;
-use weirgate_units::Inserted as _;
+use weirgate_units::{Dscp, Inserted as _};
 
 fn written(version: IpVersion, matches: Vec<Match>, to: Dscp, origin: &Origin) -> Rule {
     Rule {

@@ -9,8 +9,7 @@
 //! of each class reads them. This applies to IPv4 only: IPv6 packets have the inside address
 //! everywhere.
 
-use crate::classify::naming;
-use crate::classify::part_rules;
+use crate::classify::{naming, part_rules};
 use crate::codes;
 use crate::scheduler::Scheduler;
 use std::collections::BTreeMap;
@@ -20,8 +19,7 @@ use weirgate_state::{
     Capabilities, Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict,
     Set,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Handle};
 
 /// The largest number of bits: arriving packets are compared with a rule for each number.
 const MOST: u32 = 8;

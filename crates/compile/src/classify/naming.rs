@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, RuleVerdict, Set};
-use weirgate_units::Inserted as _;
-use weirgate_units::{fnv1a_64, fnv1a_64_more};
+use weirgate_units::{Inserted as _, fnv1a_64, fnv1a_64_more};
 
 /// A character that neither nftables nor classes allow in names.
 const MARKER: char = '#';

@@ -13,8 +13,7 @@ use weirgate_policy::{Direction, Prefix};
 use weirgate_state::{
     Content, Effect, Field, Frame, IpVersion, Key, Match, Origin, Rule, RuleVerdict, Set,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Handle};
 
 /// Returns the rules of a direction, and adds the maps that they use to the sets.
 pub(crate) fn rules(scheduler: &Scheduler, sets: &mut Vec<Set>) -> Vec<Rule> {

@@ -9,8 +9,7 @@
 //! packets.
 
 use crate::codes;
-use crate::scheduler::Scheduler;
-use crate::scheduler::bounds;
+use crate::scheduler::{Scheduler, bounds};
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{Class, Direction, Policy, Rule as PolicyRule};
 use weirgate_state::{Effect, Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, TCP};

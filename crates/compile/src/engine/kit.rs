@@ -15,8 +15,7 @@ use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Settings};
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
 use weirgate_state::{Kit, KitClass, KitProgram, KitSetting, Origin, Qdisc, QdiscKind, Red};
-use weirgate_units::Arrange as _;
-use weirgate_units::Span;
+use weirgate_units::{Arrange as _, Span};
 
 /// The ratio 1 in fixed point: `AQM_ONE` (aqm/include/aqm.h).
 const ONE: u64 = 1 << 32;

@@ -13,11 +13,9 @@ pub(crate) mod l4s;
 pub(crate) mod rows;
 
 use crate::codes;
-use crate::scheduler::Scheduler;
-use crate::scheduler::acks;
 use crate::scheduler::number::OUTER;
-use crate::tree::hosts;
-use crate::tree::leaf;
+use crate::scheduler::{Scheduler, acks};
+use crate::tree::{hosts, leaf};
 use weirgate_document::Problems;
 use weirgate_linklayer::Framing;
 use weirgate_policy::{

@@ -35,8 +35,7 @@ use weirgate_state::{
     CakeFraming, Capabilities, HostAddress, KitWire, Origin, Qdisc, QdiscKind, Rows, RowsNode,
     RowsRole,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::{Handle, Inserted as _, Rate, Span};
+use weirgate_units::{Arrange as _, Handle, Inserted as _, Rate, Span};
 
 /// The limits of a leaf in packets, on slow links and on others, and that of a host's leaf; they
 /// equal those of the tree (`tree::leaf`).

@@ -11,8 +11,7 @@ use weirgate_state::{
     Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName, HookPrograms,
     Origin,
 };
-use weirgate_units::Inserted as _;
-use weirgate_units::{Handle, Size};
+use weirgate_units::{Handle, Inserted as _, Size};
 
 /// The largest number of classes that one conditioner distinguishes (`CONDITION_CLASSES`).
 const MOST_CLASSES: usize = 8;

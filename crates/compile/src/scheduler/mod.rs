@@ -22,8 +22,7 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
     Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::Span;
+use weirgate_units::{Arrange as _, Span};
 
 /// The largest ratio of quanta within one priority. Beyond it, a turn of a class would be so
 /// long that the other class needs a priority of its own.

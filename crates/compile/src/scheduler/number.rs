@@ -14,8 +14,7 @@
 //! This happens in about one of a thousand policies with six classes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_units::Inserted as _;
-use weirgate_units::fnv1a_32;
+use weirgate_units::{Inserted as _, fnv1a_32};
 
 /// The major number of the gate's HTB.
 pub(crate) const OUTER: u16 = 1;

@@ -25,8 +25,7 @@ use crate::scheduler::number::INNER;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weirgate_policy::{Direction, Engine, Fair, GroupShare, Policy, Prefix, SharedClass, in_kbit};
-use weirgate_units::Inserted as _;
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_units::{Handle, Inserted as _, Rate, Span};
 
 /// A class that has children.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,8 +40,7 @@
 //! host and mixes its flows, and the filter cannot look up packets on an IFB. An HTB class for
 //! each host needs a list of hosts.
 
-use crate::scheduler::bounds;
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{Member, Scheduler, bounds};
 use weirgate_document::Value;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, SharedClass, in_kbit};
 use weirgate_state::CakeFlowMode;

@@ -2,9 +2,8 @@
 //! The queues of classes, with every parameter explicit. Parameters that a policy omits are
 //! derived here from the rate of the link.
 
-use crate::scheduler::bounds;
 use crate::scheduler::parts::CappedHost;
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::hosts;
 use weirgate_policy::{CakeQueue, Direction, Fair, FqCodelQueue, Queue, RedQueue, SfqQueue};
 use weirgate_state::{

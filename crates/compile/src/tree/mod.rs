@@ -14,10 +14,9 @@
 pub(crate) mod hosts;
 pub(crate) mod leaf;
 
-use crate::scheduler::bounds;
 use crate::scheduler::number::{INNER, OUTER};
 use crate::scheduler::parts::{CappedHost, Parent};
-use crate::scheduler::{Member, Scheduler};
+use crate::scheduler::{Member, Scheduler, bounds};
 use weirgate_policy::{Direction, Inbound, Policy, in_kbit};
 use weirgate_state::{Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind};
 use weirgate_units::{Handle, Rate, Span};

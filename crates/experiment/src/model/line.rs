@@ -2,8 +2,7 @@
 //! The access line: its rates, its queues, and what happens to packets on it.
 
 use crate::vary::steps;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Direction, Rate, Size, Span};
 
 /// The access line, as its emulator implements it.
 #[derive(Debug, Clone, PartialEq, Eq)]

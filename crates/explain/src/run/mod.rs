@@ -13,8 +13,7 @@ use weirgate_state::{
     Chain, Content, Effect, Field, Frame, Hook, Match, Meter, PPPOE_SESSION, Rule, RuleVerdict,
     Table, Values,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Handle};
 
 /// The maximum depth of called chains (`NFT_JUMP_STACK_SIZE`); the kernel refuses more.
 const DEEPEST: usize = 16;

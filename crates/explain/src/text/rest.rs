@@ -9,8 +9,7 @@ use crate::text::words::{self, Word};
 use crate::text::{MOST_REPEATED, PacketLine, PacketTime, Reading, number, span};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Field, ICMP, ICMPV6, SenderWord, TCP};
-use weirgate_units::Direction;
-use weirgate_units::{Dscp, Size};
+use weirgate_units::{Direction, Dscp, Size};
 
 /// What follows the two ends.
 struct Rest<'a> {

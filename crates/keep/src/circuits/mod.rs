@@ -32,9 +32,8 @@ use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
 use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, gone, put};
-use weirgate_circuits::{Circuit, One, Plan};
+use weirgate_circuits::{Circuit, Direction, One, Plan};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 

@@ -14,9 +14,8 @@ use crate::store::folder::Folders;
 use std::collections::BTreeMap;
 use std::io;
 use weirgate_bpf::{AttachPoint, BpfError, CircuitTree, CircuitsNode, Store};
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::Kept;
-use weirgate_circuits::{Circuit, One, Plan};
+use weirgate_circuits::{Circuit, Direction, One, Plan};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
 

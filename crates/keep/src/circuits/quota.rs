@@ -18,10 +18,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use weirgate_bpf::{BpfError, CircuitTree};
-use weirgate_circuits::Direction;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::rows::Label;
-use weirgate_circuits::{Circuit, List, Month, Plan, TermsContext, holds};
+use weirgate_circuits::{Circuit, Direction, List, Month, Plan, TermsContext, holds};
 use weirgate_state::DeviceName;
 use weirgate_units::Inserted as _;
 

@@ -5,9 +5,8 @@ use super::edit::{Edit, Edits};
 use super::rule::{self, End};
 use super::{
     HOOK_EGRESS, HOOK_INGRESS, HOOK_OUTPUT, HOOK_POSTROUTING, HOOK_PREROUTING, family, frame,
-    label, message,
+    label, message, object, sets,
 };
-use super::{object, sets};
 use crate::error::KernelError;
 use crate::netlink::channel::Request;
 use libc::{NF_IP_PRI_MANGLE, NF_IP_PRI_RAW};

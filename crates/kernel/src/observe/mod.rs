@@ -15,13 +15,12 @@ use crate::error::KernelError;
 use crate::link::{self, Link};
 use crate::netlink::wire::Attrs;
 use crate::nft::handle::{self, Handles};
-use crate::nft::sets::Sets;
-use crate::nft::sets::{self, ConstantSet, Listed};
+use crate::nft::sets::{self, ConstantSet, Listed, Sets};
 use crate::nft::{self, NFGENMSG, family};
+use crate::tc;
 use crate::tc::decode::{self, Entry};
 use crate::tc::filters::{CLSACT_PARENTS, TC_H_CLSACT, by_hook};
 use crate::tc::listed::{self, FilterPoint};
-use crate::tc::{self};
 use crate::{DeviceIndex, Kernel};
 use libc::RTM_GETTFILTER;
 use nlink::netlink::message::NlMsgType;
@@ -35,8 +34,7 @@ use weirgate_state::{
     Device, DeviceName, HookPrograms, Origin, Program, Qdisc, QdiscKind, Stab, State, Table,
     TableChange, switch_name,
 };
-use weirgate_units::Handle;
-use weirgate_units::Inserted as _;
+use weirgate_units::{Handle, Inserted as _};
 
 /// What to read. Nothing else is read, and so nothing else is planned for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -36,8 +36,7 @@ use weirgate_state::{
     Bfifo, Cake, CakeWire, Fq, FqCodel, Htb, HtbClass, Origin, Pfifo, Qdisc, QdiscKind, Red, Sfq,
     Stab,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::{Handle, Rate, Size, Span};
+use weirgate_units::{Arrange as _, Handle, Rate, Size, Span};
 
 /// linux/pkt_sched.h.
 const TCA_RED_FLAGS: u16 = 4;

@@ -3,8 +3,7 @@
 //! packet lengths may lose it to the modem.
 
 use super::shaper::{Counting, Shaper, ShaperClass};
-use super::situation::Prediction;
-use super::situation::{Datagrams, Situation};
+use super::situation::{Datagrams, Prediction, Situation};
 use super::steady::Steady;
 use super::wire::MTU;
 

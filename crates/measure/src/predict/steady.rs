@@ -8,8 +8,7 @@
 //! transfers together. A transfer whose ACKs wait in the other direction's queue gets its window
 //! per round trip.
 
-use super::situation::Prediction;
-use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Situation};
+use super::situation::{Asked, DELAYED, DELAYED_IN_BURSTS, DirectionLoad, Prediction, Situation};
 
 /// Rounds of the fixed-point iteration between downloads and the capacity that their ACKs leave to
 /// uploads. Each round goes half the way: a download whose ACKs alone fill the upstream would

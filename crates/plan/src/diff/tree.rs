@@ -16,8 +16,7 @@
 use crate::action::{Action, QdiscParent, Step};
 use std::collections::BTreeSet;
 use weirgate_state::{DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind};
-use weirgate_units::Handle;
-use weirgate_units::{Arrange as _, Inserted as _};
+use weirgate_units::{Arrange as _, Handle, Inserted as _};
 
 /// Appends the steps for a device's root. Steps that must wait until no rule names a class go to
 /// `late`. `desired` is already settled against `observed`.

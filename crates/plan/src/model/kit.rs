@@ -5,8 +5,7 @@
 use crate::model::settle;
 use std::collections::BTreeSet;
 use weirgate_state::{Kit, KitClass, KitSetting};
-use weirgate_units::Arrange as _;
-use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Handle};
 
 /// Returns a shaper in the form in which it is reported.
 pub(crate) fn settled(own: &Kit, seen: Option<&Kit>) -> Kit {

@@ -9,8 +9,7 @@ pub(crate) mod rows;
 pub(crate) mod settle;
 
 use crate::action::{Action, QdiscParent, Step};
-use crate::diff::hooks;
-use crate::diff::tree;
+use crate::diff::{hooks, tree};
 use std::collections::BTreeSet;
 use weirgate_state::{Device, DeviceName, Htb, HtbClass, Origin, Qdisc, QdiscKind, State};
 use weirgate_units::Handle;

@@ -10,8 +10,7 @@ use weirgate_state::{
     Bfifo, Cake, Fq, FqCodel, Htb, HtbClass, Offloads, Pfifo, Qdisc, QdiscKind, Red, Rows,
     RowsNode, Sfq,
 };
-use weirgate_units::Arrange as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Arrange as _, Rate, Span};
 
 /// The length of a packet-scheduler tick in nanoseconds (`PSCHED_SHIFT` 6,
 /// include/net/pkt_sched.h).

@@ -9,8 +9,7 @@ use crate::model::settle;
 use crate::{Options, Problem, plan_with};
 use std::fmt::Write as _;
 use weirgate_state::{Device, HtbClass, Offloads, Qdisc, QdiscKind, Stab, State};
-use weirgate_units::Inserted as _;
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Inserted as _, Rate, Span};
 
 /// The offloads that devices usually have.
 const OFFLOADED: Offloads = Offloads {

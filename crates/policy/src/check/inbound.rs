@@ -6,8 +6,7 @@ use crate::link::inbound::Inbound;
 use crate::model::in_kbit;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Value};
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Direction, Rate, Size};
 
 /// Reports fields of `[inbound]` that its kind does not use, and a rate that is too low.
 pub(crate) fn check(policy: &Policy, least: Rate, problems: &Problems) {

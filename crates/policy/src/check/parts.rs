@@ -7,8 +7,7 @@ use crate::class::part::{HostCap, MOST_CAPPED};
 use crate::codes;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Value, did_you_mean};
-use weirgate_units::Direction;
-use weirgate_units::Share;
+use weirgate_units::{Direction, Share};
 
 /// The largest number of classes and groups in them in one direction.
 const MOST_PARTS: usize = 400;

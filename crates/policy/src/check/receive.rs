@@ -9,8 +9,7 @@ use crate::policy::Policy;
 use crate::policy::rates::HEADERS;
 use crate::receive::{Algorithm, Asked, LEAST_ASKED, REFUSE_MARK, Receive, ReceiveUdp};
 use weirgate_document::{Problems, SourceSpan};
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Share, Span};
+use weirgate_units::{Direction, Rate, Share, Span};
 
 /// The round-trip time for which the lowest rate of windows is computed: that of another
 /// continent. Most are shorter, and make that rate higher.

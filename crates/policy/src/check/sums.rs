@@ -7,8 +7,7 @@ use crate::model::{in_kbit, less};
 use crate::policy::Policy;
 use crate::policy::shares::SharedClass;
 use weirgate_document::{Problems, SourceSpan};
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Share, Size, Span};
+use weirgate_units::{Direction, Rate, Share, Size, Span};
 
 /// The lowest guarantee: below it, a class could not send a full packet in ten seconds.
 const LEAST_RATE: Rate = Rate::kbit(1);

@@ -11,9 +11,7 @@ use crate::named::group::{self, Groups};
 use crate::named::member::Prefix;
 use std::net::IpAddr;
 use weirgate_document::{Reader, SourceSpan, Value};
-use weirgate_units::Arrange as _;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Share};
+use weirgate_units::{Arrange as _, Direction, Rate, Share};
 
 /// The largest number of hosts with limits in one direction.
 pub const MOST_CAPPED: usize = 1_024;

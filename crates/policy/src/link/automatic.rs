@@ -11,8 +11,7 @@ use crate::model::Rule;
 use crate::policy::Policy;
 use crate::receive::{Receive, Sharing};
 use weirgate_document::Value;
-use weirgate_units::Direction;
-use weirgate_units::Share;
+use weirgate_units::{Direction, Share};
 
 /// The settings that `inbound = "auto"` was replaced with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

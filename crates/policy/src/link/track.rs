@@ -5,8 +5,7 @@ use crate::codes;
 use crate::field::{self, FieldKind, Row, Table, row};
 use std::net::IpAddr;
 use weirgate_document::{Reader, SourceSpan, Value};
-use weirgate_units::Direction;
-use weirgate_units::{Dscp, Rate, Span};
+use weirgate_units::{Direction, Dscp, Rate, Span};
 
 /// The table `[track]`.
 #[derive(Debug, Clone, PartialEq, Eq)]

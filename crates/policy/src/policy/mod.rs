@@ -20,8 +20,7 @@ use crate::named::group::Group;
 use crate::receive::Receive;
 use crate::rule::treatment::DscpTreatment;
 use std::collections::BTreeMap;
-use weirgate_units::Direction;
-use weirgate_units::Rate;
+use weirgate_units::{Direction, Rate};
 
 /// A whole policy.
 #[derive(Debug, Clone, PartialEq, Eq)]

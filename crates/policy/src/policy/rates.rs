@@ -9,8 +9,7 @@ use crate::model::{less, whole_bytes};
 use crate::policy::Policy;
 use crate::receive::Asked;
 use weirgate_state::DeviceName;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Share};
+use weirgate_units::{Direction, Rate, Share};
 
 /// Length of the headers of a segment with the timestamps option in bytes (IPv4, RFC 7323).
 pub(crate) const HEADERS: u32 = 52;

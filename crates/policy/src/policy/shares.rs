@@ -8,16 +8,14 @@
 //! CEIL - ACK, ceilings of CEIL.
 
 use crate::class::Guarantee;
-use crate::class::ack::ACK;
-use crate::class::ack::AckRate;
+use crate::class::ack::{ACK, AckRate};
 use crate::link::{Engine, Link};
 use crate::model::{less, whole_bytes};
 use crate::policy::Policy;
 use crate::{CakeQueue, Class, Fair, Queue};
 use weirgate_document::{SourceSpan, Value};
 use weirgate_linklayer::ack::AckReserve;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Direction, Rate, Size};
 
 /// The division of one direction of the link between classes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,9 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
-use weirgate_units::Arrange as _;
-use weirgate_units::Direction;
-use weirgate_units::Size;
+use weirgate_units::{Arrange as _, Direction, Size};
 
 /// The number of echoes on the idle line, and the interval between them.
 const IDLE: u32 = 20;

@@ -6,8 +6,7 @@ use crate::infer::{Inference, Timed, Timing, infer, sizes};
 use crate::train::client::{Client, ProbeError};
 use crate::train::message::{Seen, most_packets};
 use std::time::Duration;
-use weirgate_units::Direction;
-use weirgate_units::{Rate, Size, Span};
+use weirgate_units::{Direction, Rate, Size, Span};
 
 /// The duration on the line of each train in the sweep, in seconds, and its smallest and largest
 /// number of packets.

@@ -55,8 +55,7 @@ use crate::classify::frame::Frame;
 use crate::classify::value::{IpVersion, Key};
 use crate::{DeviceName, Origin, Shared};
 use serde::{Deserialize, Serialize};
-use weirgate_units::Arrange as _;
-use weirgate_units::{Dscp, Handle};
+use weirgate_units::{Arrange as _, Dscp, Handle};
 
 /// A table that weirgate owns completely.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 //! The canonical form in which sets are compared.
 
 use crate::classify::{Content, Set};
-use weirgate_units::Arrange as _;
-use weirgate_units::Handle;
+use weirgate_units::{Arrange as _, Handle};
 
 impl Set {
     /// Returns the set with its elements sorted, and adjacent ones merged.

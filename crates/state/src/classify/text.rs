@@ -6,12 +6,12 @@ use crate::classify::frame::Frame;
 use crate::classify::frame_text::{bytes_text, map_text, session_text};
 use crate::classify::set_text::value_text;
 use crate::classify::value::IpVersion;
-use crate::classify::{Chain, Count, Effect, Hook, Match, Meter, Rule, Table};
-use crate::classify::{RuleVerdict, Values, switch_name};
+use crate::classify::{
+    Chain, Count, Effect, Hook, Match, Meter, Rule, RuleVerdict, Table, Values, switch_name,
+};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use weirgate_units::Handle;
-use weirgate_units::Inserted as _;
+use weirgate_units::{Handle, Inserted as _};
 
 /// Returns the name of a table in nft, such as `inet weirgate`.
 fn table_name(table: &Table) -> String {

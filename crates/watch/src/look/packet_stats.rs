@@ -11,8 +11,7 @@ use weirgate_bpf::{
     BpfError, Host, PASSIVE_DEVICES, Passive, PassiveDevice, PassiveQuantity, Spread, SpreadOf,
 };
 use weirgate_kernel::DeviceOverview;
-use weirgate_units::Handle;
-use weirgate_units::{Arrange as _, Inserted as _};
+use weirgate_units::{Arrange as _, Handle, Inserted as _};
 
 /// The largest number of hosts with metrics, so that a flood of new hosts adds no series.
 const MOST_HOSTS: usize = 512;

@@ -5,10 +5,9 @@
 use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
 use crate::export::openmetrics::openmetrics;
 use crate::lock::lock;
-use crate::serve::circuits;
-use crate::serve::history;
 use crate::serve::host_names::host_names;
 use crate::serve::shared::{HistoryState, Shared};
+use crate::serve::{circuits, history};
 use crate::web::query::Query;
 use std::io;
 use std::sync::Arc;

@@ -15,9 +15,8 @@ use crate::qdisc::load;
 use crate::qdisc::store::Store;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use weirgate_circuits::Direction;
-use weirgate_circuits::Key;
 use weirgate_circuits::rows::{LabelText, RowLayout, row_of};
+use weirgate_circuits::{Direction, Key};
 
 /// The maps of a device's circuits. They keep neither the programs nor the qdisc kind alive, so
 /// that a list can be replaced while they are open.

@@ -6,8 +6,7 @@ use crate::error::BpfError;
 use crate::qdisc::link::{link_of, settings, settings_of, wire_of};
 use weirgate_aqm::{Discipline, Link, ShaperRule};
 use weirgate_state::{Kit, KitClass, Origin};
-use weirgate_units::Arrange as _;
-use weirgate_units::{Handle, Rate, Span};
+use weirgate_units::{Arrange as _, Handle, Rate, Span};
 
 const _: () = assert!(super::CLASSES == Kit::CLASSES);
 

@@ -7,8 +7,7 @@ use crate::codes::{ADDRESS, JSON, KEY};
 use crate::files::json::Json;
 use crate::files::located::FileSpan;
 use crate::files::raw::{RawCircuit, RawRates, SQM};
-use crate::keys::Prefix;
-use crate::keys::{Key, KeyKind, parts};
+use crate::keys::{Key, KeyKind, Prefix, parts};
 use jsonc_parser::ast::{Object, Value};
 use std::borrow::Cow;
 

@@ -15,8 +15,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Content, Hook, Key, Origin, Refreshed, Set, Table, TableChange, switch_name};
-use weirgate_units::Handle;
-use weirgate_units::{Arrange as _, Inserted as _};
+use weirgate_units::{Arrange as _, Handle, Inserted as _};
 
 /// Returns the key whose type has this number.
 fn key_of(number: u32) -> Option<Key> {

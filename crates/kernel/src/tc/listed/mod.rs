@@ -23,15 +23,13 @@ use filters::TCA_CHAIN;
 use libc::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STAB};
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::attr::NLA_F_NESTED;
-use nlink::netlink::message::NlMsgType;
-use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NlMsgType};
 use nlink::netlink::types::tc::qdisc::cake::{TCA_CAKE_OVERHEAD, TCA_CAKE_RAW};
 use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
 use nlink::netlink::types::tc::qdisc::red::{TCA_RED_PARMS, TCA_RED_STAB};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Listed, ListedKind, ListedObject, Red};
-use weirgate_units::{Arrange as _, Inserted as _};
-use weirgate_units::{Rate, Size};
+use weirgate_units::{Arrange as _, Inserted as _, Rate, Size};
 
 pub(crate) use filters::FilterPoint;
 

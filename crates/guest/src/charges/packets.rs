@@ -15,8 +15,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_PPP_SES: u16 = 0x8864;
+const ETH_P_IP: u16 = libc::ETH_P_IP as u16;
+const ETH_P_PPP_SES: u16 = libc::ETH_P_PPP_SES as u16;
 
 /// Protocol number of PPP for IPv4 (RFC 1332).
 const PPP_IP: u16 = 0x0021;

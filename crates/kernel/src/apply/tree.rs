@@ -5,7 +5,7 @@ use super::{requests, traffic_control};
 use crate::error::KernelError;
 use crate::programs::shaper;
 use crate::tc::decode::Entry;
-use crate::tc::encode;
+use crate::tc::{TC_H_ROOT, encode};
 use crate::{DeviceIndex, Kernel};
 use libc::EEXIST;
 use weirgate_plan::{QdiscParent, plan};
@@ -62,12 +62,9 @@ impl Kernel {
     async fn has_root(&self, index: u32) -> Result<bool, KernelError> {
         let listed = self.qdiscs().await?;
         let mut entries = listed.iter().filter_map(|payload| Entry::of(payload));
-        Ok(entries.any(|one| one.ifindex == index && one.parent == ROOT && one.handle != 0))
+        Ok(entries.any(|one| one.ifindex == index && one.parent == TC_H_ROOT && one.handle != 0))
     }
 }
-
-/// `TC_H_ROOT` (linux/pkt_sched.h).
-const ROOT: u32 = u32::MAX;
 
 fn of_root(root: Option<Qdisc>) -> Device {
     Device {

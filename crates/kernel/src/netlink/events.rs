@@ -10,7 +10,7 @@ use crate::netlink::played::{Played, PlayedAnswer};
 use crate::netlink::socket::Socket;
 use crate::netlink::wire::{self, Attrs};
 use crate::nft::NFGENMSG;
-use libc::RTM_NEWNEIGH;
+use libc::{NDA_DST, NUD_FAILED, RTM_NEWNEIGH, RTNLGRP_LINK, RTNLGRP_NEIGH};
 use nlink::netlink::nftables::NFTA_TABLE_NAME;
 use nlink::netlink::{MessageIter, NetlinkSocket, Protocol};
 use std::collections::BTreeSet;
@@ -43,13 +43,8 @@ impl Topic {
     }
 }
 
-/// `RTNLGRP_LINK` and `RTNLGRP_NEIGH` (linux/rtnetlink.h).
-const LINKS: u32 = 1;
-const NEIGHBOURS: u32 = 3;
 /// linux/neighbour.h.
 const NDMSG: usize = 12;
-const NDA_DST: u16 = 1;
-const NUD_FAILED: u16 = 0x20;
 
 /// The notifications of nf_tables (`NFNLGRP_NFTABLES`, linux/netfilter/nfnetlink.h). A firewall
 /// that is reloaded may flush the tables of other programs.
@@ -111,7 +106,7 @@ pub struct DeviceNews(Socket);
 impl DeviceNews {
     /// Subscribes in the calling thread's namespace. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
-        member(LINKS, "listening for devices").map(Self)
+        member(RTNLGRP_LINK, "listening for devices").map(Self)
     }
 
     /// Creates a listener that receives these notifications.
@@ -135,7 +130,7 @@ pub struct LostNeighbours(Socket);
 impl LostNeighbours {
     /// Subscribes in the calling thread's namespace. Needs a tokio runtime.
     pub fn open() -> Result<Self, KernelError> {
-        member(NEIGHBOURS, "listening for neighbours").map(Self)
+        member(RTNLGRP_NEIGH, "listening for neighbours").map(Self)
     }
 
     /// Waits for changes of neighbours. Returns those that were lost, each as interface index and
@@ -207,10 +202,9 @@ pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libc::RTM_DELNEIGH;
+    use libc::{NUD_REACHABLE, RTM_DELNEIGH};
     use std::net::Ipv4Addr;
 
-    const NUD_REACHABLE: u16 = 0x02;
     const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 1);
 
     /// Returns a neighbour message of the kernel.

@@ -12,15 +12,12 @@ use crate::namespace::within;
 use crate::observe;
 use crate::tc::decode::Entry;
 use crate::tc::filters::{self, CLSACT_PARENTS, Change, Found, HookAttachment, TC_H_CLSACT};
+use crate::tc::{TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK};
 use std::os::fd::AsFd;
 use std::path::Path;
 use weirgate_bpf::{AttachPoint, BpfError, Store, TcxProgram, filter_name};
 use weirgate_plan::Step;
 use weirgate_state::{ClsactHook, HookPrograms};
-
-/// The attributes of a qdisc whose filters are shared with other devices (rtnetlink.h).
-const TCA_INGRESS_BLOCK: u16 = 13;
-const TCA_EGRESS_BLOCK: u16 = 14;
 
 /// Returns the hooks whose programs cannot be filters of this qdisc.
 pub(crate) fn elsewhere(entry: &Entry<'_>) -> Vec<ClsactHook> {

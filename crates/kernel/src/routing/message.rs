@@ -8,6 +8,7 @@ use libc::{
 };
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
+use nlink::netlink::types::rule::{FibRuleAction, FraAttr};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weirgate_state::{
@@ -17,15 +18,14 @@ use weirgate_state::{
 
 /// The size of `struct rtmsg` and of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
-/// `FR_ACT_TO_TBL`.
-const TO_TABLE: u8 = 1;
-const FRA_PRIORITY: u16 = 6;
-const FRA_FWMARK: u16 = 10;
-const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
-const FRA_TABLE: u16 = 15;
-const FRA_FWMASK: u16 = 16;
-const FRA_OIFNAME: u16 = 17;
-const FRA_PROTOCOL: u16 = 21;
+const TO_TABLE: u8 = FibRuleAction::ToTbl as u8;
+const FRA_PRIORITY: u16 = FraAttr::Priority as u16;
+const FRA_FWMARK: u16 = FraAttr::Fwmark as u16;
+const FRA_SUPPRESS_PREFIXLEN: u16 = FraAttr::SuppressPrefixlen as u16;
+const FRA_TABLE: u16 = FraAttr::Table as u16;
+const FRA_FWMASK: u16 = FraAttr::Fwmask as u16;
+const FRA_OIFNAME: u16 = FraAttr::Oifname as u16;
+const FRA_PROTOCOL: u16 = FraAttr::Protocol as u16;
 /// `RTNH_F_ONLINK`: the next hop counts as reachable on the device, whatever the device's addresses
 /// are.
 const ONLINK: u32 = 4;

@@ -29,7 +29,7 @@ use nlink::netlink::types::tc::qdisc::htb::{
     TCA_HTB_CEIL64, TCA_HTB_DIRECT_QLEN, TCA_HTB_INIT, TCA_HTB_OFFLOAD, TCA_HTB_PARMS,
     TCA_HTB_RATE64,
 };
-use nlink::netlink::types::tc::qdisc::red::{TCA_RED_MAX_P, TCA_RED_PARMS};
+use nlink::netlink::types::tc::qdisc::red::{TCA_RED_FLAGS, TCA_RED_MAX_P, TCA_RED_PARMS};
 use std::collections::BTreeSet;
 use weirgate_plan::TICK_NANOS;
 use weirgate_state::{
@@ -37,9 +37,6 @@ use weirgate_state::{
     Stab,
 };
 use weirgate_units::{Arrange as _, Handle, Rate, Size, Span};
-
-/// linux/pkt_sched.h.
-const TCA_RED_FLAGS: u16 = 4;
 
 /// One entry of a listing, qdisc or class: `struct tcmsg` and attributes.
 pub(crate) struct Entry<'a> {

@@ -16,7 +16,7 @@ use nlink::netlink::MessageBuilder;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
 use nlink::netlink::types::tc::TCA_ACT_TAB;
 use nlink::netlink::types::tc::action::ctinfo::{
-    TCA_CTINFO_ACT, TCA_CTINFO_PARMS_DSCP_MASK, TCA_CTINFO_ZONE,
+    TCA_CTINFO_ACT, TCA_CTINFO_PARMS_CPMARK_MASK, TCA_CTINFO_PARMS_DSCP_MASK, TCA_CTINFO_ZONE,
 };
 use nlink::netlink::types::tc::action::{
     TC_ACT_UNSPEC, TCA_ACT_COOKIE, TCA_ACT_KIND, TCA_ACT_OPTIONS,
@@ -27,28 +27,25 @@ use nlink::netlink::types::tc::filter::bpf::{
 };
 use nlink::netlink::types::tc::filter::flower::TCA_CLS_FLAGS_SKIP_HW;
 use nlink::netlink::types::tc::filter::matchall::{TCA_MATCHALL_ACT, TCA_MATCHALL_FLAGS};
+use nlink::netlink::types::tc::tc_handle::{CLSACT_EGRESS, CLSACT_INGRESS};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use weirgate_bpf::{FoundFilter, filter_name};
 use weirgate_plan::RESTORE_PREFERENCE;
 use weirgate_state::{ClsactHook, HookPrograms, Program};
 
-/// The parent and the handle of a `clsact` or `ingress` qdisc, and the parents
-/// of its filters, for arriving packets first (linux/pkt_sched.h).
-pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
+/// The parent of a `clsact` or `ingress` qdisc.
+pub(crate) use nlink::netlink::types::tc::tc_handle::CLSACT as TC_H_CLSACT;
+
+/// The handle of such a qdisc, and the parents of its filters, for arriving packets first.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
-const TC_H_MIN_INGRESS: u32 = 0xffff_fff2;
-const TC_H_MIN_EGRESS: u32 = 0xffff_fff3;
-pub(crate) const CLSACT_PARENTS: [u32; 2] = [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS];
+pub(crate) const CLSACT_PARENTS: [u32; 2] = [CLSACT_INGRESS, CLSACT_EGRESS];
 
 /// The offset of the parent in `struct tcmsg`.
 const PARENT: usize = 12;
 
-/// `ETH_P_ALL` (linux/if_ether.h).
-const ETH_P_ALL: u16 = 3;
-
-/// linux/tc_act/tc_ctinfo.h; nlink has the others of its attributes.
-const TCA_CTINFO_CPMARK_MASK: u16 = 7;
+/// linux/if_ether.h.
+const ETH_P_ALL: u16 = libc::ETH_P_ALL as u16;
 
 /// The cookie of weirgate's actions.
 const COOKIE: &[u8] = b"weirgate";
@@ -75,7 +72,7 @@ impl Default for HookAttachment {
     fn default() -> Self {
         Self {
             by_tcx: Vec::new(),
-            arriving: TC_H_MIN_INGRESS,
+            arriving: CLSACT_INGRESS,
         }
     }
 }
@@ -85,7 +82,7 @@ impl HookAttachment {
     fn parent(&self, hook: ClsactHook) -> u32 {
         match hook {
             ClsactHook::Ingress => self.arriving,
-            ClsactHook::Egress => TC_H_MIN_EGRESS,
+            ClsactHook::Egress => CLSACT_EGRESS,
         }
     }
 }
@@ -103,7 +100,7 @@ pub(crate) fn by_hook(mut arrives: Vec<Vec<u8>>, leaves: Vec<Vec<u8>>) -> Vec<Ve
     let one = listed_parent(&arrives).is_some_and(|own| Some(own) == listed_parent(&leaves));
     for payload in &mut arrives {
         if let Some(parent) = payload.get_mut(PARENT..PARENT + 4) {
-            parent.copy_from_slice(&TC_H_MIN_INGRESS.to_ne_bytes());
+            parent.copy_from_slice(&CLSACT_INGRESS.to_ne_bytes());
         }
     }
     if !one {
@@ -170,8 +167,8 @@ pub(crate) fn change(
 /// Returns the parent of a hook's filters in `clsact`.
 const fn parent(hook: ClsactHook) -> u32 {
     match hook {
-        ClsactHook::Ingress => TC_H_MIN_INGRESS,
-        ClsactHook::Egress => TC_H_MIN_EGRESS,
+        ClsactHook::Ingress => CLSACT_INGRESS,
+        ClsactHook::Egress => CLSACT_EGRESS,
     }
 }
 
@@ -210,7 +207,7 @@ fn restore(ifindex: u32, parent: u32, mask: u32) -> MessageBuilder {
     general.extend(TC_ACT_UNSPEC.to_ne_bytes());
     general.resize(TC_CTINFO, 0);
     message.append_attr(TCA_CTINFO_ACT, &general);
-    message.append_attr_u32(TCA_CTINFO_CPMARK_MASK, mask);
+    message.append_attr_u32(TCA_CTINFO_PARMS_CPMARK_MASK, mask);
     for nest in [settings, action, actions, options] {
         message.nest_end(nest);
     }
@@ -337,7 +334,7 @@ fn program(payload: &[u8], entry: &Entry<'_>) -> Option<((Program, usize), Found
 fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
     let preference = wire::u32_at(payload, 16)? >> 16;
     if preference != u32::from(RESTORE_PREFERENCE)
-        || entry.parent != TC_H_MIN_INGRESS
+        || entry.parent != CLSACT_INGRESS
         || entry.kind != "matchall"
     {
         return None;
@@ -356,7 +353,7 @@ fn restored(payload: &[u8], entry: &Entry<'_>) -> Option<u32> {
             .bytes(TCA_CTINFO_ZONE)
             .is_none_or(|zone| zone == [0, 0]);
     let own = action.bytes(TCA_ACT_COOKIE) == Some(COOKIE);
-    (known && own && continues && alone).then(|| settings.u32(TCA_CTINFO_CPMARK_MASK))?
+    (known && own && continues && alone).then(|| settings.u32(TCA_CTINFO_PARMS_CPMARK_MASK))?
 }
 
 #[cfg(test)]
@@ -371,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (hooks, _) = read(&[listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000))]);
+        let (hooks, _) = read(&[listed(restore(7, CLSACT_INGRESS, 0xff_0000))]);
         assert_eq!(hooks.restore, Some(0xff_0000));
         assert!(!hooks.others);
         assert_eq!(read(&[]), (HookPrograms::default(), Found::default()));
@@ -453,16 +450,16 @@ mod tests {
     #[test]
     fn filters_of_an_ingress_qdisc_are_those_of_what_arrives() {
         let listed_with = |parent: u32| {
-            let mut bytes = listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000));
+            let mut bytes = listed(restore(7, CLSACT_INGRESS, 0xff_0000));
             bytes[PARENT..PARENT + 4].copy_from_slice(&parent.to_ne_bytes());
             bytes
         };
         // With whatever parent the last request named.
-        for parent in [CLSACT_HANDLE, TC_H_MIN_INGRESS, TC_H_MIN_EGRESS] {
+        for parent in [CLSACT_HANDLE, CLSACT_INGRESS, CLSACT_EGRESS] {
             let one = || vec![listed_with(parent)];
             assert_eq!(listed_parent(&one()), Some(parent));
             let all = by_hook(one(), one());
-            assert_eq!(all, [listed_with(TC_H_MIN_INGRESS)]);
+            assert_eq!(all, [listed_with(CLSACT_INGRESS)]);
             let (hooks, _) = read(&all);
             assert_eq!((hooks.restore, hooks.others), (Some(0xff_0000), false));
         }
@@ -474,7 +471,7 @@ mod tests {
 
     #[test]
     fn another_filter_is_anothers() {
-        let mut bytes = listed(restore(7, TC_H_MIN_INGRESS, 0xff_0000));
+        let mut bytes = listed(restore(7, CLSACT_INGRESS, 0xff_0000));
         let info = 86_u32 << 16;
         bytes[16..20].copy_from_slice(&info.to_ne_bytes());
         let (hooks, _) = read(&[bytes]);
@@ -484,7 +481,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_harmless() {
-        let whole = listed(restore(7, TC_H_MIN_INGRESS, 1));
+        let whole = listed(restore(7, CLSACT_INGRESS, 1));
         for length in 0..whole.len() {
             let _ = read(&[whole[..length].to_vec()]);
             let mut spoiled = whole.clone();

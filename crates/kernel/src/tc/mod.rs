@@ -11,12 +11,16 @@ mod xstats;
 
 pub use xstats::{Inside, Tin};
 
+/// The parent that means the device itself.
+pub(crate) use nlink::netlink::types::tc::tc_handle::ROOT as TC_H_ROOT;
+
 /// The parts of a size table (linux/pkt_sched.h).
 pub(crate) const TCA_STAB_BASE: u16 = 1;
 pub(crate) const TCA_STAB_DATA: u16 = 2;
 
-/// The parent that means the device itself (linux/pkt_sched.h).
-pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
+/// The attributes of a qdisc whose filters are shared with other devices (linux/rtnetlink.h).
+pub(crate) const TCA_INGRESS_BLOCK: u16 = 13;
+pub(crate) const TCA_EGRESS_BLOCK: u16 = 14;
 
 /// `sizeof(struct tcmsg)`.
 pub(crate) const TCMSG: usize = 20;

@@ -2,9 +2,7 @@
 //! Attributes as bytes, with the flags of their types, to convert a listing to a request.
 
 use crate::netlink::wire;
-
-/// An attribute's type without its flags (linux/netlink.h).
-const NLA_TYPE_MASK: u16 = 0x3fff;
+use nlink::netlink::attr::NLA_TYPE_MASK;
 
 /// Returns attributes in order, without flags in their types.
 pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {

@@ -7,6 +7,8 @@ use crate::tc::TCMSG;
 use crate::tc::decode::Entry;
 use crate::tc::raw::{attributes, changed, put, without};
 use libc::{TCA_KIND, TCA_OPTIONS};
+use nlink::netlink::types::tc::filter::bpf::TCA_BPF_ID;
+use nlink::netlink::types::tc::filter::u32::{TCA_U32_DIVISOR, TCA_U32_MARK};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{ListedKind, ListedObject};
 use weirgate_units::{Arrange as _, Inserted as _};
@@ -64,10 +66,6 @@ const fn classifier(
         counters,
     }
 }
-
-const TCA_BPF_ID: u16 = 11;
-const TCA_U32_DIVISOR: u16 = 4;
-const TCA_U32_MARK: u16 = 10;
 
 impl FilterPoint {
     /// Returns what creates its chains and filters again; `None` if that is impossible.

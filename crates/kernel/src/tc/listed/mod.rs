@@ -17,7 +17,7 @@ use super::decode::Entry;
 use super::encode::idle_table;
 use super::filters::{TC_H_CLSACT, message};
 use super::raw::{attributes, changed, put, without};
-use super::{HTB_VERSION, TC_H_ROOT};
+use super::{HTB_VERSION, TC_H_ROOT, TCA_EGRESS_BLOCK, TCA_INGRESS_BLOCK};
 use crate::netlink::wire;
 use filters::TCA_CHAIN;
 use libc::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_KIND, TCA_OPTIONS, TCA_STAB};
@@ -26,19 +26,14 @@ use nlink::netlink::attr::NLA_F_NESTED;
 use nlink::netlink::message::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NlMsgType};
 use nlink::netlink::types::tc::qdisc::cake::{TCA_CAKE_OVERHEAD, TCA_CAKE_RAW};
 use nlink::netlink::types::tc::qdisc::htb::{TCA_HTB_INIT, TCA_HTB_OFFLOAD};
-use nlink::netlink::types::tc::qdisc::red::{TCA_RED_PARMS, TCA_RED_STAB};
+use nlink::netlink::types::tc::qdisc::red::{TCA_RED_FLAGS, TCA_RED_PARMS, TCA_RED_STAB};
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Listed, ListedKind, ListedObject, Red};
 use weirgate_units::{Arrange as _, Inserted as _, Rate, Size};
 
 pub(crate) use filters::FilterPoint;
 
-/// linux/rtnetlink.h.
-const TCA_INGRESS_BLOCK: u16 = 13;
-const TCA_EGRESS_BLOCK: u16 = 14;
-
-/// `TCA_RED_FLAGS` and the blocks of its events (linux/pkt_sched.h).
-const TCA_RED_FLAGS: u16 = 4;
+/// The blocks of events of RED (linux/pkt_sched.h).
 const RED_BLOCKS: [u16; 2] = [5, 6];
 
 /// Disciplines whose classes are created by requests. Those of other disciplines come with the

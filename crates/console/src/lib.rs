@@ -14,6 +14,7 @@
 pub mod discipline;
 pub mod exit;
 pub mod handover;
+pub mod json;
 pub mod measurement;
 pub mod output;
 pub mod policy;

@@ -21,6 +21,7 @@ use policy::{apply, change, check, import, plan, rules, schema, show};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weirgate_console::exit::{self, Outcome};
+use weirgate_console::json::documented;
 use weirgate_console::policy::SITE;
 use weirgate_console::time;
 
@@ -89,6 +90,9 @@ enum Written {
     Import {
         #[command(subcommand)]
         from: import::From,
+        /// Print one JSON document: the policy, and what was left out.
+        #[arg(long, global = true)]
+        json: bool,
     },
 }
 
@@ -116,7 +120,11 @@ enum Applied {
         json: bool,
     },
     /// Keep the change that `--confirm` made.
-    Confirm,
+    Confirm {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Undo the change that waits for confirmation, or return to an earlier state.
     ///
     /// Without a number, it returns to the state that was in force before the present one.
@@ -129,6 +137,9 @@ enum Applied {
         /// Return to the present state after this time, unless `weirgate confirm` comes first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<std::time::Duration>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// List the applied states and their outcomes.
     History {
@@ -174,7 +185,11 @@ enum Applied {
     /// Remove everything that a policy applied.
     ///
     /// Needs CAP_NET_ADMIN.
-    Remove,
+    Remove {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// What looks at what runs, and what goes beyond one policy.
@@ -254,7 +269,9 @@ impl Written {
             Self::Export { policy, uci: true } => policy::export_uci(&policy),
             Self::Export { policy, uci: false } => policy::export(&policy),
             Self::Schema => schema::run(),
-            Self::Import { from } => import::run(&from),
+            Self::Import { from, json } => {
+                documented(json, |document| import::run(&from, document))
+            }
         }
     }
 }
@@ -267,18 +284,29 @@ impl Applied {
                 adopt,
                 confirm,
                 json,
-            } => apply::apply(state, &policy, adopt, confirm, json),
-            Self::Confirm => change::confirm(state),
-            Self::Rollback { waiting: true, .. } => change::take_back(state),
+            } => documented(json, |document| {
+                apply::apply(state, &policy, adopt, confirm, document)
+            }),
+            Self::Confirm { json } => documented(json, |document| change::confirm(state, document)),
             Self::Rollback {
-                number, confirm, ..
-            } => change::rollback(state, number, confirm),
+                waiting: true,
+                json,
+                ..
+            } => documented(json, |document| change::take_back(state, document)),
+            Self::Rollback {
+                number,
+                confirm,
+                json,
+                ..
+            } => documented(json, |document| {
+                change::rollback(state, number, confirm, document)
+            }),
             Self::History { json } => change::history(state, json),
             Self::Boot => change::boot(state),
             Self::Keep { announcers } => keep::run(state, announcers),
             Self::Announce { program } => announce::run(state, &program),
             Self::Track { what } => track::run(state, &what),
-            Self::Remove => apply::remove(state),
+            Self::Remove { json } => documented(json, |document| apply::remove(state, document)),
         }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate apply` and `remove`: put a policy into this kernel and take it away.
 
-use crate::policy::plan::document;
+use crate::policy::plan::put;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
@@ -26,25 +27,36 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
 }
 
 /// The parts of a change that are printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Printed {
+#[derive(Clone, Copy)]
+pub enum Printed<'d> {
     /// Each step, before the first is taken.
     Steps,
     /// Only the result.
     End,
     /// One JSON document, at the end.
-    Json,
+    Json(&'d Document),
 }
 
-/// `weirgate apply`. Runs it with the output that `json` selects.
+impl<'d> Printed<'d> {
+    /// Returns the document if it is wanted, else the steps.
+    pub const fn of(document: &'d Document) -> Self {
+        if document.is_wanted() {
+            Self::Json(document)
+        } else {
+            Self::Steps
+        }
+    }
+}
+
+/// `weirgate apply`.
 pub fn apply(
     state: &Path,
     path: &Path,
     adopt: bool,
     confirm: Option<Duration>,
-    json: bool,
+    document: &Document,
 ) -> Outcome {
-    let printed = if json { Printed::Json } else { Printed::Steps };
+    let printed = Printed::of(document);
     in_runtime(applied(state, path, adopt, confirm, printed))
 }
 
@@ -57,7 +69,7 @@ pub async fn applied(
     path: &Path,
     adopt: bool,
     confirm: Option<Duration>,
-    printed: Printed,
+    printed: Printed<'_>,
 ) -> Outcome {
     let site = site(state)?;
     let (wanted, loaded) = wanted(&site, path).await?;
@@ -96,7 +108,7 @@ pub async fn make(
     lock: &Lock,
     planned: Planned,
     request: Request,
-    printed: Printed,
+    printed: Printed<'_>,
 ) -> Outcome {
     let made = attempt(site, lock, planned, request, printed).await?;
     made.map_err(|error| reported(site, error))
@@ -119,20 +131,28 @@ async fn attempt(
     lock: &Lock,
     planned: Planned,
     request: Request,
-    printed: Printed,
+    printed: Printed<'_>,
 ) -> Result<Result<Status, KeepError>, Failure> {
     site.nothing_waits().map_err(refused)?;
     let confirm = request.confirm;
+    let links = request.links.as_ref();
+    let none = Document::none();
     let document = match printed {
         Printed::Steps => {
+            for step in links.iter().flat_map(|links| &links.steps) {
+                output::data(&step.to_string())?;
+            }
             describe(&planned.plan, false)?;
-            None
+            &none
         }
         Printed::End => {
             lost(&planned.plan);
-            None
+            &none
         }
-        Printed::Json => Some(document(&planned.plan)),
+        Printed::Json(document) => {
+            put(document, links, Some(&planned.plan));
+            document
+        }
     };
     let named = planned.has_names();
     let absent = weirgate_keep::absent(&planned.wanted);
@@ -146,29 +166,26 @@ async fn attempt(
     for why in absent {
         output::note(&format!("weirgate: warning: {why}"));
     }
-    let returns = confirm.filter(|_| made.unconfirmed);
-    match document {
-        Some(mut document) => {
-            document["state"] = made.number.into();
-            document["returns_s"] = returns.map(|after| after.as_secs_f64()).into();
-            output::data(&format!("{document:#}"))?;
-        }
-        None => ended(&made, confirm),
-    }
+    ended(&made, confirm, document);
     Ok(Ok(Status::Done))
 }
 
-/// Prints how a change ended, and when it will be undone.
-pub fn ended(made: &Made, confirm: Option<Duration>) {
-    if made.steps > 0 || made.unconfirmed {
-        let Made { steps, number, .. } = made;
+/// Tells how a change ended, and when it will be undone.
+pub fn ended(made: &Made, confirm: Option<Duration>, document: &Document) {
+    let Made { steps, number, .. } = made;
+    // No state has the number 0: nothing was ever applied.
+    let state = Some(*number).filter(|number| *number > 0);
+    let returns = confirm.filter(|_| made.unconfirmed);
+    let returns = returns.map(|after| after.as_secs_f64());
+    document.put("state", state.into());
+    document.put("returns_s", returns.into());
+    if *steps > 0 || made.unconfirmed {
         let steps = output::count(*steps, "step");
-        output::note(&format!("{steps} done and read back: state {number}"));
+        document.note(&format!("{steps} done and read back: state {number}"));
     }
-    if let Some(returns) = confirm.filter(|_| made.unconfirmed) {
-        output::note(&format!(
-            "it is undone in {} s unless you say `weirgate confirm`",
-            returns.as_secs_f64()
+    if let Some(returns) = returns {
+        document.note(&format!(
+            "it is undone in {returns} s unless you say `weirgate confirm`"
         ));
     }
     if made.in_session {
@@ -186,30 +203,39 @@ pub fn in_session() {
 }
 
 /// `weirgate remove`.
-pub fn remove(state: &Path) -> Outcome {
+pub fn remove(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let lock = site.lock().await.map_err(refused)?;
-        take_away(&site, &lock, None).await
+        take_away(&site, &lock, None, document).await
     })
 }
 
 /// Removes the policy and names what is not restored. A change of links is made in the same step.
-pub async fn take_away(site: &Site, lock: &Lock, links: Option<PlannedLinks>) -> Outcome {
+pub async fn take_away(
+    site: &Site,
+    lock: &Lock,
+    links: Option<PlannedLinks>,
+    document: &Document,
+) -> Outcome {
     match Memory::read(&site.folders).map_err(refused)? {
         Some(memory) => stays(site, &memory).await?,
         None if links.is_none() => {
-            output::note("nothing is applied");
+            put(document, None, None);
+            document.note("nothing is applied");
             return Ok(Status::Done);
         }
         None => {}
     }
     let planned = site.plan(&State::default(), false).await.map_err(refused)?;
-    for step in links.iter().flat_map(|links| &links.steps) {
-        output::data(&step.to_string())?;
-    }
-    if links.is_none() || !planned.plan.steps.is_empty() {
-        describe(&planned.plan, false)?;
+    put(document, links.as_ref(), Some(&planned.plan));
+    if !document.is_wanted() {
+        for step in links.iter().flat_map(|links| &links.steps) {
+            output::data(&step.to_string())?;
+        }
+        if links.is_none() || !planned.plan.steps.is_empty() {
+            describe(&planned.plan, false)?;
+        }
     }
     let Err(error) = site.remove(lock, &planned, links.clone()).await else {
         return Ok(Status::Done);

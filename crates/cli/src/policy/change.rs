@@ -7,26 +7,30 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::time::calendar;
 use weirgate_keep::{Entry, Head, KeepError, Meters, Request, Site, serve_guard};
 
 /// `weirgate confirm`.
-pub fn confirm(state: &Path) -> Outcome {
+pub fn confirm(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
         let number = site(state)?.confirm().await.map_err(refused)?;
-        output::note(&format!("state {number} is confirmed"));
+        document.put("state", number.into());
+        document.note(&format!("state {number} is confirmed"));
         Ok(Status::Done)
     })
 }
 
 /// `weirgate rollback --waiting`: undoes the change that waits for confirmation, and nothing else.
-pub fn take_back(state: &Path) -> Outcome {
+pub fn take_back(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
-        match site(state)?.take_back().await.map_err(refused)? {
-            Some(taken) => output::note(&format!("state {taken} is taken back")),
-            None => output::note("nothing waits for confirmation"),
+        let taken = site(state)?.take_back().await.map_err(refused)?;
+        document.put("taken_back", taken.into());
+        match taken {
+            Some(taken) => document.note(&format!("state {taken} is taken back")),
+            None => document.note("nothing waits for confirmation"),
         }
         Ok(Status::Done)
     })
@@ -34,12 +38,18 @@ pub fn take_back(state: &Path) -> Outcome {
 
 /// `weirgate rollback`: undoes the change that waits for confirmation. Otherwise returns to the
 /// state with this number, or to the previous one.
-pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) -> Outcome {
+pub fn rollback(
+    state: &Path,
+    number: Option<u64>,
+    confirm: Option<Duration>,
+    document: &Document,
+) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let taken = site.take_back().await.map_err(refused)?;
+        document.put("taken_back", taken.into());
         if let Some(taken) = taken {
-            output::note(&format!("state {taken} is taken back"));
+            document.note(&format!("state {taken} is taken back"));
             if number.is_none() {
                 return Ok(Status::Done);
             }
@@ -63,10 +73,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
         }
         let links = site.plan_links_of(&entry).await.map_err(refused)?;
         if entry.is_removal() {
-            return take_away(&site, &lock, links).await;
-        }
-        for step in links.iter().flat_map(|links| &links.steps) {
-            output::data(&step.to_string())?;
+            return take_away(&site, &lock, links, document).await;
         }
         let planned = site.plan(&entry.desired, false).await.map_err(refused)?;
         let request = Request {
@@ -75,7 +82,7 @@ pub fn rollback(state: &Path, number: Option<u64>, confirm: Option<Duration>) ->
             confirm,
             links,
         };
-        make(&site, &lock, planned, request, Printed::Steps).await
+        make(&site, &lock, planned, request, Printed::of(document)).await
     })
 }
 

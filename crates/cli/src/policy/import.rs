@@ -4,6 +4,7 @@
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::source;
 use weirgate_import::{ImportError, libreqos, sqm};
@@ -43,7 +44,7 @@ pub enum From {
 const UCI: &str = "/etc/config/weirgate";
 
 /// Prints the policy and lists what was left out.
-pub fn run(from: &From) -> Outcome {
+pub fn run(from: &From, document: &Document) -> Outcome {
     let imported = match from {
         From::Sqm { file, device } => {
             let device = device.as_deref().or_else(|| named_after(file));
@@ -54,26 +55,36 @@ pub fn run(from: &From) -> Outcome {
             configuration,
         } => libreqos::import(&source::read(devices)?, &source::read(configuration)?)
             .map_err(|error| wrong(devices, &error)),
-        From::Uci { file } => return uci(file),
+        From::Uci { file } => return uci(file, document),
     }?;
     for one in &imported.left_out {
-        output::note(&format!("weirgate: left out: {one}"));
+        document.note(&format!("weirgate: left out: {one}"));
     }
-    output::data(&imported.policy)?;
+    print(document, imported.policy, imported.left_out)
+}
+
+/// Prints a policy, or puts it into the document with what was left out.
+fn print(document: &Document, policy: String, left_out: Vec<String>) -> Outcome {
+    if document.is_wanted() {
+        document.put("left_out", left_out.into());
+        document.put("policy", policy.into());
+    } else {
+        output::data(&policy)?;
+    }
     Ok(Status::Done)
 }
 
-fn uci(file: &Path) -> Outcome {
+fn uci(file: &Path, document: &Document) -> Outcome {
     let configured = to_policy(&source::read(file)?)
         .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", file.display())))?;
     if !configured.enabled {
-        output::note(
+        document.note(
             "weirgate: `config weirgate` is not enabled, so the service does not apply \
                       it",
         );
     }
-    output::data(&configured.policy)?;
-    Ok(Status::Done)
+    document.put("enabled", configured.enabled.into());
+    print(document, configured.policy, Vec::new())
 }
 
 /// Returns the device of `/etc/sqm/DEVICE.iface.conf` from the file's name; its text does not

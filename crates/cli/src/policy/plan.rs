@@ -5,9 +5,11 @@ use crate::policy::apply::{asked, describe, refused, site, wanted};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 use weirgate_console::policy::{Loaded, SITE};
 use weirgate_console::runtime::in_runtime;
+use weirgate_keep::PlannedLinks;
 use weirgate_plan::Plan;
 
 /// What to plan, and how to print it.
@@ -36,6 +38,12 @@ pub struct Arguments {
 
 /// Prints the plan. The exit status is 1 if something would change.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
+    documented(arguments.json, |document| {
+        planned(state, arguments, document)
+    })
+}
+
+fn planned(state: &Path, arguments: &Arguments, document: &Document) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
         let wanted = wanted(&site, &arguments.policy).await;
@@ -44,7 +52,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let plan = planned.map_err(|error| asked(refused(error)))?.plan;
         let mark = if arguments.commands { "# " } else { "" };
         if arguments.json {
-            output::data(&format!("{:#}", document(&plan)))?;
+            put(document, None, Some(&plan));
         } else {
             if let count @ 1.. = plan.steps.len() {
                 let plural = if count == 1 { "" } else { "s" };
@@ -74,20 +82,30 @@ fn set_ups(loaded: &Loaded, mark: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns a plan as JSON: its steps, and the losses that no other plan can undo.
-pub fn document(plan: &Plan) -> Value {
-    let step = |step: &weirgate_plan::Step| {
-        json!({
-            "text": step.to_string(),
-            "command": step.action.command(),
-            "line": step.origin.line,
-            "reason": step.origin.reason,
-            "empties": plan.empties(&step.action),
-        })
+/// Puts a change into a document: the steps of its links and of its plan, and the losses that no
+/// other plan can undo.
+pub fn put(document: &Document, links: Option<&PlannedLinks>, plan: Option<&Plan>) {
+    if !document.is_wanted() {
+        return;
+    }
+    let routing = links.iter().flat_map(|links| &links.steps);
+    let routing = routing.map(|step| json!({ "text": step.to_string() }));
+    let own = |plan: &Plan| -> Vec<Value> {
+        let steps = plan.steps.iter();
+        let steps = steps.map(|step| {
+            json!({
+                "text": step.to_string(),
+                "command": step.action.command(),
+                "line": step.origin.line,
+                "reason": step.origin.reason,
+                "empties": plan.empties(&step.action),
+            })
+        });
+        steps.collect()
     };
-    let losses = plan.losses();
-    json!({
-        "steps": plan.steps.iter().map(step).collect::<Vec<_>>(),
-        "losses": losses.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+    let steps = routing.chain(plan.map(own).unwrap_or_default());
+    document.put("steps", steps.collect());
+    let losses = plan.map(Plan::losses).unwrap_or_default();
+    let losses = losses.iter().map(ToString::to_string);
+    document.put("losses", losses.collect());
 }

@@ -4,6 +4,7 @@
 use crate::keep::ready;
 use crate::metrics::legend::legend;
 use crate::policy::apply::{asked, ended, refused, site, unread};
+use crate::policy::plan::put;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
@@ -24,6 +26,7 @@ use weirgate_links::{Links, parse};
 use weirgate_plan::plan_routing;
 use weirgate_policy::Policy;
 use weirgate_state::DeviceName;
+use weirgate_units::Rate;
 use weirgate_watch::{Legend, SiteLink, Sorter};
 
 /// The default file of links.
@@ -42,6 +45,9 @@ pub enum Command {
         /// The policies of the links.
         #[arg(long, value_name = "FILE", default_value = policy::SITE)]
         policy: PathBuf,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what `apply` would change.
     ///
@@ -50,6 +56,9 @@ pub enum Command {
         /// The file of links.
         #[arg(default_value = FILE)]
         file: PathBuf,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Route over all links whose devices exist, and store the file as the applied one.
     ///
@@ -64,6 +73,9 @@ pub enum Command {
         /// first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<Duration>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Probe the links through the named hosts, and route over those that are up, until SIGTERM.
     ///
@@ -84,22 +96,28 @@ pub enum Command {
     ///
     /// Removes weirgate's own routing tables, rules and table of marks, and nothing else. Needs
     /// CAP_NET_ADMIN.
-    Remove,
+    Remove {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Runs the subcommand.
 pub fn run(state: &Path, command: &Command) -> Outcome {
     match command {
-        Command::Check { file, policy } => check(file, policy),
-        Command::Plan { file } => plan(state, file),
-        Command::Apply { file, confirm } => apply(state, file, *confirm),
+        Command::Check { file, policy, json } => {
+            documented(*json, |document| check(file, policy, document))
+        }
+        Command::Plan { file, json } => documented(*json, |document| plan(state, file, document)),
+        Command::Apply {
+            file,
+            confirm,
+            json,
+        } => documented(*json, |document| apply(state, file, *confirm, document)),
         Command::Run { file } => hold(state, file.as_deref()),
         Command::Show { json } => show(state, *json),
-        Command::Remove => in_runtime(async {
-            let site = site(state)?;
-            let _held = site.links_unheld().await.map_err(refused)?;
-            make(&site, None, None).await
-        }),
+        Command::Remove { json } => documented(*json, |document| remove(state, document)),
     }
 }
 
@@ -118,19 +136,32 @@ fn folders(state: &Path) -> Result<Folders, Failure> {
     Folders::here(state).map_err(refused)
 }
 
-fn apply(state: &Path, file: &Path, confirm: Option<Duration>) -> Outcome {
+fn apply(state: &Path, file: &Path, confirm: Option<Duration>, document: &Document) -> Outcome {
     let read = read(file)?;
-    in_runtime(async { make(&site(state)?, Some(read), confirm).await })
+    in_runtime(async { make(&site(state)?, Some(read), confirm, document).await })
+}
+
+fn remove(state: &Path, document: &Document) -> Outcome {
+    in_runtime(async {
+        let site = site(state)?;
+        let _held = site.links_unheld().await.map_err(refused)?;
+        make(&site, None, None, document).await
+    })
 }
 
 /// Describes a change of links, makes it and prints the result.
-async fn make(site: &Site, links: Option<(Links, Source)>, confirm: Option<Duration>) -> Outcome {
+async fn make(
+    site: &Site,
+    links: Option<(Links, Source)>,
+    confirm: Option<Duration>,
+    document: &Document,
+) -> Outcome {
     let lock = site.lock().await.map_err(refused)?;
     site.nothing_waits().map_err(refused)?;
     let planned = planned(site, links).await?;
-    describe(&planned)?;
+    describe(&planned, document)?;
     let made = site.apply_links(&lock, planned, confirm).await;
-    ended(&made.map_err(refused)?, confirm);
+    ended(&made.map_err(refused)?, confirm, document);
     Ok(Status::Done)
 }
 
@@ -139,7 +170,11 @@ async fn planned(site: &Site, links: Option<(Links, Source)>) -> Result<PlannedL
     site.plan_links(links).await.map_err(refused)
 }
 
-fn describe(planned: &PlannedLinks) -> Result<(), Failure> {
+fn describe(planned: &PlannedLinks, document: &Document) -> Result<(), Failure> {
+    put(document, Some(planned), None);
+    if document.is_wanted() {
+        return Ok(());
+    }
     if planned.steps.is_empty() {
         output::data("nothing to change")?;
     }
@@ -149,7 +184,7 @@ fn describe(planned: &PlannedLinks) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(file: &Path, policy: &Path) -> Outcome {
+fn check(file: &Path, policy: &Path, document: &Document) -> Outcome {
     let (links, _) = read(file)?;
     let policies = if policy.exists() {
         policy::read(policy)?.policies().to_vec()
@@ -165,7 +200,11 @@ fn check(file: &Path, policy: &Path) -> Outcome {
         let own = policies
             .iter()
             .find(|policy| policy.link.device.value == link.device);
-        output::data(&described(&links, number, own))?;
+        if document.is_wanted() {
+            document.add("links", link_value(&links, number, own));
+        } else {
+            output::data(&described(&links, number, own))?;
+        }
         if own.is_none() && !policies.is_empty() {
             wrong.push(format!(
                 "{}: no policy has the device {}: packets that leave through it are not shaped",
@@ -201,13 +240,30 @@ fn check(file: &Path, policy: &Path) -> Outcome {
             one.link.device.value, links.marks
         ));
     }
+    document.put("warnings", wrong.iter().map(String::as_str).collect());
     for one in &wrong {
-        output::note(&format!("weirgate: warning: {one}"));
+        document.note(&format!("weirgate: warning: {one}"));
     }
     Ok(if wrong.is_empty() {
         Status::Done
     } else {
         Status::Differs
+    })
+}
+
+/// Returns a link of a file as JSON. Rates are in bits per second.
+fn link_value(links: &Links, number: usize, policy: Option<&Policy>) -> Value {
+    let link = &links.links[number];
+    let up = policy.map(|policy| policy.link.up.value);
+    let down = policy.and_then(|policy| Some(policy.link.down.as_ref()?.value));
+    json!({
+        "name": link.name,
+        "device": link.device,
+        "weight": link.weight,
+        "table": links.table(number),
+        "mark": links.mark(number),
+        "up_bit_s": up.map(Rate::as_bits_per_second),
+        "down_bit_s": down.map(Rate::as_bits_per_second),
     })
 }
 
@@ -228,12 +284,12 @@ fn described(links: &Links, number: usize, policy: Option<&Policy>) -> String {
     text
 }
 
-fn plan(state: &Path, file: &Path) -> Outcome {
+fn plan(state: &Path, file: &Path, document: &Document) -> Outcome {
     let read = read(file)?;
     in_runtime(async {
         let site = site(state).map_err(asked)?;
         let planned = planned(&site, Some(read)).await.map_err(asked)?;
-        describe(&planned)?;
+        describe(&planned, document)?;
         Ok(if planned.steps.is_empty() {
             Status::Done
         } else {

@@ -15,6 +15,7 @@ mod explain;
 mod flows;
 mod init;
 mod input;
+mod json;
 mod lab;
 mod namespace;
 mod program;

@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 
 /// The exit status of a program that SIGINT ended, as in shells.
@@ -61,7 +62,7 @@ impl Signals {
 /// it after this process ends.
 fn take_back(state: &Path, file: &Path, done: &Done) {
     if done.applied
-        && let Err(failure) = change::take_back(state)
+        && let Err(failure) = change::take_back(state, &Document::none())
     {
         output::note(&failure.text());
     }

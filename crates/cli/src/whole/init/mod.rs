@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_compile::check_report;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::{output, time};
@@ -164,9 +165,9 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     let kept = ask.offer("Keep the policy, if you can still reach what you need?")?;
     undo.keep();
     if kept {
-        change::confirm(state)
+        change::confirm(state, &Document::none())
     } else {
-        change::take_back(state)
+        change::take_back(state, &Document::none())
     }
 }
 

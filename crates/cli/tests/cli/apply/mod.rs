@@ -6,6 +6,7 @@ pub(crate) mod control_groups;
 pub(crate) mod damaged;
 pub(crate) mod exported;
 pub(crate) mod interrupted;
+pub(crate) mod json;
 pub(crate) mod kernel;
 pub(crate) mod late;
 pub(crate) mod names;

@@ -35,6 +35,13 @@ pub(crate) fn done(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &error
 }
 
+/// Runs a command with `--json`, which must succeed; returns its document.
+pub(crate) fn document(line: &str) -> serde_json::Value {
+    let output = weirgate(&format!("{line} --json"));
+    assert!(output.status.success(), "{line}: {output:?}");
+    serde_json::from_slice(&output.stdout).expect("one document")
+}
+
 /// Runs a command that must fail with this status; returns its output.
 pub(crate) fn fails(line: &str, status: i32) -> String {
     let output = weirgate(line);

@@ -2,9 +2,10 @@
 //! Lists that survive the device and reboots, and single circuits: tests that run in the guest.
 //! Ignored elsewhere.
 
-use crate::inside::{done, fails, in_force_of, line, net, settled};
+use crate::inside::{document, done, fails, in_force_of, line, net, settled};
 use crate::lists::{CircuitLine, written};
 use libbpf_rs::Link;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -195,6 +196,40 @@ fn a_list_outlives_its_device() {
     settled([0; 3]);
 }
 
+/// Gives wrong commands for circuits of [`one_circuit_comes_changes_and_goes`].
+fn wrong_commands_change_nothing() {
+    let expected = in_force_of("sub0");
+    let kept = fs::read(KEPT).expect("a file");
+    for (what, part) in [
+        (
+            "add sub0 new,1 --addresses 203.0.113.9 --down-max 1mbit --up-max 1mbit",
+            "already",
+        ),
+        (
+            "add sub0 x --addresses 100.64.0.2 --down-max 1mbit --up-max 1mbit",
+            "is of the circuit `2`",
+        ),
+        (
+            "add sub0 x --addresses 10.64.0.24/29 --down-max 1mbit --up-max 1mbit",
+            "is of the circuit `3`",
+        ),
+        (
+            "add sub0 x --parent nowhere --down-max 1mbit --up-max 1mbit",
+            "no site `nowhere`",
+        ),
+        ("add sub0 x --plan nothing", "no plan `nothing`"),
+        ("change sub0 x --down-max 1mbit", "no circuit `x`"),
+        ("change sub0 3 --down-min 1gbit", "at most"),
+        ("change wan7 3 --down-max 1mbit", "wan7"),
+        ("remove sub0", "--all"),
+    ] {
+        let text = fails(what, 2);
+        assert!(text.contains(part), "{what}: {text}");
+    }
+    assert_eq!(in_force_of("sub0"), expected);
+    assert_eq!(fs::read(KEPT).expect("a file"), kept);
+}
+
 /// A circuit is added, changed and removed while the others stay. Afterwards the list has the same
 /// content, and applying it again changes nothing.
 #[test]
@@ -244,45 +279,26 @@ fn one_circuit_comes_changes_and_goes() {
     done("change sub0 new,1 --suspended no");
     assert_eq!(shown("new,1")["ceiling_bit_s"], 20_000_000);
     assert_eq!(shown("site-2")["guarantee_bit_s"], 5_000_000);
-    // A wrong command changes nothing.
-    let expected = in_force_of("sub0");
-    let kept = fs::read(KEPT).expect("a file");
-    for (what, part) in [
-        (
-            "add sub0 new,1 --addresses 203.0.113.9 --down-max 1mbit --up-max 1mbit",
-            "already",
-        ),
-        (
-            "add sub0 x --addresses 100.64.0.2 --down-max 1mbit --up-max 1mbit",
-            "is of the circuit `2`",
-        ),
-        (
-            "add sub0 x --addresses 10.64.0.24/29 --down-max 1mbit --up-max 1mbit",
-            "is of the circuit `3`",
-        ),
-        (
-            "add sub0 x --parent nowhere --down-max 1mbit --up-max 1mbit",
-            "no site `nowhere`",
-        ),
-        ("add sub0 x --plan nothing", "no plan `nothing`"),
-        ("change sub0 x --down-max 1mbit", "no circuit `x`"),
-        ("change sub0 3 --down-min 1gbit", "at most"),
-        ("change wan7 3 --down-max 1mbit", "wan7"),
-        ("remove sub0", "--all"),
-    ] {
-        let text = fails(what, 2);
-        assert!(text.contains(part), "{what}: {text}");
-    }
-    assert_eq!(in_force_of("sub0"), expected);
-    assert_eq!(fs::read(KEPT).expect("a file"), kept);
+    wrong_commands_change_nothing();
     // A prefix within that of another circuit takes precedence.
     done("add sub0 within --addresses 10.64.0.24/30 --down-max 1mbit --up-max 1mbit");
     assert_eq!(in_force_of("sub0").1["10.64.0.24/30"], "cwithin");
     done("remove sub0 within new,1 nobody");
     assert_eq!(in_force_of("sub0"), before);
     // A list restores what single changes altered.
-    done("change sub0 5 --down-max 7mbit");
-    done("remove sub0 6");
+    let changed = document("change sub0 5 --down-max 7mbit");
+    let entries = |changed: usize| {
+        json!({
+            "added": 0, "changed": changed, "removed": 0, "written": 0,
+        })
+    };
+    let expected = json!({ "device": "sub0", "circuit": "5", "entries": entries(1) });
+    assert_eq!(changed, json!({ "changes": [expected] }));
+    let removed = &document("remove sub0 6")["changes"][0];
+    assert_eq!(
+        (&removed["circuit"], &removed["entries"]["removed"]),
+        (&json!("6"), &json!(1))
+    );
     lines.retain(|line| line.number != 6);
     lines[4].kbit = 7_000;
     let list = written("one", &lines, 100);
@@ -291,7 +307,14 @@ fn one_circuit_comes_changes_and_goes() {
         text.contains("0 nodes added, 0 changed, 0 removed, 0 entries"),
         "{text}"
     );
-    done("remove sub0 --all");
+    let planned = document(&format!("plan sub0 {list}"));
+    assert_eq!(planned, json!({ "steps": [] }));
+    let applied = &document(&format!("apply sub0 {list}"))["changes"][0];
+    assert_eq!(applied["list"]["circuits"], 99);
+    assert_eq!(applied["entries"], entries(0));
+    let removed = document("remove sub0 --all");
+    let expected = json!({ "device": "sub0", "list": null });
+    assert_eq!(removed, json!({ "changes": [expected] }));
     net::run("ip link del sub0");
     settled([0; 3]);
 }

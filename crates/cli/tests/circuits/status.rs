@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "what was said is shown")]
 
-use crate::inside::{done, fails, in_force_of, line, net, settled};
+use crate::inside::{document, done, fails, in_force_of, line, net, settled};
 use crate::kept::{InForce, Keeper, boot, forget_all, make, pinned, within};
 use crate::lists::{CircuitLine, written};
 use libbpf_rs::{MapCore as _, MapHandle};
@@ -74,13 +74,14 @@ fn a_list_goes_until_that_is_confirmed() {
     done("rollback");
     assert!(is_back(&expected));
     done("remove sub0 --all --confirm 60s");
-    done("confirm");
+    let whose = serde_json::json!({ "devices": ["sub0"] });
+    assert_eq!(document("confirm"), whose);
     let (text, _) = status(0);
     assert!(
         text.contains("`weirgate circuits rollback` goes back"),
         "{text}"
     );
-    done("rollback");
+    assert_eq!(document("rollback"), whose);
     assert!(is_back(&expected));
     done("remove sub0 --all --confirm 3s");
     boot();

@@ -46,3 +46,36 @@ fn an_imported_policy_is_in_a_document() {
     assert_eq!((status, &found["problems"]), (2, &json!([])));
     assert!(found["error"].as_str().unwrap().contains("No such file"));
 }
+
+#[test]
+fn a_checked_list_is_in_a_document() {
+    let folder = TempDir::new().unwrap();
+    let devices = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+                   Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n";
+    let circuit = "1,One,1,router,,,100.64.0.1,2001:db8::/64,1,1,100,20,\n";
+    fs::write(
+        folder.path().join("good.csv"),
+        format!("{devices}{circuit}"),
+    )
+    .unwrap();
+    let (status, found) = run(folder.path(), &["circuits", "check", "good.csv"]);
+    assert_eq!(status, 0, "{found}");
+    let list = &found["list"];
+    assert_eq!((&list["circuits"], &list["sites"]), (&json!(1), &json!(0)));
+    assert_eq!(list["keys"]["addresses"], 2, "{found}");
+
+    fs::write(
+        folder.path().join("bad.csv"),
+        devices.replace("IPv4", "IPv5"),
+    )
+    .unwrap();
+    for words in [&["check"][..], &["apply", "sub0"], &["plan", "sub0"]] {
+        let words = [&["circuits"], words, &["bad.csv"]].concat();
+        let (status, found) = run(folder.path(), &words);
+        assert_eq!(status, 2, "{found}");
+        assert!(
+            found["error"].as_str().unwrap().contains("bad.csv:1:"),
+            "{found}"
+        );
+    }
+}

@@ -2,12 +2,13 @@
 //! Lists of circuits that are undone unless they are confirmed.
 
 use super::files::{self, Lists};
-use super::live::{here, refused, say_done, summary};
+use super::live::{self, here, refused, say_done, summary};
 use crate::policy::apply::in_session;
+use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
-use weirgate_console::output;
+use weirgate_console::json::Document;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, Guarded};
 use weirgate_state::DeviceName;
@@ -15,10 +16,10 @@ use weirgate_state::DeviceName;
 /// `weirgate circuits apply --confirm`, and `remove DEVICE --all --confirm`.
 pub(super) fn apply(
     state: &Path,
-    lists: Lists,
-    taken: Option<DeviceName>,
+    (lists, taken): (Lists, Option<DeviceName>),
     adopt: bool,
     after: Duration,
+    document: &Document,
 ) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
@@ -27,7 +28,8 @@ pub(super) fn apply(
         gone.extend(taken);
         let (lists, _) = lists;
         if lists.is_empty() && gone.is_empty() {
-            output::note("no device has circuits: nothing to change");
+            document.put("changes", json!([]));
+            document.note("no device has circuits: nothing to change");
             return Ok(Status::Done);
         }
         let guarded = Guarded {
@@ -36,20 +38,26 @@ pub(super) fn apply(
             state,
             after,
         };
-        let told: Vec<String> = lists
-            .iter()
-            .map(|(_, kept)| files::summary(&kept.list))
+        let told = lists.iter().map(|(_, kept)| &kept.list);
+        let told: Vec<_> = told
+            .map(|list| {
+                let counts = document.is_wanted().then(|| files::counts(list));
+                (files::summary(list), counts)
+            })
             .collect();
         let applied = circuits.apply_until((lists, &gone), adopt, guarded).await;
         let (all, stays) = applied.map_err(refused)?;
-        for ((name, done), list) in all.iter().zip(told) {
+        for ((name, done), (list, counts)) in all.iter().zip(told) {
             say_done(&kernel, name, done).await?;
-            output::note(&format!("{name}: {list}; {}", summary(&done.change)));
+            live::put_list(document, name, counts, &done.change);
+            document.note(&format!("{name}: {list}; {}", summary(&done.change)));
         }
         for name in &gone {
-            output::note(&format!("{name}: its list is taken away"));
+            live::gone(name, document);
+            document.note(&format!("{name}: its list is taken away"));
         }
-        output::note(&format!(
+        document.put("returns_s", after.as_secs_f64().into());
+        document.note(&format!(
             "the former lists return in {} s unless you run `weirgate circuits confirm`",
             after.as_secs_f64()
         ));
@@ -65,25 +73,32 @@ fn names(devices: &[DeviceName]) -> String {
     names.join(", ")
 }
 
+fn put_names(devices: &[DeviceName], document: &Document) {
+    let names = devices.iter().map(DeviceName::as_str);
+    document.put("devices", names.collect());
+}
+
 /// `weirgate circuits confirm`.
-pub(super) fn confirm(state: &Path) -> Outcome {
+pub(super) fn confirm(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let devices = circuits.confirm().await.map_err(refused)?;
-        output::note(&format!("{}: the list is confirmed", names(&devices)));
+        put_names(&devices, document);
+        document.note(&format!("{}: the list is confirmed", names(&devices)));
         Ok(Status::Done)
     })
 }
 
 /// `weirgate circuits rollback`.
-pub(super) fn rollback(state: &Path, waiting: bool) -> Outcome {
+pub(super) fn rollback(state: &Path, waiting: bool, document: &Document) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let devices = circuits.take_back(!waiting).await.map_err(refused)?;
+        put_names(&devices, document);
         if devices.is_empty() {
-            output::note(if waiting {
+            document.note(if waiting {
                 "nothing waits for confirmation"
             } else {
                 "there is no former list to go back to"
@@ -94,7 +109,7 @@ pub(super) fn rollback(state: &Path, waiting: bool) -> Outcome {
                 Status::Differs
             });
         }
-        output::note(&format!("{}: the list is taken back", names(&devices)));
+        document.note(&format!("{}: the list is taken back", names(&devices)));
         Ok(Status::Done)
     })
 }

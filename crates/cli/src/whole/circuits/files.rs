@@ -3,12 +3,14 @@
 
 use super::live::{device, refused};
 use clap::Args;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use weirgate_bpf::MOST_QUEUES;
 use weirgate_circuits::Direction;
 use weirgate_circuits::kept::{Kept, Ports};
 use weirgate_circuits::{File, KeyKind, List, read as read_list};
-use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::{output, source};
 use weirgate_keep::Circuits;
 use weirgate_state::DeviceName;
@@ -108,6 +110,34 @@ pub(super) fn list(files: &[PathBuf]) -> Result<List, Failure> {
     let problems = reading.problems.iter();
     let problems = problems.map(|one| (one.problem.severity, one.to_string()));
     source::judge_list(problems, reading.list)
+}
+
+/// `weirgate circuits check`.
+pub(super) fn check(files: &[PathBuf], document: &Document) -> Outcome {
+    let list = list(files)?;
+    if document.is_wanted() {
+        document.put("list", counts(&list));
+    } else {
+        output::lines(&format!("{}\n", summary(&list)))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Returns the numbers of a list as JSON.
+pub(super) fn counts(list: &List) -> Value {
+    let keys = list.keys().into_iter().zip(KeyKind::ALL);
+    let keys = keys.map(|(count, kind)| (field(kind), Value::from(count)));
+    json!({
+        "circuits": list.circuits.len(),
+        "sites": list.sites.len(),
+        "plans": list.plans.len(),
+        "keys": keys.collect::<Value>(),
+    })
+}
+
+/// Returns the name of the JSON field for keys of a kind.
+pub(super) fn field(kind: KeyKind) -> String {
+    kind.name().to_lowercase().replace(' ', "_")
 }
 
 /// Returns the number of circuits, keys and sites of a list as text.

@@ -3,6 +3,7 @@
 
 use super::files;
 use crate::whole::aqm::offloads;
+use serde_json::{Value, json};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::time::Instant;
@@ -10,6 +11,7 @@ use weirgate_bpf::CircuitsChange;
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::{Asked, One, Plan, Wanted};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders, OneQueue, Queues};
@@ -42,6 +44,17 @@ pub(super) fn summary(change: &CircuitsChange) -> String {
         "{} nodes added, {} changed, {} removed, {} entries written",
         change.added, change.changed, change.removed, change.written
     )
+}
+
+/// Returns the counts of a change as JSON.
+pub(super) fn change_json(change: &CircuitsChange) -> Value {
+    let counts = [
+        ("added", change.added),
+        ("changed", change.changed),
+        ("removed", change.removed),
+        ("written", change.written),
+    ];
+    counts.into_iter().collect()
 }
 
 /// Notes what was done besides the requested change.
@@ -91,7 +104,12 @@ fn say_queues(name: &DeviceName, queues: Queues) {
 }
 
 /// `weirgate circuits apply`.
-pub(super) fn apply(state: &Path, (name, kept): (DeviceName, Kept), adopt: bool) -> Outcome {
+pub(super) fn apply(
+    state: &Path,
+    (name, kept): (DeviceName, Kept),
+    adopt: bool,
+    document: &Document,
+) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
@@ -100,13 +118,15 @@ pub(super) fn apply(state: &Path, (name, kept): (DeviceName, Kept), adopt: bool)
         // circuits takes longer than its end.
         let mut kept = ManuallyDrop::new(kept);
         let list = files::summary(&kept.list);
+        let counts = document.is_wanted().then(|| files::counts(&kept.list));
         let done = circuits
             .apply(&name, &mut kept, adopt)
             .await
             .map_err(refused)?;
         say_done(&kernel, &name, &done).await?;
         let took = began.elapsed().as_secs_f64() * 1e3;
-        output::note(&format!(
+        put_list(document, &name, counts, &done.change);
+        document.note(&format!(
             "{name}: {list}; {}, in {took:.0} ms",
             summary(&done.change)
         ));
@@ -139,17 +159,17 @@ pub(super) fn becomes(
 }
 
 /// `weirgate circuits add` and `change`.
-pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool) -> Outcome {
+pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool, document: &Document) -> Outcome {
     let asked = wanted.asked().map_err(wrong)?;
-    changed(state, &wanted.device, &[&wanted.circuit], |old, plans| {
-        becomes((wanted, &asked), comes, old, plans)
-    })
+    let (device, circuit) = (&wanted.device, &*wanted.circuit);
+    let becomes = |old: Option<&One>, plans: &[Plan]| becomes((wanted, &asked), comes, old, plans);
+    changed(state, device, &[circuit], becomes, document)
 }
 
 /// `weirgate circuits remove` with circuits. A circuit that does not exist is no error.
-pub(super) fn take(state: &Path, name: &str, ids: &[String]) -> Outcome {
+pub(super) fn take(state: &Path, name: &str, ids: &[String], document: &Document) -> Outcome {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    changed(state, name, &ids, |_, _| Ok(None))
+    changed(state, name, &ids, |_, _| Ok(None), document)
 }
 
 fn changed(
@@ -157,6 +177,7 @@ fn changed(
     name: &str,
     ids: &[&str],
     wanted: impl Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
+    document: &Document,
 ) -> Outcome {
     in_runtime(async {
         let name = device(name)?;
@@ -166,7 +187,10 @@ fn changed(
             let began = Instant::now();
             let done = circuits.change(&name, id, &wanted).await.map_err(refused)?;
             say(&name, &done);
-            output::note(&format!(
+            let change = change_json(&done.change);
+            let change = json!({ "device": name.as_str(), "circuit": id, "entries": change });
+            document.add("changes", change);
+            document.note(&format!(
                 "{name}: circuit {id}: {}, in {:.1} ms",
                 summary(&done.change),
                 began.elapsed().as_secs_f64() * 1e3
@@ -176,13 +200,32 @@ fn changed(
     })
 }
 
+/// Puts a device with a new list into the document.
+pub(super) fn put_list(
+    document: &Document,
+    name: &DeviceName,
+    list: Option<Value>,
+    change: &CircuitsChange,
+) {
+    let mut change = json!({ "device": name.as_str(), "entries": change_json(change) });
+    change["list"] = list.into();
+    document.add("changes", change);
+}
+
+/// Puts a device that lost its list into the document.
+pub(super) fn gone(name: &DeviceName, document: &Document) {
+    let change = json!({ "device": name.as_str(), "list": null });
+    document.add("changes", change);
+}
+
 /// `weirgate circuits remove --all`.
-pub(super) fn remove(state: &Path, name: &str) -> Outcome {
+pub(super) fn remove(state: &Path, name: &str, document: &Document) -> Outcome {
     in_runtime(async {
         let name = device(name)?;
         let (folders, kernel) = here(state)?;
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         circuits.remove(&name).await.map_err(refused)?;
+        gone(&name, document);
         Ok(Status::Done)
     })
 }

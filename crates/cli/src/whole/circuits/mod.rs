@@ -15,8 +15,9 @@ use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_circuits::Wanted;
-use weirgate_console::exit::{Outcome, Status, wrong};
-use weirgate_console::{output, time};
+use weirgate_console::exit::{Outcome, wrong};
+use weirgate_console::json::{Document, documented};
+use weirgate_console::time;
 use weirgate_keep::CircuitsSocket;
 
 /// What can be done with circuits.
@@ -29,6 +30,9 @@ pub enum Command {
         /// The files of the list: ShapedDevices.csv, network.json, plans, lqos_overrides.json.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Apply a list of circuits to a device, all of it or nothing.
     ///
@@ -46,6 +50,9 @@ pub enum Command {
         /// first.
         #[arg(long, value_name = "TIME", value_parser = time::duration)]
         confirm: Option<Duration>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what applying a list would change on a device.
     ///
@@ -53,9 +60,16 @@ pub enum Command {
     Plan {
         #[command(flatten)]
         list: files::Listed,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Keep the lists that `apply --confirm` applied.
-    Confirm,
+    Confirm {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Restore the lists that were in force before the last `apply --confirm`.
     ///
     /// Later changes of single circuits are lost. Needs root.
@@ -63,6 +77,9 @@ pub enum Command {
         /// Only undo a change that waits for confirmation; do nothing if none waits.
         #[arg(long)]
         waiting: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Take back lists that nobody confirms; started by `apply`.
     #[command(hide = true)]
@@ -74,12 +91,24 @@ pub enum Command {
     ///
     /// The change is stored. The other device of the router and the files are changed
     /// separately. Needs root.
-    Add(Wanted),
+    Add {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Change one circuit of the list in force; fields that are not named stay.
     ///
     /// The change is stored. The other device of the router and the files are changed
     /// separately. Needs root.
-    Change(Wanted),
+    Change {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
     /// Say which lists are in force, since when, whether the kernel has them, and what waits.
     ///
     /// Every row and key in the kernel is compared with the stored list. The command also
@@ -146,31 +175,47 @@ pub enum Command {
         /// Restore the list after this time, unless `circuits confirm` comes first.
         #[arg(long, value_name = "TIME", value_parser = time::duration, requires = "all")]
         confirm: Option<Duration>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
 }
 
 /// `weirgate circuits`.
 pub fn run(state: &Path, command: &Command) -> Outcome {
+    let json = match command {
+        Command::Check { json, .. }
+        | Command::Apply { json, .. }
+        | Command::Plan { json, .. }
+        | Command::Confirm { json }
+        | Command::Rollback { json, .. }
+        | Command::Add { json, .. }
+        | Command::Change { json, .. }
+        | Command::Remove { json, .. } => *json,
+        // `status` and `show` print their own.
+        _ => false,
+    };
+    documented(json, |document| answer(state, command, document))
+}
+
+fn answer(state: &Path, command: &Command, document: &Document) -> Outcome {
     match command {
-        Command::Check { files } => {
-            let list = files::list(files)?;
-            output::lines(&format!("{}\n", files::summary(&list)))?;
-            Ok(Status::Done)
-        }
+        Command::Check { files, .. } => files::check(files, document),
         Command::Apply {
             list,
             adopt,
             confirm,
+            ..
         } => match confirm {
-            Some(after) => confirm::apply(state, list.read()?, None, *adopt, *after),
-            None => live::apply(state, list.read_one()?, *adopt),
+            Some(after) => confirm::apply(state, (list.read()?, None), *adopt, *after, document),
+            None => live::apply(state, list.read_one()?, *adopt, document),
         },
-        Command::Plan { list } => plan::plan(state, &list.read()?),
-        Command::Confirm => confirm::confirm(state),
-        Command::Rollback { waiting } => confirm::rollback(state, *waiting),
+        Command::Plan { list, .. } => plan::plan(state, &list.read()?, document),
+        Command::Confirm { .. } => confirm::confirm(state, document),
+        Command::Rollback { waiting, .. } => confirm::rollback(state, *waiting, document),
         Command::Guard { deadline } => confirm::guard(state, *deadline),
-        Command::Add(wanted) => live::put(state, wanted, true),
-        Command::Change(wanted) => live::put(state, wanted, false),
+        Command::Add { wanted, .. } => live::put(state, wanted, true, document),
+        Command::Change { wanted, .. } => live::put(state, wanted, false, document),
         Command::Status { json } => status::status(state, *json),
         Command::Show { device, name, json } => show::show(state, device, name.as_deref(), *json),
         Command::Metrics { device, top } => metrics::metrics(state, device, *top),
@@ -182,10 +227,10 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
             ..
         } => match confirm {
             Some(after) => {
-                let device = live::device(device)?;
-                confirm::apply(state, (Vec::new(), false), Some(device), false, *after)
+                let gone = Some(live::device(device)?);
+                confirm::apply(state, ((Vec::new(), false), gone), false, *after, document)
             }
-            None => live::remove(state, device),
+            None => live::remove(state, device, document),
         },
         // Without names nothing is removed: a variable in a script may be empty by mistake.
         Command::Remove { circuits, .. } if circuits.is_empty() => Err(wrong(
@@ -193,6 +238,6 @@ pub fn run(state: &Path, command: &Command) -> Outcome {
         )),
         Command::Remove {
             device, circuits, ..
-        } => live::take(state, device, circuits),
+        } => live::take(state, device, circuits, document),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate circuits show`.
 
-use super::live;
+use super::{files, live};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -124,8 +124,7 @@ pub(super) fn json(
     }
     for kind in KeyKind::ALL {
         if let Some(keys) = keys {
-            let name = kind.name().to_lowercase().replace(' ', "_");
-            value[name] = texts(keys, kind).into();
+            value[files::field(kind)] = texts(keys, kind).into();
         }
     }
     value

@@ -2,12 +2,11 @@
 //! `weirgate circuits status`.
 
 use super::files;
-use super::live::{here, refused, summary};
+use super::live::{change_json, here, refused, summary};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weirgate_bpf::CircuitsChange;
 use weirgate_circuits::Direction;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
@@ -130,16 +129,6 @@ fn waits(waiting: &WaitingNow, at: u64) -> String {
             calendar(at + left)
         ),
     }
-}
-
-fn change_json(change: &CircuitsChange) -> Value {
-    let counts = [
-        ("added", change.added),
-        ("changed", change.changed),
-        ("removed", change.removed),
-        ("written", change.written),
-    ];
-    counts.into_iter().collect()
 }
 
 fn json(name: &DeviceName, now: &CircuitsNow) -> Value {

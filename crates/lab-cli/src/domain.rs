@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::{output, source, time};
 use weirgate_domain::Domain;
 use weirgate_lab::{Limits, Options, prepare};
@@ -67,7 +68,7 @@ pub fn run(command: &Command) -> Outcome {
         Command::Try {
             domain: path,
             arguments,
-        } => match whole(path)? {
+        } => match whole(path, &Document::none())? {
             Some((domain, _, parts)) => boot(&domain, &source::read(path)?, &parts, arguments),
             None => Ok(Status::Differs),
         },
@@ -215,7 +216,8 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
     let ssh = Ssh::namespaces();
     let has_circuits = !lists.is_empty();
     let parts = parts(texts, lists);
-    match apply::apply(&domain, &parts, &ssh, CONFIRM, false)? {
+    let none = Document::none();
+    match apply::apply(&domain, &parts, &ssh, (CONFIRM, false), &none)? {
         Status::Done => (),
         Status::Differs => return Ok(Status::Differs),
     }
@@ -226,7 +228,7 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
         ask: true,
         record: Path::new(RECORD),
     };
-    let found = verify::run(&domain, &check, &parts, &ssh, &settings)?;
+    let found = verify::run(&domain, &check, &parts, &ssh, &settings, &none)?;
     if has_circuits {
         output::data(
             "Circuits came into force here and were read back. What they carry is not measured: \

@@ -7,20 +7,30 @@
 //! former state without being reached. If a router refuses, or a confirmation fails, all others are
 //! told to roll back.
 
+use crate::json::add;
 use crate::part::{Part, Parts, has_none, routers};
 use crate::ssh::{Answer, PATIENCE, Ssh};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use weirgate_circuits::kept::Ports;
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_domain::Domain;
 use weirgate_units::{Inserted as _, PeerText};
 
 /// Prints what would change on each router.
-pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
+pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh, document: &Document) -> Outcome {
+    let say = |text: &str| {
+        if document.is_wanted() {
+            return Ok(());
+        }
+        output::data(text)
+    };
+    document.put("steps", Vec::<Value>::new().into());
     let answers = ssh.ask_all(domain, &["plan", "-"], parts, PATIENCE);
     let mut status = Status::Done;
     let mut wrong = Vec::new();
@@ -28,15 +38,20 @@ pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
         if parts.get(part).is_some_and(|text| has_none(text, answer)) {
             continue;
         }
-        output::data(&format!("router {part}"))?;
+        say(&format!("router {part}"))?;
         match answer.status {
-            Some(0) if !part.is_circuits => output::data("  nothing to change")?,
+            Some(0) if !part.is_circuits => say("  nothing to change")?,
             Some(0 | 1) if !answer.out.is_blank() => {
-                if answer.status == Some(1) {
+                let differs = answer.status == Some(1);
+                if differs {
                     status = Status::Differs;
                 }
-                let steps = answer.steps().map(|step| format!("  {step}"));
-                output::data(&steps.collect::<Vec<_>>().join("\n"))?;
+                for step in answer.steps() {
+                    if differs {
+                        add(document, "steps", part, "text", step.to_string().into());
+                    }
+                    say(&format!("  {step}"))?;
+                }
             }
             _ => wrong.push(format!("weirgate: {part}: {}", answer.why())),
         }
@@ -52,7 +67,7 @@ pub fn plan(domain: &Domain, parts: &Parts, ssh: &Ssh) -> Outcome {
 
 /// Writes the file for each router into a folder, to be copied by other means. Files there of
 /// routers that the domain no longer has are named, and not deleted.
-pub fn write(parts: &Parts, folder: &Path) -> Outcome {
+pub fn write(parts: &Parts, folder: &Path, document: &Document) -> Outcome {
     fs::create_dir_all(folder)?;
     let mut written = Vec::new();
     let (none, files): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, text)| *text == Ports::NONE);
@@ -60,17 +75,20 @@ pub fn write(parts: &Parts, folder: &Path) -> Outcome {
         let end = if part.is_circuits { CIRCUITS } else { POLICY };
         let path = folder.join(format!("{}.{end}", part.router));
         fs::write(&path, text)?;
+        let name = path.display().to_string();
+        add(document, "files", part, "file", name.into());
         written.push(path);
     }
     let lists = files.iter().filter(|(part, _)| part.is_circuits).count();
-    if lists < files.len() {
+    let is_text = !document.is_wanted();
+    if is_text && lists < files.len() {
         output::text(&format!(
             "{} policies in {}; each is for `weirgate apply` on its router",
             files.len() - lists,
             folder.display()
         ))?;
     }
-    if lists > 0 {
+    if is_text && lists > 0 {
         output::text(&format!(
             "{lists} lists in {}; each is what `weirgate circuits apply - --confirm 60s` reads on \
              its router",
@@ -106,7 +124,13 @@ const POLICY: &str = "toml";
 const CIRCUITS: &str = "circuits";
 
 /// Applies everything; if one router fails, all roll back.
-pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt: bool) -> Outcome {
+pub fn apply(
+    domain: &Domain,
+    parts: &Parts,
+    ssh: &Ssh,
+    (confirm, adopt): (Duration, bool),
+    document: &Document,
+) -> Outcome {
     let guard = format!("{}s", confirm.as_secs().max(1));
     let mut words = vec!["apply", "-", "--confirm", &guard];
     if adopt {
@@ -115,12 +139,12 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
     // A router that has applied returns after `confirm`. Half of that time for each step leaves
     // time to tell it the result of the others.
     let patience = confirm / 2;
-    let parts = &to_be_done(domain, parts, ssh, patience)?;
+    let parts = &to_be_done(domain, parts, ssh, patience, document)?;
     let answers = ssh.ask_all(domain, &words, parts, patience);
     let (done, failed): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !failed.is_empty() {
-        report(&failed, "not applied");
+        report(&failed, "not applied", document);
         let done: Vec<Part> = done.into_keys().collect();
         let others = Others {
             waiting: &done,
@@ -140,8 +164,10 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
         if lines.is_empty() {
             lines.push(PeerText::new("applied"));
         }
+        let told = lines.iter().map(ToString::to_string);
+        add(document, "applied", part, "told", told.collect());
         for line in lines {
-            output::note(&format!("{part}: {line}"));
+            document.note(&format!("{part}: {line}"));
         }
     }
     let done: Vec<Part> = done.into_keys().collect();
@@ -149,7 +175,7 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
     let (kept, lost): (BTreeMap<_, _>, BTreeMap<_, _>) =
         answers.into_iter().partition(|(_, answer)| answer.done());
     if !lost.is_empty() {
-        report(&lost, "not confirmed");
+        report(&lost, "not confirmed", document);
         let kept: Vec<Part> = kept.into_keys().collect();
         let failed = routers(lost.keys());
         let (reached, unsure): (BTreeMap<_, _>, BTreeMap<_, _>) = lost
@@ -177,7 +203,7 @@ pub fn apply(domain: &Domain, parts: &Parts, ssh: &Ssh, confirm: Duration, adopt
             } else {
                 "routers have"
             };
-            output::note(&format!("{count} {have} {what}"));
+            document.note(&format!("{count} {have} {what}"));
         }
     }
     Ok(Status::Done)
@@ -192,6 +218,7 @@ fn to_be_done(
     parts: &Parts,
     ssh: &Ssh,
     patience: Duration,
+    document: &Document,
 ) -> Result<Parts, Failure> {
     let (mut left, mut asked) = (Parts::new(), Parts::new());
     for (part, text) in parts {
@@ -210,7 +237,7 @@ fn to_be_done(
     if answers.is_empty() {
         return Ok(left);
     }
-    report(&answers, "whether it has circuits is not known");
+    report(&answers, "whether it has circuits is not known", document);
     let failed = output::count(routers(answers.keys()), "router");
     Err(Failure::Refused(format!(
         "{failed} failed; nothing was changed on any"
@@ -223,9 +250,11 @@ fn empty(parts: &[Part]) -> Parts {
     parts.inserted()
 }
 
-fn report(answers: &BTreeMap<Part, Answer>, what: &str) {
+fn report(answers: &BTreeMap<Part, Answer>, what: &str, document: &Document) {
     for (part, answer) in answers {
-        output::note(&format!("weirgate: {part}: {what}: {}", answer.why()));
+        let why = format!("{what}: {}", answer.why());
+        add(document, "failed", part, "why", why.into());
+        document.note(&format!("weirgate: {part}: {what}: {}", answer.why()));
     }
 }
 
@@ -335,7 +364,8 @@ rate = "10mbit"
             parts.insert(part(router, true), Ports::NONE.to_owned());
         }
         let ssh = Ssh::script(&script);
-        let left = to_be_done(&domain.unwrap(), &parts, &ssh, PATIENCE)?;
+        let none = Document::none();
+        let left = to_be_done(&domain.unwrap(), &parts, &ssh, PATIENCE, &none)?;
         Ok(left.keys().map(ToString::to_string).collect())
     }
 

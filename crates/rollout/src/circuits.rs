@@ -3,10 +3,12 @@
 //! each router's part in the form that `weirgate circuits apply` reads.
 
 use crate::part::Texts;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use weirgate_circuits::kept::{Port, Ports};
 use weirgate_circuits::{Direction, File, List, Listed, Share, read_several};
 use weirgate_console::exit::Failure;
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::source::{LARGEST_LIST, judge_list, read_up_to};
 use weirgate_document::Value;
@@ -94,11 +96,15 @@ pub fn lists(path: &Path, text: &str, domain: &Domain) -> Result<Lists, Failure>
 }
 
 impl Lists {
-    /// Prints the circuits of each router.
+    /// Prints the circuits of each router, or puts them into the document.
     ///
     /// # Errors
     /// If standard output is closed.
-    pub fn show(&self) -> Result<(), Failure> {
+    pub fn show(&self, document: &Document) -> Result<(), Failure> {
+        if document.is_wanted() {
+            document.put("circuits", self.json());
+            return Ok(());
+        }
         for (router, ports, list) in &self.all {
             let devices = ports.ports.iter().map(|port| &*port.device);
             let devices: Vec<&str> = devices.collect();
@@ -115,6 +121,19 @@ impl Lists {
             ))?;
         }
         Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let all = self.all.iter().map(|(router, ports, list)| {
+            let devices = ports.ports.iter().map(|port| &*port.device);
+            json!({
+                "router": router,
+                "circuits": list.circuits.len(),
+                "sites": list.sites.len(),
+                "devices": devices.collect::<serde_json::Value>(),
+            })
+        });
+        all.collect()
     }
 
     /// Returns the input of `weirgate circuits apply -` for each router.

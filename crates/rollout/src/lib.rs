@@ -18,6 +18,7 @@
 pub mod apply;
 pub mod circuits;
 pub mod end;
+pub mod json;
 pub mod namespaces;
 pub mod part;
 pub mod ssh;
@@ -27,12 +28,16 @@ pub mod within;
 
 use std::path::Path;
 use weirgate_console::exit::Failure;
-use weirgate_console::{output, source};
+use weirgate_console::json::Document;
+use weirgate_console::source;
 use weirgate_domain::{Check, Domain, Report, router_policies};
 
 /// A domain whose promises can be kept, the worst case of each promise, and the policy of each
 /// router.
 pub type Sound = (Domain, Check, part::Texts);
+
+/// The same with all parts of each router.
+pub type Whole = (Domain, Check, part::Parts);
 
 /// Reads a domain file, returns it with its text, and checks its promises.
 ///
@@ -51,15 +56,16 @@ pub fn read(path: &Path) -> Result<(Domain, Check, String), Failure> {
 /// # Errors
 /// If the file cannot be read or has mistakes; every problem is reported.
 pub fn sound(path: &Path) -> Result<Option<Sound>, Failure> {
-    Ok(kept(path)?.map(|(sound, _)| sound))
+    Ok(kept(path, &Document::none())?.map(|(sound, _)| sound))
 }
 
-/// Does the same with all parts of each router.
+/// Does the same with all parts of each router. The document gets the promises that cannot be kept,
+/// if there are some.
 ///
 /// # Errors
 /// If the file, or one that it names, cannot be read or has mistakes; every problem is reported.
-pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failure> {
-    let Some(((domain, check, policies), text)) = kept(path)? else {
+pub fn whole(path: &Path, document: &Document) -> Result<Option<Whole>, Failure> {
+    let Some(((domain, check, policies), text)) = kept(path, document)? else {
         return Ok(None);
     };
     let lists = circuits::lists(path, &text, &domain)?;
@@ -67,7 +73,7 @@ pub fn whole(path: &Path) -> Result<Option<(Domain, Check, part::Parts)>, Failur
 }
 
 /// Returns a domain whose promises can be kept, with the file's text.
-fn kept(path: &Path) -> Result<Option<(Sound, String)>, Failure> {
+fn kept(path: &Path, document: &Document) -> Result<Option<(Sound, String)>, Failure> {
     let (domain, check, text) = read(path)?;
     if !check.findings.is_empty() {
         let report = Report {
@@ -75,7 +81,8 @@ fn kept(path: &Path) -> Result<Option<(Sound, String)>, Failure> {
             check: &check,
             details: false,
         };
-        output::note(&report.to_string());
+        json::put_check(document, &domain, &check);
+        document.note(&report.to_string());
         return Ok(None);
     }
     let policies = router_policies(&domain, &check);

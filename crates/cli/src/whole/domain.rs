@@ -7,9 +7,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 use weirgate_console::time;
 use weirgate_domain::Report;
+use weirgate_rollout::json::put_check;
 use weirgate_rollout::ssh::Ssh;
 use weirgate_rollout::{apply, circuits, end, read, verify, whole, within};
 use weirgate_units::Rate;
@@ -26,8 +28,11 @@ pub enum Command {
         /// The domain file.
         domain: PathBuf,
         /// Derive each service's worst-case delay, port by port.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         details: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what each router's policy and circuits would change there; asks over ssh.
     ///
@@ -35,6 +40,9 @@ pub enum Command {
     Plan {
         /// The domain file.
         domain: PathBuf,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         ssh: Ssh,
     },
@@ -55,6 +63,9 @@ pub enum Command {
         /// Replace root qdiscs that weirgate did not make.
         #[arg(long)]
         adopt: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         ssh: Ssh,
     },
@@ -81,6 +92,9 @@ pub enum Command {
         /// Without it, a file beside the domain file that ends in `.verified.json`.
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         ssh: Ssh,
     },
@@ -102,13 +116,26 @@ pub enum Command {
 
 /// Runs the subcommand.
 pub fn run(command: &Command) -> Outcome {
+    let json = match command {
+        Command::Check { json, .. }
+        | Command::Plan { json, .. }
+        | Command::Apply { json, .. }
+        | Command::Verify { json, .. } => *json,
+        Command::Try(_) | Command::Within { .. } | Command::End => false,
+    };
+    documented(json, |document| answer(command, document))
+}
+
+fn answer(command: &Command, document: &Document) -> Outcome {
     match command {
-        Command::Check { domain, details } => check(domain, *details),
-        Command::Plan { domain, ssh } => {
-            let Some((domain, _, parts)) = whole(domain)? else {
+        Command::Check {
+            domain, details, ..
+        } => check(domain, *details, document),
+        Command::Plan { domain, ssh, .. } => {
+            let Some((domain, _, parts)) = whole(domain, document)? else {
                 return Ok(Status::Differs);
             };
-            apply::plan(&domain, &parts, ssh)
+            apply::plan(&domain, &parts, ssh, document)
         }
         Command::Apply {
             domain,
@@ -116,13 +143,14 @@ pub fn run(command: &Command) -> Outcome {
             confirm,
             adopt,
             ssh,
+            ..
         } => {
-            let Some((domain, _, parts)) = whole(domain)? else {
+            let Some((domain, _, parts)) = whole(domain, document)? else {
                 return Ok(Status::Differs);
             };
             match files {
-                Some(folder) => apply::write(&parts, folder),
-                None => apply::apply(&domain, &parts, ssh, *confirm, *adopt),
+                Some(folder) => apply::write(&parts, folder, document),
+                None => apply::apply(&domain, &parts, ssh, (*confirm, *adopt), document),
             }
         }
         Command::Verify {
@@ -132,8 +160,9 @@ pub fn run(command: &Command) -> Outcome {
             measure_only,
             record,
             ssh,
+            ..
         } => {
-            let Some((domain, check, parts)) = whole(path)? else {
+            let Some((domain, check, parts)) = whole(path, document)? else {
                 return Ok(Status::Differs);
             };
             let own = verify::record::beside(path);
@@ -143,7 +172,7 @@ pub fn run(command: &Command) -> Outcome {
                 ask: !measure_only,
                 record: record.as_ref().unwrap_or(&own),
             };
-            verify::run(&domain, &check, &parts, ssh, &settings)
+            verify::run(&domain, &check, &parts, ssh, &settings, document)
         }
         Command::Try(_) => handed::over(),
         Command::Within { space, program } => within::run(space, program),
@@ -151,7 +180,7 @@ pub fn run(command: &Command) -> Outcome {
     }
 }
 
-fn check(path: &Path, details: bool) -> Outcome {
+fn check(path: &Path, details: bool, document: &Document) -> Outcome {
     let (domain, check, text) = read(path)?;
     let report = Report {
         domain: &domain,
@@ -159,8 +188,11 @@ fn check(path: &Path, details: bool) -> Outcome {
         details,
     };
     let lists = circuits::lists(path, &text, &domain)?;
-    output::text(&report.to_string())?;
-    lists.show()?;
+    put_check(document, &domain, &check);
+    if !document.is_wanted() {
+        output::text(&report.to_string())?;
+    }
+    lists.show(document)?;
     Ok(if check.findings.is_empty() {
         Status::Done
     } else {

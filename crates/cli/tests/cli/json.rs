@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--json` of commands that read files: one document, also on failure.
+//! `--json` of commands that read files and ask other machines: one document, also on failure.
 
 use crate::program::{Ended, root, weirgate};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -64,18 +65,116 @@ fn a_checked_list_is_in_a_document() {
     assert_eq!((&list["circuits"], &list["sites"]), (&json!(1), &json!(0)));
     assert_eq!(list["keys"]["addresses"], 2, "{found}");
 
-    fs::write(
-        folder.path().join("bad.csv"),
-        devices.replace("IPv4", "IPv5"),
-    )
-    .unwrap();
+    let wrong = circuit.replace("100.64.0.1", "100.64.0.300");
+    fs::write(folder.path().join("bad.csv"), format!("{devices}{wrong}")).unwrap();
     for words in [&["check"][..], &["apply", "sub0"], &["plan", "sub0"]] {
         let words = [&["circuits"], words, &["bad.csv"]].concat();
         let (status, found) = run(folder.path(), &words);
         assert_eq!(status, 2, "{found}");
         assert!(
-            found["error"].as_str().unwrap().contains("bad.csv:1:"),
+            found["error"].as_str().unwrap().contains("bad.csv:2:"),
             "{found}"
         );
     }
+}
+
+const DOMAIN: &str = r#"
+version = 1
+[class.gold]
+behaviour = "AF1"
+share = "40%"
+[class.rest]
+behaviour = "DF"
+share = "25%"
+[router.west]
+role = "boundary"
+[customer.alfa]
+rate = "10mbit"
+router = "west"
+device = "alfa"
+[customer.beta]
+rate = "10mbit"
+router = "west"
+device = "beta"
+[[service]]
+name = "books"
+from = "alfa"
+to = "beta"
+class = "gold"
+rate = "500kbit"
+"#;
+
+/// Writes a program in place of ssh, which does this for a command on a router's policy. The
+/// router has no circuits.
+fn router(folder: &Path, does: &str) -> String {
+    let file = folder.join("ssh");
+    let script =
+        format!("#!/bin/sh\ncat >/dev/null\ncase \"$3\" in\ncircuits) ;;\n*) {does} ;;\nesac\n");
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_domain_is_in_documents() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    fs::write(path.join("domain.toml"), DOMAIN).unwrap();
+    let (status, found) = run(path, &["domain", "check", "domain.toml"]);
+    assert_eq!((status, &found["findings"]), (0, &json!([])), "{found}");
+    assert_eq!(found["services"][0]["name"], "books");
+    assert_eq!(found["services"][0]["rate_bit_s"], 500_000);
+    assert_eq!(found["loads"][0]["class"], "gold");
+    let (status, found) = run(path, &["domain", "check", "absent.toml"]);
+    assert_eq!((status, &found["problems"]), (2, &json!([])), "{found}");
+
+    // Promises that cannot be kept are in the document of each command.
+    fs::write(path.join("full.toml"), DOMAIN.replace("500kbit", "9mbit")).unwrap();
+    for command in ["check", "plan", "apply", "verify"] {
+        let (status, found) = run(path, &["domain", command, "full.toml"]);
+        let finding = &found["findings"][0];
+        assert_eq!(status, 1, "{command}: {found}");
+        assert!(finding["changes"][0].is_string(), "{command}: {found}");
+    }
+
+    let (status, found) = run(path, &["domain", "apply", "domain.toml", "--files", "out"]);
+    let written = json!([{ "router": "west", "circuits": false, "file": "out/west.toml" }]);
+    assert_eq!((status, &found["files"]), (0, &written));
+}
+
+#[test]
+fn what_the_routers_of_a_domain_answer_is_in_documents() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    fs::write(path.join("domain.toml"), DOMAIN).unwrap();
+    let asked = |command: &str, does: &str| {
+        let ssh = router(path, does);
+        run(path, &["domain", command, "domain.toml", "--ssh", &ssh])
+    };
+    let step = "alfa: add qdisc htb 1:";
+    let differs = format!("echo '{step}'; exit 1");
+    let (status, found) = asked("plan", &differs);
+    let steps = json!([{ "router": "west", "circuits": false, "text": step }]);
+    assert_eq!((status, found), (1, json!({ "steps": steps })));
+    let same = "echo 'nothing to change'";
+    assert_eq!(asked("plan", same), (0, json!({ "steps": [] })));
+    let (status, found) = asked("plan", "exit 255");
+    assert_eq!((status, &found["steps"]), (1, &json!([])));
+    assert!(found["error"].as_str().unwrap().contains("west"), "{found}");
+
+    let told = "5 steps done and read back: state 7";
+    let (status, found) = asked("apply", &format!("echo '{told}' >&2"));
+    let applied = json!([{ "router": "west", "circuits": false, "told": [told] }]);
+    assert_eq!((status, found), (0, json!({ "applied": applied })));
+    let (status, found) = asked("apply", "echo 'no such device' >&2; exit 2");
+    assert_eq!(status, 3, "{found}");
+    assert_eq!(found["failed"][0]["why"], "not applied: no such device");
+    assert!(found["error"].as_str().unwrap().contains("1 router failed"));
+
+    let (status, found) = asked("verify", &differs);
+    assert_eq!(status, 1, "{found}");
+    let west = json!([{ "router": "west", "state": "differs", "why": [step] }]);
+    assert_eq!(found["routers"], west);
+    let why = found["services"][0]["not_measured"].as_str().unwrap();
+    assert!(why.contains("no `host` and `address`"), "{found}");
 }

@@ -6,6 +6,7 @@ pub mod record;
 pub mod remote;
 
 use crate::end::{Arrived, Sending, Trip};
+use crate::json::put_verification;
 use crate::part::{Parts, has_none};
 use crate::ssh::{self, PATIENCE, Ssh};
 use crate::transport::{Wanted, by_connection, pairs};
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::time::calendar;
 use weirgate_domain::{
@@ -50,6 +52,7 @@ pub fn run(
     parts: &Parts,
     ssh: &Ssh,
     settings: &Settings<'_>,
+    document: &Document,
 ) -> Outcome {
     let before = record::read(settings.record)?;
     let routers = if settings.ask {
@@ -68,7 +71,10 @@ pub fn run(
         since: Since::new(),
     };
     found.remember(before);
-    output::data(&found.to_string())?;
+    put_verification(document, &found);
+    if !document.is_wanted() {
+        output::data(&found.to_string())?;
+    }
     record::write(settings.record, &found.since)?;
     Ok(if found.sound() {
         Status::Done

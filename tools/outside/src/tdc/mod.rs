@@ -5,6 +5,7 @@
 mod case;
 mod inside;
 mod report;
+mod shares;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, ematches, lab, lines};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The results of tc-testing's cases, as a section of the page.
 
-use super::File;
 use super::inside::{CaseResult, Outcome};
+use super::{File, shares};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -65,26 +65,15 @@ pub fn text(files: &[File], left: &[String]) -> String {
          fail |\n|---|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut sum = [0; 6];
-    let mut apply = 0;
     for file in files {
         let counts = counts(&file.results);
         let _ = writeln!(out, "| `{}` | {} |", file.name, cells(counts));
         for (all, one) in sum.iter_mut().zip(counts) {
             *all += one;
         }
-        apply += u32::from(counts[1] > 0);
     }
-    let _ = writeln!(out, "| all | {} |", cells(sum));
-    let share = |part: u32, whole: u32| 100.0 * f64::from(part) / f64::from(whole.max(1));
-    let _ = writeln!(
-        out,
-        "\n{apply} of {} files apply, which is {:.1} %, and {:.1} % of the cases; {:.1} % of \
-         these are restored exactly.",
-        files.len(),
-        share(apply, files.len() as u32),
-        share(sum[1], sum[0]),
-        share(sum[2], sum[1]),
-    );
+    let _ = writeln!(out, "| all | {} |\n", cells(sum));
+    out.push_str(&shares::text(files));
     if !left.is_empty() {
         let names: Vec<String> = left.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
@@ -121,7 +110,7 @@ pub fn text(files: &[File], left: &[String]) -> String {
 }
 
 /// Returns counts of cases: all, applicable, restored, refused, lost as announced, failed.
-fn counts(results: &[CaseResult]) -> [u32; 6] {
+pub fn counts(results: &[CaseResult]) -> [u32; 6] {
     let mut counts = [0; 6];
     for one in results {
         counts[0] += 1;
@@ -206,7 +195,6 @@ mod tests {
         }];
         let text = text(&files, &["filters/y.json".to_owned()]);
         assert!(text.contains("| `qdiscs/x.json` | 4 | 3 | 1 | 0 | 1 | 1 |"));
-        assert!(text.contains("1 of 1 files apply, which is 100.0 %, and 75.0 % of the cases"));
         assert!(text.contains("1 files have not been run, and are in no figure above"));
         assert!(text.contains("- 1: tc does not know the qdisc `x`"));
         assert!(text.contains("- 1 (c): the kernel does not list whether netem's"));

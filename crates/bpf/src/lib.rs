@@ -84,8 +84,8 @@ pub use middlebox::{Middlebox, MiddleboxCount};
 pub use prague::{Prague, PragueState};
 pub use present::{HAS_PROGRAMS, most_capabilities};
 pub use programs::{
-    Attached, Cost, Object, Refused, Registered, kit_number, programs, register, source_number,
-    sources, verify,
+    Attached, Cost, Object, Objects, Refused, Registered, kit_number, objects, programs, register,
+    source_number, sources, verify,
 };
 pub use qdisc::attach_point::AttachPoint;
 pub use qdisc::circuits::{

@@ -62,15 +62,14 @@ impl Kernel {
 
     /// Returns how programs are attached at the existing hooks of a device.
     pub(crate) async fn attachment(&self, index: u32) -> Result<HookAttachment, KernelError> {
-        let mut attachment = HookAttachment {
+        let [arriving, leaving] = CLSACT_PARENTS;
+        let arrives = self.filters(index, arriving).await?;
+        let leaves = self.filters(index, leaving).await?;
+        Ok(HookAttachment {
             by_tcx: self.by_tcx(index).await?,
-            ..HookAttachment::default()
-        };
-        let listed = self.filters(index, CLSACT_PARENTS[0]).await?;
-        if let Some(parent) = filters::listed_parent(&listed) {
-            attachment.arriving = parent;
-        }
-        Ok(attachment)
+            arriving: filters::listed_parent(&arrives).unwrap_or(arriving),
+            present: filters::read(&filters::by_hook(arrives, leaves)).1,
+        })
     }
 
     /// Attaches or detaches those programs of a change that are at these hooks.

@@ -65,6 +65,8 @@ pub(crate) struct HookAttachment {
     /// The parent in requests for ingress filters. An `ingress` qdisc accepts any, and lists all of
     /// its filters with the one that was named last (`tc_new_tfilter`, net/sched/cls_api.c).
     pub(crate) arriving: u32,
+    /// The filters that are there: an interrupted change leaves a part of a program's.
+    pub(crate) present: Found,
 }
 
 impl Default for HookAttachment {
@@ -73,6 +75,7 @@ impl Default for HookAttachment {
         Self {
             by_tcx: Vec::new(),
             arriving: CLSACT_INGRESS,
+            present: Found::default(),
         }
     }
 }
@@ -128,10 +131,7 @@ pub(crate) fn change(
         add.append_attr_str(TCA_KIND, "clsact");
         out.push(add);
     }
-    let (old, new) = (
-        before.and_then(|hooks| hooks.restore),
-        after.and_then(|hooks| hooks.restore),
-    );
+    let [old, new] = [before, after].map(|hooks| hooks.and_then(|hooks| hooks.restore));
     if old.is_some() && old != new {
         let slot = (attachment.arriving, RESTORE_PREFERENCE);
         let mut delete = at(RTM_DELTFILTER, 0, ifindex, slot);
@@ -144,7 +144,8 @@ pub(crate) fn change(
     for (program, attached) in programs {
         let row = program.row();
         for (at, filter) in row.filters.iter().enumerate() {
-            if attachment.by_tcx.contains(&filter.hook) {
+            let needed = attached.is_some() || attachment.present.has(*program, at);
+            if !needed || attachment.by_tcx.contains(&filter.hook) {
                 continue;
             }
             let slot = (attachment.parent(filter.hook), row.preference);
@@ -274,6 +275,11 @@ impl Found {
         if let Some(own) = Program::of_filter(hook, preference, &filter.name) {
             self.0.insert(own, filter);
         }
+    }
+
+    /// Returns whether a program has the filter at this place of its row.
+    fn has(&self, program: Program, at: usize) -> bool {
+        self.0.contains_key(&(program, at))
     }
 
     /// Returns the filters of a program.

@@ -2,16 +2,16 @@
 //! Runs the soak in the guest: a router with the dormitory's policy between two namespaces. Every
 //! command runs in turn, with occasional faults, and everything is checked after each.
 
-use super::commands::{ended, said, started};
+use super::commands::{ended, said, started, weirgate};
+use super::files::POLICIES;
 use super::judge::{Expected, shown, wrong};
 use super::look::{Counts, Memory, Process};
 use super::network;
 use super::promises::bounds;
-use super::round::{END, REMOVE, Round};
-use super::site::POLICIES;
 use super::steps::STEPS;
-use super::traffic::Servers;
+use super::traffic::{Servers, Waited};
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Child;
 use std::thread;
@@ -25,6 +25,27 @@ const FREED: Duration = Duration::from_secs(10);
 
 /// `keep` and `watch` are ended in one of this many turns, so that they live for hours otherwise.
 const SPARED: usize = 4;
+
+/// The names of the last step of a turn, and of the end of the run.
+pub const REMOVE: &str = "remove";
+pub const END: &str = "the end";
+
+/// The result of a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Round {
+    /// The step's name.
+    pub step: String,
+    /// The virtual time of the look, in seconds since the begin.
+    pub at: f64,
+    /// Deviations from the expected state.
+    pub faults: Vec<String>,
+    pub counts: Counts,
+    pub memory: Memory,
+    /// The services, and processes that the step itself started.
+    pub processes: Vec<Process>,
+    /// What the packets of each class had to wait; nothing if no policy was in force.
+    pub waited: Vec<Waited>,
+}
 
 /// The state of a run.
 pub struct Soak {
@@ -132,7 +153,7 @@ impl Soak {
     fn ended(self, before: &Counts, begin: Instant) -> Result<Round> {
         let mut faults = Vec::new();
         if self.now != Expected::Nothing {
-            super::commands::weirgate(&["remove"], &[0])?;
+            weirgate(&["remove"], &[0])?;
         }
         for (service, name) in [(self.watch, "watch"), (self.keep, "keep")] {
             if let Err(error) = ended(service, name) {

@@ -3,6 +3,7 @@
 //! turn and faults in between. Whatever grows from turn to turn is a leak.
 
 mod commands;
+mod files;
 mod growth;
 mod inside;
 mod judge;
@@ -10,16 +11,13 @@ mod look;
 mod network;
 mod promises;
 mod report;
-mod round;
-mod site;
 mod steps;
 mod traffic;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
 use anyhow::{Context, Result};
-use round::Round;
-use site::POLICIES;
+use inside::Round;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -46,21 +44,22 @@ const LONG: Limits = Limits {
 /// Fails if there is no laboratory, or a run does not end.
 pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
     let lab = lab(PROGRAMS)?;
-    let kept = Kept::of("soak", &[&lab.kernel().release, &seconds.to_string()])?;
     let dormitory = root.join("policies/dormitory.toml");
     let text = fs::read_to_string(&dormitory).with_context(|| dormitory.display().to_string())?;
-    let policies = promises::policies(&text)?;
-    let mut files: Vec<(&str, &[u8])> = site::files().into();
-    let texts = policies.iter().map(String::as_bytes);
-    files.extend(POLICIES.into_iter().zip(texts));
+    let long = seconds.to_string();
+    let kept = Kept::of("soak", &[&lab.kernel().release, &long, &text])?;
+    let texts = files::all(&text)?;
+    let files: Vec<(&str, &[u8])> = texts
+        .iter()
+        .map(|(path, text)| (*path, text.as_bytes()))
+        .collect();
     let mut all: Vec<Vec<Round>> = Vec::new();
     for seed in 0..runs {
         let part = seed.to_string();
         let rounds: Vec<Round> = if let Some(rounds) = kept.read(part.as_bytes()) {
             rounds
         } else {
-            let (from, long) = (seed.to_string(), seconds.to_string());
-            let words = ["outside", "inside", "soak", &from, &long];
+            let words = ["outside", "inside", "soak", &part, &long];
             let output = lab.execute(&words, &files, (seed + 1, LONG), &mut |_| ())?;
             let rounds = lines(&output)?;
             kept.write(part.as_bytes(), &rounds)?;

@@ -2,9 +2,9 @@
 //! The report of a soak: faults, promises of every class, what is left over, and what grows.
 
 use super::growth::{Growth, LEAK, Point};
+use super::inside::{END, REMOVE, Round};
 use super::look::{Counts, Memory, Process};
 use super::promises::CLASSES;
-use super::round::{END, REMOVE, Round};
 use super::steps::STEPS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

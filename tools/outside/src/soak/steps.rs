@@ -2,12 +2,11 @@
 //! The steps of the soak: what is done to the policy in force, and which state must follow.
 
 use super::commands::{asked, begun, ended, running, started, weirgate};
-use super::inside::Soak;
+use super::files::{CIRCUITS, LINKS, POLICIES};
+use super::inside::{REMOVE, Soak};
 use super::judge::Expected;
 use super::look::Process;
 use super::network::{STATES, lan};
-use super::round::REMOVE;
-use super::site::{CIRCUITS, LINKS, POLICIES};
 use crate::process::{direct, within};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};

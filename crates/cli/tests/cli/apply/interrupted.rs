@@ -17,7 +17,7 @@ fn a_refusal_of_any_request_leaves_what_was_there() {
 
 #[test]
 fn a_kind_that_is_missing_at_any_request_leaves_what_was_there() {
-    missing_kinds(["safe/03.toml"]);
+    assert!(missing_kinds(["safe/03.toml"]) > 2);
 }
 
 #[test]
@@ -53,6 +53,9 @@ mod long {
     }
 }
 
+/// The fewest requests of a policy: another rate changes the gate, the scheduler and two classes.
+const LEAST: usize = 4;
+
 /// Refuses every request of each policy; returns the number of requests.
 fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let namespace = Namespace::new();
@@ -61,7 +64,7 @@ fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     for policy in policies {
         let policy = policy.as_ref();
         let refused = requests(&task(&namespace, "refuse", policy));
-        assert!(refused > 5, "{policy}");
+        assert!(refused >= LEAST, "{policy} {refused}");
         assert!(far.reached(), "{policy}");
         all += refused;
     }
@@ -69,7 +72,8 @@ fn refusals<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     all
 }
 
-/// Makes the kind of every request unavailable; returns the number of requests with a kind.
+/// Makes the kind of every request unavailable; returns the number of requests with a kind. A
+/// policy that only changes rates has none.
 fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
     let namespace = Namespace::new();
     let _far = Far::of(&namespace);
@@ -77,7 +81,6 @@ fn missing_kinds<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize 
     for policy in policies {
         let policy = policy.as_ref();
         let missed = requests(&task(&namespace, "miss", policy));
-        assert!(missed > 2, "{policy}");
         all += missed;
     }
     assert!(unguarded(&namespace));
@@ -144,7 +147,7 @@ fn kills<P: AsRef<str>>(policies: impl IntoIterator<Item = P>) -> usize {
             same(&before, &namespace.snapshot());
             assert!(far.reached(), "{policy} {killed}");
         }
-        assert!(killed > 5, "{policy}");
+        assert!(killed >= LEAST, "{policy} {killed}");
         assert!(far.reached(), "{policy}");
         assert_eq!(namespace.weirgate("show").status, 0);
         all += killed;

@@ -5,7 +5,7 @@
 //! requests of all connections one at a time. It limits the number of connections, the length of a
 //! line, and the time to send a line or to read an answer.
 
-use super::live::{becomes, device, here, refused, say};
+use super::live::{becomes, change_json, device, here, refused, say};
 use super::show;
 use crate::keep::{Group, alive, ready, watchdog};
 use serde_json::{Value, json};
@@ -216,11 +216,5 @@ async fn shown(circuits: &mut OpenCircuits, named: &Named) -> Result<Value, Fail
 
 /// Returns the counts of a change as JSON.
 fn changed(done: &CircuitsDone) -> Value {
-    let change = done.change;
-    json!({ "done": {
-        "added": change.added,
-        "changed": change.changed,
-        "removed": change.removed,
-        "written": change.written,
-    } })
+    json!({ "done": change_json(&done.change) })
 }

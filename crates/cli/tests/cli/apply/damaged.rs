@@ -5,7 +5,7 @@
 use crate::apply::safe::{guards, within};
 use crate::namespace::{Namespace, Running, same};
 use crate::program::{Ended, WEIRGATE};
-use std::io::{ErrorKind, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -268,30 +268,44 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
         assert_eq!(next(), "WATCHDOG=1\n");
     }
     assert!(begin.elapsed() < 2 * second, "{:?}", begin.elapsed());
-    // A process that holds the lock blocks the loop in the middle of a repair. `cat` ends with its
-    // input.
+    // A process that holds the lock blocks the loop in the middle of a repair.
     let folder = namespace.run("find /run/weirgate -name net-* -type d");
     let file = format!("{}.lock", folder.trim());
+    silent_while_locked(&namespace, &file, &notify, || {
+        namespace.run("ip link add other type veth peer name another");
+    });
+}
+
+/// Holds a lock while the service has `work` to do for which it needs the lock: the watchdog is not
+/// notified until the lock is free.
+fn silent_while_locked(
+    namespace: &Namespace,
+    file: &str,
+    notify: &UnixDatagram,
+    work: impl FnOnce(),
+) {
+    let second = Duration::from_secs(1);
     let flock = |options: &[&str], words: &[&str]| {
         let mut flock = namespace.command("flock");
-        flock.args(options).arg(&file).args(words);
+        flock.args(options).arg(file).args(words);
         flock
     };
     let is_free = || {
         let tried = flock(&["--nonblock"], &["true"]).status();
         tried.unwrap().success()
     };
+    // `cat` ends with its input.
     let held = flock(&[], &["cat"]).stdin(Stdio::piped()).spawn();
     let mut lock = Running(held.unwrap());
     within(5 * second, "the lock", || !is_free());
-    namespace.run("ip link add other type veth peer name another");
+    work();
     notify.set_read_timeout(Some(second)).unwrap();
     within(10 * second, "a second without a word", || {
-        received(&notify).is_none()
+        received(notify).is_none()
     });
     drop(lock.0.stdin.take());
     within(5 * second, "the next word", || {
-        received(&notify).is_some_and(|word| word == "WATCHDOG=1\n")
+        received(notify).is_some_and(|word| word == "WATCHDOG=1\n")
     });
 }
 
@@ -300,43 +314,22 @@ fn a_service_that_hangs_tells_the_watchdog_nothing() {
 #[test]
 fn a_request_of_circuits_that_hangs_tells_the_watchdog_nothing() {
     let namespace = Namespace::new();
-    let second = Duration::from_secs(1);
     let (_service, notify) = watched(&namespace, &["circuits", "serve"], "600000");
     let mut words = [next(&notify), next(&notify)];
     words.sort();
     assert_eq!(words, ["READY=1\n", "WATCHDOG=1\n"]);
     let run = format!("/proc/{}/root/run", namespace.holder());
     let mut requests = UnixStream::connect(format!("{run}/weirgate/circuits.sock")).unwrap();
+    let mut answers = BufReader::new(requests.try_clone().unwrap());
     let mut ask = || {
         let line = b"{\"do\": \"show\", \"device\": \"lo\", \"circuit\": \"one\"}\n";
         requests.write_all(line).unwrap();
     };
     ask();
+    // By its answer, the service has made the folder that is locked below.
+    answers.read_line(&mut String::new()).unwrap();
     for _ in 0..5 {
         assert_eq!(next(&notify), "WATCHDOG=1\n");
     }
-    let folder = "/sys/fs/bpf/weirgate";
-    let held = namespace
-        .command("flock")
-        .args([folder, "cat"])
-        .stdin(Stdio::piped())
-        .spawn();
-    let mut lock = Running(held.unwrap());
-    within(5 * second, "the lock", || {
-        let mut tried = namespace.command("flock");
-        !tried
-            .args(["--nonblock", folder, "true"])
-            .status()
-            .unwrap()
-            .success()
-    });
-    ask();
-    notify.set_read_timeout(Some(second)).unwrap();
-    within(10 * second, "a second without a word", || {
-        received(&notify).is_none()
-    });
-    drop(lock.0.stdin.take());
-    within(5 * second, "the next word", || {
-        received(&notify).is_some_and(|word| word == "WATCHDOG=1\n")
-    });
+    silent_while_locked(&namespace, "/sys/fs/bpf/weirgate", &notify, ask);
 }

@@ -23,6 +23,9 @@ const LONGEST: Duration = Duration::from_secs(320);
 /// A cut shorter than this goes unnoticed: half of `silence` is the least silence that ends a link.
 const UNNOTICED: Duration = Duration::from_millis(900);
 
+/// A cut as long as this makes a gap in the answers: half of `silence`, and a little for timers.
+const GAP: Duration = Duration::from_millis(1_050);
+
 /// A change of the first link in the messages of the service.
 #[derive(Debug, Clone, Copy)]
 struct Change {
@@ -116,13 +119,12 @@ fn judge(cuts: &[Cut], found: &[Change]) {
         let last = cuts.iter().rfind(|cut| cut.from <= change.at);
         let last = last.unwrap_or_else(|| panic!("{change:?} before any cut"));
         if change.up {
-            // Answers came without a gap all the time.
-            let answered = change.at.saturating_duration_since(last.to);
-            let unnoticed = last.to - last.from < UNNOTICED;
-            assert!(
-                unnoticed || answered >= STEADY,
-                "up {answered:?} after {last:?}"
-            );
+            // Since the last cut that made a gap, answers came all the time.
+            let gap = cuts
+                .iter()
+                .rfind(|cut| cut.from <= change.at && cut.to - cut.from >= GAP);
+            let answered = change.at.saturating_duration_since(gap.unwrap_or(last).to);
+            assert!(answered >= STEADY, "up {answered:?} after {gap:?}");
         } else {
             downs += 1;
             let silent = change.at - last.from;

@@ -21,8 +21,8 @@
  * (crates/guest/src/agent/line/model.rs) verifies it: given the arrivals, it
  * must report the same for each packet.
  */
-#include "line_record.h"
-#include "line_lots.h"
+#include "line/record.h"
+#include "line/lots.h"
 
 #define NS_BITS_PER_BYTE 8000000000ULL
 

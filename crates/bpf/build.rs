@@ -44,7 +44,7 @@ const FLAGS: [&str; 8] = [
 const DICTIONARY: u32 = 512 << 10;
 
 /// Where programs are.
-const FOLDERS: [&str; 15] = [
+const FOLDERS: [&str; 16] = [
     "bpf/bench",
     "bpf/egress",
     "bpf/egress/circuits",
@@ -53,6 +53,7 @@ const FOLDERS: [&str; 15] = [
     "bpf/inbound/window",
     "bpf/ingress",
     "bpf/lab",
+    "bpf/lab/line",
     "bpf/order",
     "bpf/passive",
     "bpf/payload",

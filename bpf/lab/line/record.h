@@ -5,7 +5,7 @@
 #define LINE_RECORD_H
 
 #include "tc.h"
-#include "line_layout.h"
+#include "layout.h"
 
 #define DIRECTIONS 2
 

@@ -4,7 +4,7 @@
 #ifndef LINE_LOTS_H
 #define LINE_LOTS_H
 
-#include "line_layout.h"
+#include "layout.h"
 
 /* The random decisions about a packet. */
 enum lot { LOT_LOSS, LOT_JITTER, LOT_REORDERING };

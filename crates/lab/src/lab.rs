@@ -4,11 +4,12 @@
 use crate::cache::{Cache, HeldFile};
 use crate::emulator::{self, Emulator};
 use crate::error::LabError;
-use crate::image::{Parts, files_archive, guest_binary, job_archive};
+use crate::image::{self, Parts, files_archive, guest_binary, job_archive};
 use crate::kernel::{Kernel, KernelChoice, fetch};
 use crate::tool::SETPRIV;
 use crate::vm::{Limits, Machine, Progress, Run, processors};
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -208,9 +209,15 @@ impl Lab {
         &self.emulator.version
     }
 
-    /// Returns the guest's image.
-    #[must_use]
-    pub fn image(&self) -> &Path {
+    /// Returns the bytes of the guest's image that can change the result of a run. Lines and
+    /// columns of panic messages, and the build id, are zero: comments do not change a result.
+    pub fn effective_image(&self) -> Result<Vec<u8>, LabError> {
+        let path = self.image();
+        let image = fs::read(path).map_err(LabError::file("cannot be read", path))?;
+        Ok(image::without_positions(image))
+    }
+
+    fn image(&self) -> &Path {
         self.image.path()
     }
 

@@ -200,7 +200,7 @@ impl Bench {
                 return Ok(None);
             };
             let machine = Machine {
-                guest: digest(lab.image())?,
+                guest: Digest::of(&lab.effective_image()?),
                 kernel: digest(&lab.kernel().boot)?,
                 release: lab.kernel().release.clone(),
                 emulator: lab.emulator().to_owned(),

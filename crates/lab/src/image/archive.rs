@@ -4,12 +4,21 @@
 //! bytes to bytes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Type bits of a mode.
 const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
+
+/// The length of an entry's head: a magic number of six digits, and thirteen fields of eight.
+const HEAD: usize = 110;
+
+/// The places of two fields of the head: the length of the content, and that of the name with
+/// its final zero.
+const CONTENT: usize = 6;
+const NAME: usize = 11;
 
 /// A tree of files to archive. Owners and times are constant, so the same tree gives the same
 /// bytes.
@@ -59,6 +68,27 @@ impl Archive {
         }
         entry(&mut bytes, 0, 0, "TRAILER!!!", &[]);
         bytes
+    }
+}
+
+/// Returns where an archive has the content of a file, or `None` if there is no such file.
+pub(crate) fn content(archive: &[u8], path: &str) -> Option<Range<usize>> {
+    let mut start = 0;
+    loop {
+        let head = archive.get(start..start + HEAD)?;
+        let field = |number: usize| {
+            let digits = head.get(6 + 8 * number..14 + 8 * number)?;
+            usize::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+        };
+        let (length, name_length) = (field(CONTENT)?, field(NAME)?);
+        let name = start + HEAD..start + HEAD + name_length;
+        let content = name.end.next_multiple_of(4);
+        let end = content.checked_add(length)?;
+        let (last, name) = archive.get(name)?.split_last()?;
+        if *last == 0 && name == path.trim_start_matches('/').as_bytes() {
+            return Some(content..end);
+        }
+        start = end.next_multiple_of(4);
     }
 }
 
@@ -118,6 +148,9 @@ mod tests {
             + &head(zero, zero, "00000001", zero, "0000000B")
             + "TRAILER!!!\0\0\0\0";
         assert_eq!(text, expected);
+        let found = |path| content(text.as_bytes(), path).map(|at| &text[at]);
+        assert_eq!(found("/a/b"), Some("hello"));
+        assert_eq!((found("/a/c"), content(b"0707", "/a")), (None, None));
     }
 
     #[test]

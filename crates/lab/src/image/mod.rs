@@ -4,6 +4,7 @@
 
 mod archive;
 mod modules;
+mod positions;
 mod programs;
 
 use crate::cache::{Cache, HeldFile, Key};
@@ -18,6 +19,9 @@ use weirgate_experiment::Job;
 
 /// The version of the format, which changes when images are built differently.
 const FORMAT: u8 = 3;
+
+/// The path of the guest's binary.
+const GUEST: &str = "/init";
 
 /// The path of the job in the guest.
 const JOB: &str = "/job.json";
@@ -62,6 +66,17 @@ impl Parts<'_> {
         modules::add(&mut archive, &self.kernel.modules, &self.kernel.release)?;
         Ok(archive.into_bytes())
     }
+}
+
+/// Returns what of an image can change the result of a run: everything but the positions in
+/// sources that the guest's binary has for its messages.
+pub(crate) fn without_positions(mut image: Vec<u8>) -> Vec<u8> {
+    if let Some(guest) = archive::content(&image, GUEST)
+        && let Some(program) = image.get_mut(guest)
+    {
+        positions::clear(program);
+    }
+    image
 }
 
 /// Returns an archive of files for a program in the guest, which follows the image.

@@ -2,6 +2,7 @@
 //! Packs a program of this machine for the guest, with its loader and its shared libraries, at
 //! paths where the loader searches.
 
+use super::GUEST;
 use super::archive::Archive;
 use crate::cache::Key;
 use crate::error::LabError;
@@ -52,8 +53,8 @@ impl Packing {
         }
         packing
             .links
-            .insert("/usr/sbin/modprobe".into(), "/init".into());
-        packing.add_file(guest, "/init")?;
+            .insert("/usr/sbin/modprobe".into(), GUEST.into());
+        packing.add_file(guest, GUEST)?;
         Ok(packing)
     }
 

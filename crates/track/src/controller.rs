@@ -32,7 +32,7 @@ impl Controller {
         }
         let line = |direction| Some(LineState::new(direction, *settings.limits(direction)?));
         Ok(Self {
-            votes: Votes::new(settings.reflectors),
+            votes: Votes::new(settings.reflectors, settings.probe_ns),
             lines: Direction::BOTH.map(line),
             settings,
             blind: false,

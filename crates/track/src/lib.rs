@@ -26,6 +26,7 @@
 //!         base: 8_000_000,
 //!         ceiling: 10_000_000,
 //!         margin_ppm: 30_000,
+//!         margin_bits: 0,
 //!     }),
 //!     reflectors: 1,
 //!     probe_ns: 100_000_000,

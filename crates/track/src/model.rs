@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The inputs of a controller, and its decisions.
 
+use crate::direction::part;
 use std::fmt;
 use weirgate_units::Direction;
+
+/// The whole of a rate, in millionths.
+const WHOLE: u64 = 1_000_000;
 
 /// The limits of the rate of one direction, in bits per second on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +19,24 @@ pub struct Limits {
     pub ceiling: u64,
     /// How far below the rate the shaper stays, in millionths of the rate.
     pub margin_ppm: u64,
+    /// How far below the rate it stays at least, in bits per second: a margin that does not
+    /// shrink with the rate.
+    pub margin_bits: u64,
+}
+
+impl Limits {
+    /// Returns what the shaper lets through if the line has `rate`.
+    pub(crate) fn shaped(&self, rate: u64) -> u64 {
+        part(rate, WHOLE - self.margin_ppm, WHOLE).min(rate.saturating_sub(self.margin_bits))
+    }
+
+    /// Returns the rate of the line at which the shaper lets through this many thousandths of
+    /// `shaped`.
+    pub(crate) fn unshaped(&self, shaped: u64, thousandths: u64) -> u64 {
+        let kept = (WHOLE - self.margin_ppm).max(1);
+        let share = part(shaped, thousandths * 1_000, kept);
+        share.max(part(shaped, thousandths, 1_000).saturating_add(self.margin_bits))
+    }
 }
 
 /// The settings of a controller.
@@ -53,7 +75,7 @@ impl Settings {
                 && limits.floor <= limits.base
                 && limits.base <= limits.ceiling
                 && limits.ceiling <= 1 << 50
-                && limits.margin_ppm < 1_000_000
+                && limits.margin_ppm < WHOLE
         };
         if self.up.is_none() && self.down.is_none() {
             return Some("no direction is followed");

@@ -10,6 +10,8 @@
 //! way down floor=1000000 base=8000000 ceiling=10000000 margin-ppm=30000
 //! ```
 //!
+//! A line `way` may end in `margin-bits=N`, a margin in bits per second.
+//!
 //! Then come the inputs, each with its time in nanoseconds, and after an input the decisions that
 //! it caused:
 //!
@@ -190,11 +192,15 @@ fn head(settings: &Settings) -> String {
     for direction in Direction::BOTH {
         if let Some(limits) = settings.limits(direction) {
             // Writing to a string cannot fail.
-            let _ = writeln!(
+            let _ = write!(
                 text,
                 "way {direction} floor={} base={} ceiling={} margin-ppm={}",
                 limits.floor, limits.base, limits.ceiling, limits.margin_ppm
             );
+            if limits.margin_bits > 0 {
+                let _ = write!(text, " margin-bits={}", limits.margin_bits);
+            }
+            text.push('\n');
         }
     }
     text
@@ -284,6 +290,10 @@ impl<'a> Words<'a> {
         self.count += 1;
         let word = self.rest.next();
         word.ok_or_else(|| self.wrong("something is missing".to_owned(), right))
+    }
+
+    fn more(&self) -> bool {
+        self.rest.clone().next().is_some()
     }
 
     fn number<T: std::str::FromStr>(&mut self, right: &'static str) -> Result<T, Wrong> {
@@ -409,11 +419,16 @@ impl Unfinished {
             let direction = words.direction()?;
             let [floor, base, ceiling, margin_ppm] =
                 named(&mut words, ["floor", "base", "ceiling", "margin-ppm"])?;
+            let [margin_bits] = match words.more() {
+                true => named(&mut words, ["margin-bits"])?,
+                false => [0],
+            };
             self.directions[direction.index()] = Some(Limits {
                 floor,
                 base,
                 ceiling,
                 margin_ppm,
+                margin_bits,
             });
         }
         words.end()
@@ -440,8 +455,8 @@ impl Unfinished {
 }
 
 /// The values of words such as `floor=1000`, in this order.
-fn named(words: &mut Words<'_>, names: [&str; 4]) -> Result<[u64; 4], Wrong> {
-    let mut values = [0; 4];
+fn named<const N: usize>(words: &mut Words<'_>, names: [&str; N]) -> Result<[u64; N], Wrong> {
+    let mut values = [0; N];
     for (name, value) in names.into_iter().zip(&mut values) {
         let right = "write settings as weirgate does";
         let word = words.text(right)?;

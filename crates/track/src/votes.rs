@@ -10,7 +10,7 @@ use weirgate_units::Arrange as _;
 const SECOND: u64 = 1_000_000_000;
 /// After this time a probe counts as lost.
 const LOST: u64 = 3 * SECOND / 2;
-/// Older answers do not count.
+/// Older answers do not count, unless probes are so rare that fewer than [`VOTES`] would.
 const FRESH: u64 = SECOND;
 /// The number of last answers whose median counts.
 const VOTES: usize = 3;
@@ -57,12 +57,16 @@ pub(crate) struct Votes {
     pub(crate) blind: bool,
     since_late: Option<u64>,
     passive: Passive,
+    /// The age up to which answers count.
+    fresh: u64,
 }
 
 impl Votes {
-    pub(crate) fn new(reflectors: u16) -> Self {
+    /// `probe_ns` is the time between two probes.
+    pub(crate) fn new(reflectors: u16, probe_ns: u64) -> Self {
         Self {
             reflectors: vec![Reflector::default(); reflectors.into()],
+            fresh: FRESH.max(probe_ns.saturating_mul(VOTES as u64)),
             under_way: BTreeMap::new(),
             last: VecDeque::new(),
             answered: None,
@@ -251,7 +255,8 @@ impl Votes {
         votes.arrange_by_key(|vote| (vote.at, vote.reflector));
         votes.truncate(VOTES);
         let overdue = votes.len();
-        let fresh = |vote: &&Vote| at.saturating_sub(vote.at) <= FRESH && trusted(vote.reflector);
+        let fresh =
+            |vote: &&Vote| at.saturating_sub(vote.at) <= self.fresh && trusted(vote.reflector);
         let answers = self.last.iter().rev().filter(fresh).take(VOTES);
         // An outstanding probe counts as an answer only if it has taken longer.
         let answers: Vec<Vote> = answers.copied().collect();

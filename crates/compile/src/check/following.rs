@@ -44,14 +44,19 @@ fn limits(policy: &Policy, direction: Direction) -> Option<Limits> {
     let bounds = policy.bounds(direction)?;
     let base = bounds.base;
     let margin = match direction {
-        Direction::Up => policy.link.margin.value.of(base),
-        Direction::Down => policy.link.margin_down.value.of(base),
+        Direction::Up => policy.link.margin.value,
+        Direction::Down => policy.link.margin_down.value,
     };
-    let held = held(policy, direction, base).map_or(margin, |rate| {
+    // A share shrinks with the line's rate. A rate stays.
+    let (share, rate) = match margin {
+        Amount::Share(_) => (margin.of(base), Rate::ZERO),
+        Amount::Rate(rate) => (Rate::ZERO, rate),
+    };
+    let held = held(policy, direction, base).map_or(share, |rate| {
         let bits = base
             .as_bits_per_second()
             .saturating_sub(rate.as_bits_per_second());
-        margin.max(Rate::bits_per_second(bits))
+        share.max(Rate::bits_per_second(bits))
     });
     let bits = u128::from(base.as_bits_per_second()).max(1);
     let margin_ppm = u128::from(held.as_bits_per_second()) * 1_000_000 / bits;
@@ -60,6 +65,7 @@ fn limits(policy: &Policy, direction: Direction) -> Option<Limits> {
         base: base.as_bits_per_second(),
         ceiling: bounds.ceiling.as_bits_per_second(),
         margin_ppm: u64::try_from(margin_ppm).unwrap_or(0).min(900_000),
+        margin_bits: rate.as_bits_per_second(),
     })
 }
 

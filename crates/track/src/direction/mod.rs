@@ -8,7 +8,8 @@ mod rate;
 use crate::model::{Limits, Reason};
 use load::{ERROR_BYTES, JUST, KEPT, KNOWN, Load};
 use pace::{Known, STEADY};
-use rate::{MILLISECOND, SECOND, part, rate_of};
+pub(crate) use rate::part;
+use rate::{MILLISECOND, SECOND, rate_of};
 use weirgate_units::Direction;
 
 pub(crate) use pace::Shows;
@@ -222,7 +223,7 @@ impl LineState {
 
     /// Returns the rate that the shaper lets through.
     fn shaped(&self) -> u64 {
-        part(self.rate, 1_000_000 - self.limits.margin_ppm, 1_000_000)
+        self.limits.shaped(self.rate)
     }
 
     fn within(&self, rate: u64) -> u64 {
@@ -374,8 +375,7 @@ impl LineState {
     pub(crate) fn try_more(&mut self, at: u64, shows: &Shows) -> Option<Change> {
         let before = self.rate;
         let first = self.known.pace(at).first;
-        let kept = (1_000_000 - self.limits.margin_ppm).max(1);
-        let rate = part(self.rate, (1_000 + first) * 1_000, kept);
+        let rate = self.limits.unshaped(self.rate, 1_000 + first);
         self.phase = Phase::Try {
             since: at,
             until: at.saturating_add(shows.within(first)),
@@ -416,8 +416,7 @@ impl LineState {
             // The line carries at least the arriving rate. Without a queue, senders wanted no
             // more, and the line may carry more. With a queue, it carries no more.
             let known = if delta <= shows.threshold / 4 {
-                let kept = (1_000_000 - self.limits.margin_ppm).max(1);
-                part(seen, 1_000_000, kept)
+                self.limits.unshaped(seen, 1_000)
             } else {
                 let pace = self.known.pace(at);
                 self.pause = (self.pause * 2).clamp(pace.soon, pace.later);

@@ -28,6 +28,25 @@ fn round_trips_of_the_traffic_alone_are_enough_downstream() {
     a_step(settings(8_000_000, 0), 7_800_000);
 }
 
+#[test]
+fn rare_probes_find_a_queue_later() {
+    let rare = Settings {
+        probe_ns: 2 * SECOND,
+        ..settings(8_000_000, 2)
+    };
+    let line = |at| {
+        if at < 20 * SECOND {
+            8_000_000
+        } else {
+            2_000_000
+        }
+    };
+    let shown = run(rare, 60, 5, line, |_| true);
+    assert!(shown.steps[1_900].0 > 7_000_000, "{:?}", shown.steps[1_900]);
+    let last = mean(&shown.steps[4_000..]);
+    assert!((1_000_000..2_100_000).contains(&last), "{last}");
+}
+
 /// Without probes and round trips of the traffic, the rate is the floor, as soon as something
 /// crosses the line.
 #[test]
@@ -145,6 +164,23 @@ fn a_line_that_swings_is_followed() {
 }
 
 /// The path becomes longer, as when another satellite takes over.
+#[test]
+fn a_margin_that_does_not_shrink_keeps_no_rate_low() {
+    for mut settings in [settings(8_000_000, 1), upstream(8_000_000, 1)] {
+        for limits in [&mut settings.up, &mut settings.down].into_iter().flatten() {
+            (limits.margin_ppm, limits.margin_bits) = (0, 400_000);
+        }
+        let line = |at| match at / SECOND {
+            20..40 => 1_200_000,
+            _ => 8_000_000,
+        };
+        let shown = run(settings, 160, 7, line, |_| true);
+        let last = mean(&shown.steps[15_000..]);
+        assert!(last > 7_200_000, "{last}");
+        assert!(replay(&shown.text).unwrap().other.is_none());
+    }
+}
+
 #[test]
 fn a_longer_path_is_no_queue() {
     let longer = |at: u64| if at >= 20 * SECOND { 14 * MS } else { 0 };
@@ -302,12 +338,14 @@ fn limits() -> impl Strategy<Value = Limits> {
         0u64..1 << 40,
         0u64..1 << 40,
         0u64..500_000,
+        0u64..1 << 41,
     )
-        .prop_map(|(floor, more, most, margin_ppm)| Limits {
+        .prop_map(|(floor, more, most, margin_ppm, margin_bits)| Limits {
             floor,
             base: floor + more,
             ceiling: floor + more + most,
             margin_ppm,
+            margin_bits,
         })
 }
 

@@ -16,6 +16,7 @@ pub fn settings(base: u64, reflectors: u16) -> Settings {
             base,
             ceiling: 10_000_000,
             margin_ppm: 30_000,
+            margin_bits: 0,
         }),
         reflectors,
         probe_ns: 100 * MS,
@@ -120,6 +121,7 @@ pub fn run_along(
     let reflectors = settings.reflectors;
     let up = settings.up.is_some();
     let direction = if up { Direction::Up } else { Direction::Down };
+    let limits = *settings.limits(direction).unwrap();
     let mut record = Record::new(settings).unwrap();
     let mut shown = Shown {
         steps: Vec::new(),
@@ -135,10 +137,12 @@ pub fn run_along(
     let mut noise = seed | 1;
     let mut at = 0;
     while at < seconds * SECOND {
-        let (rate, shaped) = (
+        let (rate, known) = (
             line(at) as f64,
-            record.controller().rate(direction).unwrap() as f64 * 0.97,
+            record.controller().rate(direction).unwrap() as f64,
         );
+        let shaped = (known * (1.0 - limits.margin_ppm as f64 * 1e-6))
+            .min(known - limits.margin_bits as f64);
         let tick = 1e-3;
         // Both ends send their backlog. The senders, whose windows grow, replace what left here.
         let crosses = far.min(rate * tick);

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::unix::AsyncFd;
 use weirgate_kernel::watch;
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// Returns nanoseconds since boot (`CLOCK_BOOTTIME`). This includes suspend, so that closing a
 /// laptop does not extend a deadline.

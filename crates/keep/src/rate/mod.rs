@@ -7,6 +7,7 @@
 //! controller begins at the present rates. So every record is complete, and can be replayed.
 
 pub(crate) mod reflector;
+mod reflectors;
 mod round_trips;
 pub(crate) mod tracker;
 

@@ -24,16 +24,16 @@ const ECHO_REPLY_V6: u8 = 129;
 /// Data bytes of an echo request, which give an IPv4 packet of 64 bytes.
 const DATA: usize = 36;
 const DAY_MS: i64 = 86_400_000;
-/// How many timestamp requests are sent along with echo requests before a reflector counts as not
-/// answering them.
+/// How many echo requests are answered without the timestamp requests beside them before the
+/// reflector counts as not answering the latter.
 const TRIES: u8 = 5;
-/// The reflector counts as not answering after more unanswered timestamp requests than this.
+/// After more unanswered timestamp requests than this, echo requests are sent beside them again.
 const UNANSWERED: u8 = 5;
 
 /// Whether a reflector answers timestamp requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tells {
-    /// Not known yet; the number of unanswered requests so far.
+    /// Not known; the number of answered echo requests without an answer of this kind.
     Unknown(u8),
     /// It answers; the number of unanswered requests since the last answer.
     Yes(u8),
@@ -106,30 +106,25 @@ impl Asked {
         })
     }
 
-    /// Sends a request. A request that cannot be sent, such as without a route, counts as lost.
-    pub(crate) fn ask(&mut self, id: u16) {
+    /// Sends a request. Returns false if it could not be sent, for example without a route.
+    pub(crate) fn ask(&mut self, id: u16) -> bool {
         if let Tells::Yes(unanswered) = &mut self.tells {
             *unanswered += 1;
             if *unanswered > UNANSWERED {
-                self.tells = Tells::No;
+                self.tells = Tells::Unknown(0);
             }
         }
         if matches!(self.tells, Tells::Yes(_)) {
-            self.send_times(id);
-            return;
+            return self.send_times(id);
         }
         let kind = if self.v6 { ECHO_V6 } else { ECHO };
         let mut echo = self.head(kind, id);
         echo.resize(8 + DATA, 0x77);
-        self.send(echo);
-        if let Tells::Unknown(asked) = &mut self.tells {
-            *asked += 1;
-            if *asked > TRIES {
-                self.tells = Tells::No;
-            } else {
-                self.send_times(id);
-            }
+        let sent = self.send(echo);
+        if matches!(self.tells, Tells::Unknown(_)) {
+            self.send_times(id);
         }
+        sent
     }
 
     fn head(&self, kind: u8, id: u16) -> Vec<u8> {
@@ -139,19 +134,19 @@ impl Asked {
         head
     }
 
-    fn send_times(&self, id: u16) {
+    fn send_times(&self, id: u16) -> bool {
         let mut ask = self.head(TIMES, id);
         ask.extend((now_us() / 1_000).rem_euclid(DAY_MS).to_be_bytes()[4..].iter());
         ask.extend([0; 8]);
-        self.send(ask);
+        self.send(ask)
     }
 
-    fn send(&self, mut message: Vec<u8>) {
+    fn send(&self, mut message: Vec<u8>) -> bool {
         if self.raw {
             let sum = checksum(&message);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
         }
-        let _ = net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT);
+        net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT).is_ok()
     }
 
     /// Returns the next answer when there is one.
@@ -198,7 +193,17 @@ impl Asked {
             });
         }
         let expected = if self.v6 { ECHO_REPLY_V6 } else { ECHO_REPLY };
-        (kind == expected).then_some(Answer {
+        if kind != expected {
+            return None;
+        }
+        // An echo that comes back shows that the path works, so a missing timestamp counts.
+        if let Tells::Unknown(echoes) = &mut self.tells {
+            *echoes += 1;
+            if *echoes > TRIES {
+                self.tells = Tells::No;
+            }
+        }
+        Some(Answer {
             id,
             one_way_us: None,
         })

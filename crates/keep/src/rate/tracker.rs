@@ -4,10 +4,10 @@
 
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
-use crate::rate::reflector::{Answer, Asked};
+use crate::rate::reflector::Answer;
+use crate::rate::reflectors::Reflectors;
 use crate::rate::round_trips::Passing;
 use std::future::poll_fn;
-use std::task::Poll;
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 use weirgate_track::{Controller, Decision, Direction, Input, Record, Setup};
@@ -19,7 +19,7 @@ const LOOK: u64 = 50_000_000;
 pub struct Tracker {
     setup: Setup,
     record: Record,
-    asked: Vec<Asked>,
+    reflectors: Reflectors,
     passing: Option<Passing>,
     kernel: Kernel,
     probe: Timer,
@@ -47,23 +47,19 @@ impl Tracker {
     pub fn open(setup: Setup, kernel: Kernel) -> Result<Self, KeepError> {
         let unusable = |why: &str| KeepError::Nothing(format!("the rate is not followed: {why}"));
         let record = Record::new(setup.settings.clone()).map_err(unusable)?;
-        let mut asked = Vec::new();
-        for (number, address) in setup.reflectors.iter().enumerate() {
-            let own = (std::process::id() as u16).wrapping_add(number as u16);
-            let one = Asked::open(*address, setup.dscp, own, None);
-            asked.push(one.map_err(|error| unusable(&format!("{address}: {error}")))?);
-        }
+        let reflectors = Reflectors::open(&setup.reflectors, setup.dscp)
+            .map_err(|(address, error)| unusable(&format!("{address}: {error}")))?;
         let passing = setup.passive.then(Passing::open).transpose()?;
         let (probe, look) = (Timer::new()?, Timer::new()?);
         let zero = clock::now();
-        if !asked.is_empty() {
+        if reflectors.len() > 0 {
             probe.set(zero)?;
         }
         look.set(zero)?;
         Ok(Self {
             setup,
             record,
-            asked,
+            reflectors,
             passing,
             kernel,
             probe,
@@ -119,14 +115,7 @@ impl Tracker {
         loop {
             let event = {
                 let (probe, look) = (&self.probe, &self.look);
-                let answer = poll_fn(|cx| {
-                    for (number, one) in self.asked.iter_mut().enumerate() {
-                        if let Poll::Ready(answer) = one.poll(cx) {
-                            return Poll::Ready((number, answer));
-                        }
-                    }
-                    Poll::Pending
-                });
+                let answer = poll_fn(|cx| self.reflectors.poll(cx));
                 tokio::select! {
                     biased;
                     (number, answer) = answer => Event::Answer(number, answer),
@@ -146,6 +135,10 @@ impl Tracker {
             };
             let idle = self.controller().idle();
             let other = std::mem::replace(&mut self.idle, idle) != idle;
+            if other && !idle && self.reflectors.len() > 0 {
+                // Probes of an idle line are rare, and the next one may be a second away.
+                self.probe.set(clock::now())?;
+            }
             if other || !decisions.is_empty() {
                 return Ok(decisions);
             }
@@ -157,7 +150,7 @@ impl Tracker {
     }
 
     fn ask(&mut self) -> Result<Vec<Decision>, KeepError> {
-        let number = self.next as usize % self.asked.len().max(1);
+        let number = self.next as usize % self.reflectors.len().max(1);
         let id = self.next & 0xffff;
         self.next = self.next.wrapping_add(1);
         let input = Input::Sent {
@@ -165,9 +158,7 @@ impl Tracker {
             reflector: number as u16,
             id,
         };
-        if let Some(one) = self.asked.get_mut(number) {
-            one.ask(id as u16);
-        }
+        self.reflectors.ask(number, id as u16);
         let decisions = self.record.take(&input);
         self.probe
             .set(clock::now() + self.controller().pause().max(1))?;
@@ -230,10 +221,14 @@ impl Tracker {
         };
         let mut backlog = [0; 2];
         if self.setup.settings.up.is_some() {
-            backlog[0] = self.kernel.backlog(line).await?;
+            backlog[0] = self.kernel.backlog(line).await?.unwrap_or(0);
         }
         if let Some(waits) = waits.filter(|_| self.setup.settings.down.is_some()) {
-            backlog[1] = self.kernel.backlog(waits).await?;
+            // An IFB that was created again has another index.
+            backlog[1] = self.kernel.backlog(waits).await?.ok_or_else(|| {
+                let name = self.setup.waits.as_ref().map_or("", DeviceName::as_str);
+                KernelError::NoDevice(name.to_owned())
+            })?;
         }
         let counted = Counted {
             line,

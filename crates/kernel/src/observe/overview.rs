@@ -113,10 +113,11 @@ impl Kernel {
         Ok(read.map(|device| (device.received, device.sent)))
     }
 
-    /// Returns the backlog of a device's root qdisc in bytes; 0 if it has none. It requests all
+    /// Returns the backlog of a device's root qdisc in bytes, or `None` if there is no such device
+    /// or it has no root qdisc, as a device that was never up. It requests all
     /// qdiscs at once. Before Linux 6.8, the kernel reports a request for a single qdisc to
     /// everybody who listens for changes (`qdisc_notify`).
-    pub async fn backlog(&self, device: DeviceIndex) -> Result<u64, KernelError> {
+    pub async fn backlog(&self, device: DeviceIndex) -> Result<Option<u64>, KernelError> {
         let DeviceIndex(index) = device;
         let ask = tc::encode::message(RTM_GETQDISC, 0, index, 0, 0);
         let found = self.route.get(&ask, "listing qdiscs", false).await?;
@@ -126,7 +127,7 @@ impl Kernel {
             .filter(|entry| entry.ifindex == index)
             .filter_map(|entry| stats::counters(&entry))
             .find(|counters| counters.parent.is_none());
-        Ok(root.map_or(0, |one| one.backlog_bytes.into()))
+        Ok(root.map(|one| one.backlog_bytes.into()))
     }
 }
 

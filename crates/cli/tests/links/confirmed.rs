@@ -175,6 +175,57 @@ fn taken_back() {
     assert_eq!(routing(), bare);
 }
 
+/// A policy with an IFB, through which all that arrives has to pass.
+const ARRIVING: &str = r#"
+version = 1
+[link]
+device = "wan0"
+up = "10mbit"
+down = "20mbit"
+layer = "ethernet"
+inbound = "ifb"
+[[class]]
+name = "all"
+share = "100%"
+default = true
+"#;
+
+#[test]
+#[ignore = "runs in the guest"]
+fn an_ifb_stays() {
+    build();
+    fs::write("/run/arriving.toml", ARRIVING).unwrap();
+    fs::write(FILE, LINKS).unwrap();
+    fs::write("/run/other.toml", OTHER).unwrap();
+    router("weirgate apply /run/arriving.toml");
+    let shaped = || {
+        let device = router("ip -o link show ifb-wan0");
+        let tree = router("tc -d qdisc show dev ifb-wan0");
+        (device, tree, router("weirgate plan /run/arriving.toml"))
+    };
+    let before = shaped();
+    assert!(before.2.contains("nothing"), "{}", before.2);
+    for line in [
+        format!("weirgate links apply {FILE}"),
+        format!("{APPLY} 1s"),
+        format!("{APPLY} 30s"),
+        "weirgate rollback".to_owned(),
+        format!("{APPLY} 30s"),
+        "weirgate confirm".to_owned(),
+        "weirgate rollback".to_owned(),
+        "weirgate links remove".to_owned(),
+    ] {
+        println!("{}", router(&line));
+        assert_eq!(shaped(), before, "{line}");
+        if line.ends_with(" 1s") {
+            sleep(Duration::from_secs(1) + BACK);
+            assert_eq!(fate(), "returned by itself");
+            assert_eq!(shaped(), before, "it was taken back");
+        }
+    }
+    router("weirgate remove");
+}
+
 /// Returns the names of the links in force, in their order.
 fn held() -> Vec<String> {
     let text = router("weirgate links show --json");

@@ -33,6 +33,7 @@ static IN_THE_GUEST: Together = Together::new(
         "inside::a_link_dies_silently",
         "inside::balance",
         "confirmed::held_meanwhile",
+        "confirmed::an_ifb_stays",
         "signs::told",
     ],
 );
@@ -50,6 +51,11 @@ mod together {
         #[test]
         fn connections_are_divided_by_weight_and_by_rule() {
             println!("{}", IN_THE_GUEST.run("inside::balance"));
+        }
+
+        #[test]
+        fn a_change_of_links_leaves_an_ifb_alone() {
+            println!("{}", IN_THE_GUEST.run("confirmed::an_ifb_stays"));
         }
 
         #[test]

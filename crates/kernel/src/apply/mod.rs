@@ -60,9 +60,18 @@ impl Kernel {
     }
 
     /// Carries out a plan whose former tables were read at a known generation of nf_tables. If no
-    /// other program has changed tables since, only what the plan wrote is read back.
+    /// other program has changed tables since, only what the plan wrote is read back. A plan of
+    /// empty states without steps changes and reads nothing.
     pub async fn apply_since(&self, plan: &Plan, since: &Since) -> Result<Applied, ApplyError> {
         let scope = Scope::of([&plan.before, &plan.desired]);
+        if plan.steps.is_empty() && scope.is_empty() {
+            return Ok(Applied {
+                steps: 0,
+                after: State::default(),
+                generation: None,
+                handles: Handles::new(),
+            });
+        }
         let cause = match self.attempt(plan, &scope, since).await {
             Ok(observed) => {
                 return Ok(Applied {
@@ -136,8 +145,13 @@ impl Kernel {
     /// that was interrupted or not confirmed, and needs no record of the steps taken. The state of
     /// a device that has since disappeared is not restored.
     ///
-    /// Does nothing if the former state is already in force.
+    /// Does nothing if the former state is already in force, or if the scope names nothing, as that
+    /// of a change of links alone. weirgate's IFB devices are read in any scope, and would be
+    /// removed otherwise.
     pub async fn go_back(&self, before: &State, scope: &Scope) -> Result<(), Cause> {
+        if scope.is_empty() {
+            return Ok(());
+        }
         let devices = self.devices().await?.into_keys().inserted();
         let before = &present(before, &devices);
         let now = self.observe(scope).await?;

@@ -64,6 +64,12 @@ impl Scope {
         }
         scope
     }
+
+    /// Returns whether it names no device and no table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.tables.is_empty()
+    }
 }
 
 /// The state that was read, with the generation of nf_tables at which it was read.

@@ -105,7 +105,8 @@ static __always_inline int flow_tuple_v4(const struct bpf_dynptr *data,
 	return 1;
 }
 
-/* Like flow_tuple_v4(), for IPv6. */
+/* Like flow_tuple_v4(), for IPv6. A fragment has the protocol of what is in
+ * it. */
 static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 					 __u32 at, struct tuple *tuple,
 					 __u32 *ports)
@@ -130,6 +131,12 @@ static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 			break;
 		tuple->protocol = next[0];
 		at += (next[1] + 1) * 8;
+	}
+	if (tuple->protocol == IPPROTO_FRAGMENT) {
+		next = bpf_dynptr_slice(data, at, more, sizeof(more));
+		if (next)
+			tuple->protocol = next[0];
+		return 1;
 	}
 	*ports = at;
 	return 1;

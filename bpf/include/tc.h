@@ -119,14 +119,19 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	__builtin_memcpy(tuple->address[1], header + 24, 16);
 	protocol = header[6];
 	for (i = 0; i < EXTENSIONS; i++) {
-		if (protocol == IPPROTO_FRAGMENT)
-			at->whole = 0;
 		if (!tuple_is_extension(protocol))
 			break;
 		if (tc_load(skb, at->transport, next, sizeof(next)))
 			break;
 		protocol = next[0];
 		at->transport += (next[1] + 1) * 8;
+	}
+	if (protocol == IPPROTO_FRAGMENT) {
+		at->whole = 0;
+		if (!tc_load(skb, at->transport, next, sizeof(next))) {
+			protocol = next[0];
+			at->transport += 8;
+		}
 	}
 	tuple->protocol = protocol;
 	tuple->version = 6;

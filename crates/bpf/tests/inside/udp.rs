@@ -60,6 +60,19 @@ fn send(
     (seen, delivered)
 }
 
+/// Turns an IPv6 frame into a fragment of a datagram (RFC 8200 section 4.5), at `offset` in units
+/// of eight bytes.
+fn fragment(mut frame: Vec<u8>, offset: u16) -> Vec<u8> {
+    let [protocol, length] = [14 + 6, 14 + 4];
+    let payload = u16::from_be_bytes([frame[length], frame[length + 1]]) + 8;
+    frame[length..length + 2].copy_from_slice(&payload.to_be_bytes());
+    let [high, low] = (offset << 3 | 1).to_be_bytes();
+    let header = [frame[protocol], 0, high, low, 0, 0, 0, 7];
+    frame[protocol] = 44;
+    frame.splice(54..54, header);
+    frame
+}
+
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn states() {
@@ -96,6 +109,11 @@ fn states() {
         let made = frame(version, 6, 0, 5_003, 1_442);
         assert_eq!(send(&control, &made, 0, fast, second).0.len(), 1);
     }
+    // Fragments of IPv6 are a stream, too: that of their addresses.
+    let made = fragment(frame(6, UDP, 0, 5_004, 1_434), 180);
+    let (seen, _) = send(&control, &made, 0, fast, second);
+    let words: Vec<UdpVerdict> = seen.iter().map(|one| one.1).collect();
+    assert_eq!(words, expected, "{seen:?}");
     // The token bucket passes 2 Mbit/s of 7, to 2 %.
     control.set(&held(true)).expect("a map");
     let made = frame(4, UDP, 0, 6_000, 1_442);

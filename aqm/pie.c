@@ -35,7 +35,7 @@
 	  "time between updates of the probability") \
 	P(alpha, "ratio/2^4 per s", 2, 1, 32, \
 	  "weight of the delay's distance from the target") \
-	P(beta, "ratio/2^4 per s", 20, 1, 320, "weight of the delay's change") \
+	P(beta, "ratio/2^4 per s", 20, 1, 160, "weight of the delay's change") \
 	P(burst_ns, AQM_NS, 150000000, 0, 10000000000ULL, \
 	  "time for which a burst into an idle queue is not dropped") \
 	P(ecn, AQM_FLAG, 0, 0, 1, \
@@ -115,8 +115,8 @@ AQM_NUMBER_FN u64 pie_changed(u64 probability, u64 difference, u64 delay)
  * old).
  *
  * alpha and beta are sixteenths per second. One second of delay is 10^9 ns, so
- * a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are below 10^10
- * ns and beta is at most 320, so the sum is below 2^64 / 2.
+ * a nanosecond changes p by (2^56 / 10^9) / 16 of them. Delays are at most
+ * 10^10 ns, alpha is at most 32 and beta at most 160, so the sum is below 2^63.
  */
 AQM_FN void pie_update(struct pie_vars *v, const struct pie_params *p,
 		       struct pie_stats *s, int queued)

@@ -22,15 +22,15 @@
 #include "red.h"
 
 #define DRT_PARAMS(P) \
-	P(limit_bytes, AQM_BYTES, 0, 0, AQM_MOST_BYTES, \
-	  "maximum queue length, on the wire; 0: what the link sends in " \
+	P(limit_bytes, AQM_WIRE_BYTES, 0, 0, AQM_MOST_BYTES, \
+	  "maximum queue length; 0: what the link sends in " \
 	  "`delay_ns`, at least 12 MTU") \
 	P(delay_ns, AQM_NS, 60000000, 100000, 10000000000ULL, \
 	  "delay of a full queue, if its limit is automatic") \
 	P(other, AQM_NUMBER, 1, 1, 6, \
 	  "importance of packets whose code point has none of its own")
 
-#define DRT_VARS(N) N(limit_bytes, AQM_BYTES, "limit in force")
+#define DRT_VARS(N) N(limit_bytes, AQM_WIRE_BYTES, "limit in force")
 
 #define DRT_ARRIVED(N, level) \
 	N(arrived_##level, AQM_PACKETS, "packets of importance " #level)

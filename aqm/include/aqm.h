@@ -42,6 +42,7 @@
 /* Units, as shown to users. A unit with "/2^n" is fixed point: a value of 2^n
  * means one. A unit with "|" lists the words for 0, 1, 2 and so on. */
 #define AQM_BYTES "bytes"
+#define AQM_WIRE_BYTES "bytes on the wire"
 #define AQM_BYTES_Q16 "bytes/2^16"
 #define AQM_PACKETS "packets"
 #define AQM_FLOWS "flows"

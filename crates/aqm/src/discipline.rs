@@ -15,6 +15,12 @@ pub struct Discipline {
     pub(crate) own: Option<&'static Own>,
 }
 
+/// The unit of bytes as the device counts them (`AQM_BYTES` of `aqm/include/aqm.h`).
+pub const BYTES: &str = "bytes";
+
+/// The unit of bytes on the wire (`AQM_WIRE_BYTES` of `aqm/include/aqm.h`).
+pub const WIRE_BYTES: &str = "bytes on the wire";
+
 /// A parameter, a state variable, or a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parameter values in human-readable form: `20ms`, `64KiB`, `0.1`, `on`.
 
-use crate::discipline::Row;
+use crate::discipline::{BYTES, Row, WIRE_BYTES};
 use crate::presets::PRESET;
 use crate::settings::{Settings, SettingsError};
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ impl Row {
         }
         match self.unit {
             "ns" => Some(text.parse::<Span>().ok()?.as_nanos()),
-            "bytes" => Some(text.parse::<Size>().ok()?.as_bytes()),
+            BYTES | WIRE_BYTES => Some(text.parse::<Size>().ok()?.as_bytes()),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use crate::engine;
 use crate::engine::rows::wire;
 use crate::scheduler::{Member, Scheduler, bounds};
 use crate::tree::leaf;
-use weirgate_aqm::{Discipline, Settings};
+use weirgate_aqm::{Discipline, Row, Settings, WIRE_BYTES};
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
 use weirgate_state::{Kit, KitClass, KitProgram, KitSetting, Origin, Qdisc, QdiscKind, Red};
 use weirgate_units::{Arrange as _, Span};
@@ -332,41 +332,37 @@ fn dual_limit(scheduler: &Scheduler) -> u64 {
     (DUAL_HOLDS.as_nanos() / packet.as_nanos().max(1)).clamp(DUAL_LEAST, DUAL_MOST)
 }
 
-/// Returns the limit in packets of a first-in first-out queue, or 0 if it is unknown.
-pub(crate) fn packets_held(own: &KitQueue) -> u64 {
-    let explicit = own.value("limit_packets");
-    match own.discipline {
-        "droptail" => explicit.unwrap_or(0),
-        // The defaults in their tables of parameters.
-        "codel" | "pie" | "fuzzy" => explicit.unwrap_or(1_000),
-        _ => 0,
-    }
+/// Returns the limit in packets of a first-in first-out queue if it is known.
+pub(crate) fn packets_held(own: &KitQueue) -> Option<u64> {
+    let limit = in_force(own, "limit_packets").map(|(value, _)| value);
+    limit.filter(|most| *most > 0)
 }
 
-/// The value of `measure` for queues that are counted on the wire (aqm/include/red.h).
-const ON_WIRE: u64 = 2;
-
-/// Returns the limit in bytes on the wire of such a queue, or 0 if it is unknown. If it is
-/// counted in other bytes, small packets may take far more on the wire.
-pub(crate) fn bytes_held(own: &KitQueue) -> u64 {
-    match (own.discipline, own.value("measure")) {
-        ("red" | "ared" | "wred", Some(ON_WIRE)) | ("drt", _) => {
-            own.value("limit_bytes").unwrap_or(0)
-        }
-        _ => 0,
-    }
+/// Returns the limit in bytes on the wire of such a queue if it is known. If it is counted in
+/// other bytes, small packets may take far more on the wire.
+pub(crate) fn bytes_held(own: &KitQueue) -> Option<u64> {
+    let measured = in_force(own, "measure").is_some_and(|(value, row)| row.format(value) == "wire");
+    let limit = in_force(own, "limit_bytes").filter(|(_, row)| measured || row.unit == WIRE_BYTES);
+    limit.map(|(value, _)| value).filter(|most| *most > 0)
 }
 
-/// Returns whether packets leave the queue in the order of arrival. All disciplines of the kit
-/// are work-conserving; nothing is known about a user's own.
+/// Returns the value of a parameter of a first-in first-out queue, with the parameter's row.
+fn in_force(own: &KitQueue, name: &str) -> Option<(u64, Row)> {
+    let kit = Discipline::named(own.discipline).filter(|_| in_order(own))?;
+    let row = kit.params().into_iter().find(|row| row.name == name)?;
+    Some((own.value(name).unwrap_or(row.default), row))
+}
+
+/// Returns whether packets leave the queue in the order of arrival: a discipline of the kit with
+/// one queue serves it in that order. All disciplines of the kit are work-conserving; nothing is
+/// known about a user's own.
 pub(crate) fn in_order(own: &KitQueue) -> bool {
-    Discipline::named(own.discipline).is_some()
-        && !matches!(own.discipline, DUAL | "fq_codel" | "mered" | "meredt")
+    Discipline::named(own.discipline).is_some_and(|kit| kit.queues() == 1)
 }
 
 /// Explains why the wait in a full queue has no bound; returns `None` if it has one.
 pub(crate) fn unordered(own: &KitQueue) -> Option<&'static str> {
-    if packets_held(own) > 0 || bytes_held(own) > 0 {
+    if packets_held(own).is_some() || bytes_held(own).is_some() {
         return None;
     }
     if Discipline::named(own.discipline).is_none() {
@@ -398,9 +394,9 @@ pub(crate) fn described(own: &KitQueue) -> String {
         return format!("{}, a discipline of your own", own.discipline);
     }
     match (packets_held(own), bytes_held(own)) {
-        (0, 0) => format!("the kit's {}", own.discipline),
-        (0, bytes) => format!("the kit's {} of {bytes} B on the wire", own.discipline),
-        (packets, _) => format!("the kit's {} of {packets} packets", own.discipline),
+        (None, None) => format!("the kit's {}", own.discipline),
+        (None, Some(bytes)) => format!("the kit's {} of {bytes} B on the wire", own.discipline),
+        (Some(packets), _) => format!("the kit's {} of {packets} packets", own.discipline),
     }
 }
 

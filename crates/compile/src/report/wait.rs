@@ -212,10 +212,11 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
         Queue::Pfifo(limit) => u64::from(limit.saturating_sub(1)).saturating_mul(largest),
         Queue::Bfifo(limit) => limit.as_bytes().saturating_sub(smallest),
         Queue::Red(red) => red.limit.as_bytes().saturating_sub(smallest),
-        Queue::Kit(own) => kit::packets_held(own)
-            .saturating_sub(1)
-            .saturating_mul(largest)
-            .max(kit::bytes_held(own).saturating_sub(smallest)),
+        Queue::Kit(own) => {
+            let packets = kit::packets_held(own).map(|most| (most - 1).saturating_mul(largest));
+            let bytes = kit::bytes_held(own).map(|most| most.saturating_sub(smallest));
+            packets.into_iter().chain(bytes).min().unwrap_or(0)
+        }
         Queue::Sfq(_) | Queue::FqCodel(_) | Queue::Cake(_) => 0,
     };
     let at_rate = weirgate_policy::in_kbit(rate);

@@ -6,7 +6,7 @@
 use crate::codes;
 use crate::field::{Field, FieldKind, Rows};
 use std::sync::LazyLock;
-use weirgate_aqm::{Discipline, PRESET, Row, Settings};
+use weirgate_aqm::{BYTES, Discipline, PRESET, Row, Settings, WIRE_BYTES};
 use weirgate_document::{Kind, Problems, Reader, SourceSpan};
 use weirgate_units::Size;
 
@@ -191,7 +191,7 @@ fn about(all: &[Discipline], name: &str) -> String {
 
 /// Returns the default of a parameter, as written in a policy.
 fn example(row: &Row) -> String {
-    if row.unit == "bytes" {
+    if matches!(row.unit, BYTES | WIRE_BYTES) {
         return Size::bytes(row.default).to_string();
     }
     let text = row.format(row.default);

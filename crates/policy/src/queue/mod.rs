@@ -119,6 +119,16 @@ pub(crate) const TABLE: Table = Table {
 /// The largest number of packets, flows or bytes in a setting.
 const MOST: i64 = u32::MAX as i64;
 
+/// The longest `perturb` of sfq in seconds: the kernel multiplies it by HZ, at most 1,000, in a
+/// signed 32-bit number (net/sched/sch_sfq.c).
+const MOST_PERTURB: i64 = 2_000_000;
+
+/// The most flows of fq_codel (`fq_codel_change()`, net/sched/sch_fq_codel.c).
+const MOST_FLOWS: i64 = 65_536;
+
+/// The largest quantum of fq_codel (`FQ_CODEL_QUANTUM_MAX`, net/sched/sch_fq_codel.c).
+const MOST_QUANTUM: i64 = 1 << 20;
+
 #[derive(Clone, Copy)]
 enum Name {
     Bfifo,
@@ -306,7 +316,7 @@ const PFIFO: &[PfifoRow] = &[PfifoRow::new(
 
 const SFQ: &[Row<SfqQueue>] = &[
     row!(SfqQueue: "limit": FieldKind::Integer(0, MOST) => limit, "sfq: the most packets in it"),
-    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST) => perturb, "sfq: seconds to a new hash"),
+    row!(SfqQueue: "perturb": FieldKind::Integer(0, MOST_PERTURB) => perturb, "sfq: seconds to a new hash"),
 ];
 
 const RED: &[Row<WrittenRed>] = &[
@@ -326,11 +336,11 @@ const RED: &[Row<WrittenRed>] = &[
 
 const FQ_CODEL: &[Row<FqCodelQueue>] = &[
     row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit, "fq_codel: most packets"),
-    row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
+    row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST_FLOWS) => flows,
         "fq_codel: how many flow queues; of the kit: what defines a flow"),
     row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
     row!(FqCodelQueue: "interval" => interval, "fq_codel: how long the target may be exceeded"),
-    row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST) => quantum,
+    row!(FqCodelQueue: "quantum": FieldKind::Integer(64, MOST_QUANTUM) => quantum,
         "fq_codel: bytes that a flow sends in its turn"),
     row!(FqCodelQueue: "ecn" => ecn, "Whether ECN-capable packets are marked instead of dropped"),
     row!(FqCodelQueue: "memory" => memory, "The most memory that it uses"),
@@ -486,6 +496,10 @@ pub(crate) fn check_limit(queue: &Value<Queue>, packet: u32, problems: &Problems
         (_, Some(0)) => Some((
             format!("a {kind} of 0 packets holds none"),
             "write how many packets may wait".to_owned(),
+        )),
+        (_, Some(1)) if kind == "sfq" => Some((
+            "newer kernels refuse a sfq of 1 packet".to_owned(),
+            "write at least 2".to_owned(),
         )),
         // SFQ has 16-bit lists of at most 127 flows with 127 packets each.
         (_, Some(limit)) if kind == "sfq" && limit > 16_129 => Some((

@@ -4,11 +4,11 @@
 
 use crate::hash::Known;
 use crate::model::List;
-use crate::rows::{Held, LabelText};
+use crate::rows::{LabelText, UsedRow};
 use weirgate_units::{Arrange as _, Direction, fnv1a_32};
 
 /// Returns the queue of each site, followed by the queue of each circuit.
-pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
+pub(crate) fn of(list: &List, direction: Direction, queues: u32, held: &[UsedRow]) -> Vec<u32> {
     if queues == 1 {
         return vec![0; list.sites.len() + list.circuits.len()];
     }
@@ -27,7 +27,7 @@ pub fn of_circuit(id: &str, queues: u32) -> u32 {
 
 /// Assigns the sites directly below the link. A known site stays in its queue. New sites go,
 /// largest first, to the queue with the least load.
-fn of_sites(list: &List, direction: Direction, queues: u32, held: &[Held]) -> Vec<u32> {
+fn of_sites(list: &List, direction: Direction, queues: u32, held: &[UsedRow]) -> Vec<u32> {
     let sizes = sizes(list, direction);
     let live = held.iter().filter(|one| one.live);
     let known: Known<&LabelText, u32> = live.map(|one| (&one.label, one.queue)).collect();

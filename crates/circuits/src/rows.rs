@@ -85,7 +85,7 @@ impl RowLayout {
 
 /// A row that is or was in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct UsedRow {
     /// The number of the row.
     pub id: u32,
     /// The label of its current or last node.
@@ -152,7 +152,7 @@ pub fn rows(
     direction: Direction,
     layout: RowLayout,
     link: Option<Rate>,
-    held: &[Held],
+    held: &[UsedRow],
 ) -> Result<(Vec<Row>, Vec<u32>), Full> {
     let queues = queues::of(list, direction, layout.queues, held);
     let sites = list.sites.iter().map(|site| LabelText::site(&site.name));
@@ -278,7 +278,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn new(labels: &[(LabelText, u32)], layout: RowLayout, held: &[Held]) -> Self {
+    fn new(labels: &[(LabelText, u32)], layout: RowLayout, held: &[UsedRow]) -> Self {
         let mut had = vec![false; layout.nodes() as usize + 1];
         let mut taken = had.clone();
         for one in held {
@@ -340,7 +340,7 @@ impl Numbers {
 }
 
 /// Returns, for each node, the row that it already has.
-fn known(labels: &[(LabelText, u32)], layout: RowLayout, held: &[Held]) -> Vec<Option<u32>> {
+fn known(labels: &[(LabelText, u32)], layout: RowLayout, held: &[UsedRow]) -> Vec<Option<u32>> {
     // An interrupted run can leave two rows with one label. The live row wins, because it is
     // inserted last.
     let places = LazyCell::new(|| {
@@ -353,7 +353,7 @@ fn known(labels: &[(LabelText, u32)], layout: RowLayout, held: &[Held]) -> Vec<O
         }
         places
     });
-    let is = |one: &Held, label, queue| one.live && one.label == label && one.queue == queue;
+    let is = |one: &UsedRow, label, queue| one.live && one.label == label && one.queue == queue;
     // Fast path: most nodes have the row after their predecessor's. Sites and circuits are
     // counted separately.
     let first = [*layout.sites().start(), *layout.circuits().start()];

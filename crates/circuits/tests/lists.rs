@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weirgate_circuits::rows::{self, Held, LabelText, RowLayout, Table};
+use weirgate_circuits::rows::{self, LabelText, RowLayout, Table, UsedRow};
 use weirgate_circuits::{
     CODES, Direction, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan,
     read,
@@ -248,7 +248,7 @@ fn nodes_keep_their_rows() {
         inner: 2,
         leaves: 5,
     };
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<UsedRow> = Vec::new();
     let mut apply = |ids: &[u32]| {
         let list = of(ids);
         let made = rows::rows(&list, Direction::Up, layout, None, &held);
@@ -260,7 +260,7 @@ fn nodes_keep_their_rows() {
             // The third circuit always has a backlog.
             let at_rest = row.label != LabelText::circuit("3");
             held.retain(|one| one.id != row.id);
-            held.push(Held {
+            held.push(UsedRow {
                 id: row.id,
                 label: row.label,
                 queue: row.queue,

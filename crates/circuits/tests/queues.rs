@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the distribution of a list to a device's queues.
 
-use weirgate_circuits::rows::{self, Held, LabelText, RowLayout};
+use weirgate_circuits::rows::{self, LabelText, RowLayout, UsedRow};
 use weirgate_circuits::{Direction, File, read};
 
 /// The first line of ShapedDevices.csv.
@@ -45,14 +45,14 @@ fn sites_have_a_queue_each() {
         inner: 40,
         leaves: 40,
     };
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<UsedRow> = Vec::new();
     let mut queues = |names: &[(&str, u32)]| {
         let list = of(names);
         let made = rows::rows(&list, Direction::Down, layout, None, &held).expect("room");
         held = made
             .0
             .iter()
-            .map(|row| Held {
+            .map(|row| UsedRow {
                 id: row.id,
                 label: row.label,
                 queue: row.queue,

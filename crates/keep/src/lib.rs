@@ -52,8 +52,9 @@ mod site;
 mod store;
 
 pub use circuits::{
-    CircuitShown, Circuits, CircuitsDone, CircuitsNow, CircuitsRefused, CircuitsSocket, Guarded,
-    Held, InForce, ListNow, Meters, OneQueue, OpenCircuits, Queues, Used, WaitingNow, hours_now,
+    CircuitShown, Circuits, CircuitsDone, CircuitsNow, CircuitsRefused, CircuitsSocket,
+    DeviceCircuits, Guarded, InForce, ListNow, Meters, OneQueue, OpenCircuits, Queues, Used,
+    WaitingNow, hours_now,
 };
 pub use error::{KeepError, returns};
 pub use guard::serve as serve_guard;

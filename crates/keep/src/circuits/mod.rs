@@ -53,7 +53,7 @@ struct Target<'n> {
 
 /// The result of bringing circuits into force on one device.
 #[derive(Debug)]
-pub struct Held {
+pub struct DeviceCircuits {
     /// The device.
     pub device: DeviceName,
     /// What was done, or why it failed.
@@ -207,7 +207,7 @@ impl<'k> Circuits<'k> {
 
     /// Brings the stored lists into force on the present devices where they are not, and removes
     /// the pins of devices that are gone.
-    pub async fn hold(&self, meters: &mut Meters) -> Result<Vec<Held>, CircuitsRefused> {
+    pub async fn hold(&self, meters: &mut Meters) -> Result<Vec<DeviceCircuits>, CircuitsRefused> {
         self.forget_gone().await?;
         let mut all = self.hold_waiting().await;
         for device in file::devices(self.folders)? {
@@ -221,7 +221,7 @@ impl<'k> Circuits<'k> {
                 Ok(target) => self.metered(&target, meters).await,
             };
             if !matches!(&outcome, Ok(done) if done.is_nothing()) {
-                all.push(Held { device, outcome });
+                all.push(DeviceCircuits { device, outcome });
             }
         }
         Ok(all)

@@ -8,7 +8,7 @@
 //! change, [`Circuits::hold`], or the next command. All of them hold the lock of circuits.
 
 use super::file::{self, FOLDER, ListFile};
-use super::{Circuits, CircuitsDone, CircuitsRefused, Held};
+use super::{Circuits, CircuitsDone, CircuitsRefused, DeviceCircuits};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::guard::{self, deadline};
@@ -269,7 +269,7 @@ impl Circuits<'_> {
 
     /// Takes back lists whose deadline has passed, for [`Circuits::hold`]. Commands report a
     /// damaged file; here it is ignored, so that the other lists still come into force.
-    pub(super) async fn hold_waiting(&self) -> Vec<Held> {
+    pub(super) async fn hold_waiting(&self) -> Vec<DeviceCircuits> {
         let Ok(Some(waiting)) = Waiting::read(self.folders) else {
             return Vec::new();
         };
@@ -282,7 +282,7 @@ impl Circuits<'_> {
             // All devices are retried at the next look; the error is reported once.
             names.truncate(1);
         }
-        let of = |device| Held {
+        let of = |device| DeviceCircuits {
             device,
             outcome: std::mem::replace(&mut outcome, Ok(CircuitsDone::default())),
         };

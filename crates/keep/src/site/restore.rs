@@ -2,7 +2,7 @@
 //! Applies the confirmed state, as far as its devices exist.
 
 use super::Site;
-use crate::circuits::{Circuits, CircuitsRefused, Held, Meters};
+use crate::circuits::{Circuits, CircuitsRefused, DeviceCircuits, Meters};
 use crate::clock;
 use crate::error::KeepError;
 use crate::guard;
@@ -90,7 +90,10 @@ impl Site {
 
     /// Brings the stored circuits into force on the present devices where they are not. Returns
     /// what was done, or why it failed, for each device.
-    pub async fn hold_circuits(&self, meters: &mut Meters) -> Result<Vec<Held>, KeepError> {
+    pub async fn hold_circuits(
+        &self,
+        meters: &mut Meters,
+    ) -> Result<Vec<DeviceCircuits>, KeepError> {
         if !Circuits::are_kept(&self.folders) {
             return Ok(Vec::new());
         }

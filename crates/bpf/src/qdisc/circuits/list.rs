@@ -9,7 +9,7 @@ use crate::qdisc::engine::config;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher as _};
 use std::ops::Range;
-use weirgate_circuits::rows::{self, Held, LabelText, RowLayout, Table};
+use weirgate_circuits::rows::{self, LabelText, RowLayout, Table, UsedRow};
 use weirgate_circuits::{Key, Known, List, Mixed};
 use weirgate_units::Rate;
 use zerocopy::IntoBytes as _;
@@ -144,7 +144,7 @@ impl CircuitTree {
     }
 
     /// Returns the state of all rows that were ever used.
-    fn all_held(&self, layout: RowLayout) -> Vec<Held> {
+    fn all_held(&self, layout: RowLayout) -> Vec<UsedRow> {
         // Rows that no circuit ever had are at the end.
         let others = (1..*layout.circuits().start()).filter_map(|id| self.held(id));
         let circuits = layout.circuits().map_while(|id| self.held(id));
@@ -152,11 +152,11 @@ impl CircuitTree {
     }
 
     /// Returns the state of a row; `None` if it was never used.
-    fn held(&self, id: u32) -> Option<Held> {
+    fn held(&self, id: u32) -> Option<UsedRow> {
         let own = raw(&self.labels, id)?;
         let label = Some(LabelText(own.text)).filter(|label| !label.is_empty())?;
         let (live, at_rest) = self.engine.standing(id)?;
-        Some(Held {
+        Some(UsedRow {
             id,
             label,
             queue: own.queue,
@@ -171,7 +171,7 @@ impl CircuitTree {
         &self,
         layout: RowLayout,
         nodes: &[rows::Row],
-        held: &[Held],
+        held: &[UsedRow],
         write: bool,
     ) -> CircuitsChange {
         let mut change = CircuitsChange::default();

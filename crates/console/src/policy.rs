@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use weirgate_aqm::INSTALLED;
 use weirgate_bpf::{kit_number, most_capabilities};
 use weirgate_document::Severity;
+use weirgate_domain::DIVIDER;
 use weirgate_keep::Source;
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, DeviceName, State};
@@ -135,7 +136,16 @@ fn policies(
     weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
     let mut policies = Vec::new();
     let mut wrong = Vec::new();
-    for part in weirgate_domain::divide(text) {
+    let parts = weirgate_domain::divide(text);
+    let count = parts.len();
+    for (number, part) in (1..).zip(parts) {
+        if count > 1 && part.trim().is_empty() {
+            wrong.push(format!(
+                "weirgate: {name}: nothing is written for link {number} of {count}; lines of \
+                 `{DIVIDER}` stand between policies only"
+            ));
+            continue;
+        }
         let parsed = weirgate_policy::parse_with(name, &part, load);
         let policy = source::judge(name, parsed.policy, &parsed.problems, |problem| {
             parsed.sources.render(problem)

@@ -131,6 +131,8 @@ impl Problems {
         list.arrange_by(|a, b| {
             (a.span.start, a.span.end, a.code).cmp(&(b.span.start, b.span.end, b.code))
         });
+        // The TOML parser reports each level of an unclosed array at the same place.
+        list.dedup();
         list
     }
 }
@@ -169,10 +171,16 @@ impl Problem {
             Severity::Warning => Level::WARNING,
             Severity::Note => Level::NOTE,
         };
+        // Only the lines of the span are passed on: to read a large document for each of many
+        // problems takes minutes.
         let span = clamp(&self.span, source);
-        let snippet = Snippet::source(source)
+        let from = source[..span.start].rfind('\n').map_or(0, |at| at + 1);
+        let rest = &source[span.end..];
+        let to = span.end + rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let snippet = Snippet::source(&source[from..to])
+            .line_start(line_column(source, from).0)
             .path(file)
-            .annotation(AnnotationKind::Primary.span(span));
+            .annotation(AnnotationKind::Primary.span(span.start - from..span.end - from));
         let mut group = level
             .primary_title(&self.message)
             .id(self.code)

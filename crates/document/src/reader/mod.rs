@@ -319,9 +319,14 @@ impl<'d, 'i> Reader<'d, 'i> {
             "" => format!("`{key}` is missing"),
             name => format!("`{key}` is missing in `{name}`"),
         };
-        // The root table spans the whole document; point at its beginning.
+        // The root table spans the whole document; point at what is written first. What comes
+        // before it may be another policy of the file, in place of which there are spaces.
         let place = match self.name.as_str() {
-            "" => self.span.start..self.span.start,
+            "" => {
+                let written = |c: char| !c.is_whitespace();
+                let first = self.text.source.find(written).unwrap_or(self.span.start);
+                first..first
+            }
             _ => self.span.clone(),
         };
         self.problems.error("D002", place, message, hint);

@@ -178,7 +178,7 @@ impl Stored {
     async fn try_read(state: &Path) -> Result<Self, Failure> {
         let site = Site::open(state, PathBuf::new())?;
         let damages = site.history.damages()?;
-        let entry = site.confirmed()?;
+        let entry = site.in_force()?;
         let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
         let Some(memory) = Memory::read(&site.folders)? else {
             return Ok(Self {

@@ -41,7 +41,7 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
         let loaded = policy::read(file)?;
         return Ok(of(&loaded, &file.display().to_string(), sort));
     }
-    match site(state).and_then(|site| site.confirmed().map_err(apply::unread)) {
+    match site(state).and_then(|site| site.in_force().map_err(apply::unread)) {
         // An entry that has only links has no policy.
         Ok(Some(entry)) if entry.desired != State::default() => {
             let loaded = policy::again(&entry.sources)?;

@@ -122,6 +122,18 @@ fn a_rule_set_is_switched_and_everything_else_stays() {
     expect(&namespace, "ruleset night-games maybe", 2, &["on", "off"]);
 }
 
+/// The minute of `--confirm` is when a policy is tried.
+#[test]
+fn a_policy_that_waits_for_confirmation_is_shown() {
+    let namespace = Namespace::new();
+    expect(&namespace, "apply --confirm 60s flows.toml", 0, &[]);
+    expect(&namespace, "flows --interval 10ms --conditioners", 0, &[]);
+    expect(&namespace, "top --once", 0, &["urgent"]);
+    expect(&namespace, "rollback", 0, &[]);
+    let line = "flows --interval 10ms --conditioners";
+    expect(&namespace, line, 2, &["nothing is applied"]);
+}
+
 #[test]
 fn without_an_applied_policy_there_is_nothing_to_tell() {
     let namespace = Namespace::new();

@@ -111,7 +111,17 @@ impl Site {
         Ok(self.confirmed_by(&self.history.head()?)?.0)
     }
 
-    /// Does so for a given head. The flag says whether the entry is damaged.
+    /// Returns the state that is in force now: the one that waits for confirmation, or else the
+    /// confirmed one. A change that is still being made does not count.
+    pub fn in_force(&self) -> Result<Option<Entry>, KeepError> {
+        let waits = self.unconfirmed()?.map(|(pending, _)| pending);
+        match waits.filter(|pending| pending.deadline.is_some()) {
+            Some(pending) => self.history.entry(pending.number).map(Some),
+            None => self.confirmed(),
+        }
+    }
+
+    /// Returns the confirmed state by a given head. The flag says whether the entry is damaged.
     fn confirmed_by(&self, head: &Head) -> Result<(Option<Entry>, bool), KeepError> {
         let Some(number) = head.confirmed else {
             return Ok((None, false));

@@ -121,7 +121,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         let site = site(state)?;
         let (memory, entry) = (
             Memory::read(&site.folders).map_err(unread)?,
-            site.confirmed().map_err(unread)?,
+            site.in_force().map_err(unread)?,
         );
         let (Some(memory), Some(entry)) = (memory, entry) else {
             let text = "weirgate: nothing is applied; `weirgate apply` a policy first";

@@ -3,6 +3,7 @@
 //! sending.
 
 use crate::WatchError;
+use crate::file::read_text;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -45,7 +46,7 @@ fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn Erro
 }
 
 fn text(path: &Path) -> Result<String, WatchError> {
-    std::fs::read_to_string(path).map_err(|error| wrong(path, error))
+    read_text(path).map_err(|error| wrong(path, error))
 }
 
 impl Tls {

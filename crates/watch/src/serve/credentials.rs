@@ -4,6 +4,7 @@
 
 use crate::WatchError;
 use crate::channel::{STALLED, gone, read, write};
+use crate::file::read_text;
 use crate::serve::config::Config;
 use crate::serve::file_watch::Changed;
 use crate::settings::Settings;
@@ -81,8 +82,8 @@ impl Credentials {
         if files.is_empty() {
             return std::future::pending().await;
         }
-        let content = |files: &[PathBuf]| -> Vec<Option<Vec<u8>>> {
-            files.iter().map(|file| std::fs::read(file).ok()).collect()
+        let content = |files: &[PathBuf]| -> Vec<Option<String>> {
+            files.iter().map(|file| read_text(file).ok()).collect()
         };
         let changed = match Changed::watch(files.clone()) {
             Ok(changed) => changed,
@@ -119,7 +120,7 @@ impl Credentials {
                     settings.tls = Some(read);
                     done.push("the certificate was read again");
                 }
-                Err(error) => report(&format!("{error}; the old certificate is used on")),
+                Err(error) => report(&format!("{error}; the old certificate stays in use")),
             }
         }
         if let Some(path) = &self.access {
@@ -129,7 +130,7 @@ impl Credentials {
                     settings.access = Some(list);
                     done.push("who may look was read again");
                 }
-                Err(error) => report(&format!("{error}; the old list holds on")),
+                Err(error) => report(&format!("{error}; the old list stays in force")),
             }
         }
         let settings = Arc::new(settings);

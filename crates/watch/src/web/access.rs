@@ -6,6 +6,7 @@
 //! section 5.2).
 
 use crate::WatchError;
+use crate::file::read_text;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -62,7 +63,7 @@ impl Access {
             path: path.to_owned(),
             why,
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(format!(": {error}")))?;
+        let text = read_text(path).map_err(|error| wrong(format!(": {error}")))?;
         let access = Self::parse(&text).map_err(|problems| wrong(problems.join("\n")))?;
         if access.names.is_empty() {
             let how = ": nobody is named; `weirgate watch admit NAME --access FILE` adds somebody";
@@ -256,7 +257,7 @@ pub fn token(name: &str) -> Result<(String, String), String> {
 pub fn password(name: &str, password: &str) -> Result<String, String> {
     check_name(name)?;
     if password.chars().count() < 12 || password.len() > LONGEST_SECRET {
-        return Err(format!("a password has 12 to {LONGEST_SECRET} letters"));
+        return Err(format!("a password has 12 to {LONGEST_SECRET} characters"));
     }
     let salt = random::<SALT>()?;
     let rounds = NonZeroU32::new(ROUNDS).unwrap_or(NonZeroU32::MIN);

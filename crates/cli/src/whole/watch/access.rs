@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
-use weirgate_watch::{Access, password, token};
+use weirgate_watch::{Access, password, read_text, token};
 
 /// The user to admit.
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> Failure {
 /// `weirgate watch admit`: adds a user, or gives a user a new secret.
 pub fn admit(arguments: &Admit) -> Outcome {
     let path = &arguments.access;
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(wrong(path, error)),
@@ -55,9 +55,9 @@ pub fn admit(arguments: &Admit) -> Outcome {
     lines.push(line);
     write(path, &lines)?;
     let done = if was {
-        "has another"
+        "has a new"
     } else {
-        "is let in with this"
+        "may log in with this"
     };
     match shown {
         Some(token) => {
@@ -75,7 +75,7 @@ pub fn admit(arguments: &Admit) -> Outcome {
 /// `weirgate watch dismiss`.
 pub fn dismiss(arguments: &Dismiss) -> Outcome {
     let path = &arguments.access;
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(path, error))?;
+    let text = read_text(path).map_err(|error| wrong(path, error))?;
     let (lines, was) = without(&text, &arguments.name);
     if !was {
         return Err(wrong(

@@ -8,6 +8,8 @@ pub struct Purpose {
     pub key: &'static str,
     /// A description.
     pub words: &'static str,
+    /// What the first class is for.
+    pub(crate) urgent: &'static str,
     /// The guarantee of the first class, in per cent of the line.
     pub(crate) share: u8,
     /// The services of the library that are in the first class.
@@ -27,6 +29,7 @@ pub const PURPOSES: [Purpose; 3] = [
     Purpose {
         key: "calls",
         words: "calls and games go first",
+        urgent: "calls and games go first",
         share: 20,
         services: &["dns", "ping", "voice", "video-call", "games", "ssh-small"],
         serves: false,
@@ -34,6 +37,7 @@ pub const PURPOSES: [Purpose; 3] = [
     Purpose {
         key: "fairness",
         words: "everybody gets an equal part",
+        urgent: "name look-ups and pings do not wait",
         share: 5,
         services: &["dns", "ping"],
         serves: false,
@@ -41,6 +45,7 @@ pub const PURPOSES: [Purpose; 3] = [
     Purpose {
         key: "server",
         words: "a server here answers first",
+        urgent: "a server here answers first",
         share: 50,
         services: &["dns", "ping"],
         serves: true,

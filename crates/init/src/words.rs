@@ -67,13 +67,20 @@ impl Found {
                 .collect();
             lines.push(("shapers", roots.join(", ")));
         }
-        if self.lacks.contains(&Ability::Cake) {
-            lines.push((
-                "kernel",
-                "it has no cake, so connections share equally, not hosts".to_owned(),
-            ));
+        if self.has_no_queue_for_flows() {
+            let text = "it has none of cake, fq_codel and sfq, so a class has one queue for all";
+            lines.push(("kernel", text.to_owned()));
+        } else if self.lacks.contains(&Ability::Cake) {
+            let text = "it has no cake, so connections share equally, not hosts";
+            lines.push(("kernel", text.to_owned()));
         }
         lines
+    }
+
+    /// Returns whether the kernel lacks every qdisc that separates flows.
+    pub(crate) fn has_no_queue_for_flows(&self) -> bool {
+        let kinds = [Ability::FqCodel, Ability::Sfq, Ability::Cake];
+        kinds.iter().all(|kind| self.lacks.contains(kind))
     }
 
     /// Returns the enabled offloads by the words for ethtool.

@@ -220,9 +220,8 @@ fn between_hosts(found: &Found) -> bool {
 /// Returns the default queue of classes if the kernel lacks all kinds that weirgate would choose: a
 /// FIFO that holds 50 ms of the upstream.
 fn queue(found: &Found, up: Rate) -> Option<String> {
-    let kinds = [Ability::FqCodel, Ability::Sfq, Ability::Cake];
     let packets = up.as_bits_per_second() / 20 / 8 / u64::from(USUAL_MTU);
-    let lacks = kinds.iter().all(|kind| found.lacks.contains(kind));
+    let lacks = found.has_no_queue_for_flows();
     lacks.then(|| format!("pfifo {}", packets.clamp(10, 1000)))
 }
 
@@ -238,7 +237,7 @@ fn classes(text: &mut Text, found: &Found, answers: &Answers) {
     };
     text.line("");
     text.line("[[class]]");
-    text.text("name", "urgent", purpose.words);
+    text.text("name", "urgent", purpose.urgent);
     text.text(
         "share",
         &format!("{share}%"),

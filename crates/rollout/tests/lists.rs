@@ -138,18 +138,18 @@ fn each_router_has_what_is_below_its_sites() {
         compared(Some(down), &other),
         [
             "the direction, the rate or the queues of the whole change",
-            "sites that change: 1 (AP)",
-            "circuits that come: 1 (new)",
-            "circuits that go: 2 (1, 3)",
+            "changed sites: 1 (AP)",
+            "new circuits: 1 (new)",
+            "removed circuits: 2 (1, 3)",
         ]
     );
     assert_eq!(
         compared(None, down),
         [
             "there is no list",
-            "sites that come: 2 (AP, North)",
-            "plans that come: 1 (home)",
-            "circuits that come: 2 (1, 3)",
+            "new sites: 2 (AP, North)",
+            "new plans: 1 (home)",
+            "new circuits: 2 (1, 3)",
         ]
     );
 }

@@ -80,12 +80,17 @@ pub fn to_policy(text: &str) -> Result<Configured, UciError> {
 fn service(section: &Section) -> Result<bool, UciError> {
     let mut enabled = true;
     for choice in &section.choices {
-        let value = (choice.name == "enabled")
-            .then(|| truth(&choice.value))
-            .flatten();
-        enabled = value.ok_or_else(|| {
+        let wrong = |what| UciError::new(choice.line, what, "write option enabled '1' or '0'");
+        if choice.name != "enabled" {
             let what = format!("`{}` is no option of `config weirgate`", choice.name);
-            UciError::new(choice.line, what, "write option enabled '1' or '0'")
+            return Err(wrong(what));
+        }
+        let value = truth(&choice.value);
+        enabled = value.ok_or_else(|| {
+            wrong(format!(
+                "`enabled` cannot be `{}`",
+                choice.value.escape_debug()
+            ))
         })?;
     }
     Ok(enabled)

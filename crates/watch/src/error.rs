@@ -36,9 +36,9 @@ pub enum WatchError {
     /// Other machines could read all data.
     #[error(
         "{0} can be reached from other machines, and so needs TLS (`--tls-cert FILE --tls-key \
-         FILE`) and names of those who may look (`--access FILE`; `weirgate watch admit` makes \
-         it): {1}; else listen on 127.0.0.1 or a Unix socket, or say `--behind-proxy` where a proxy \
-         with TLS and authentication stands before it and nothing else can reach it"
+         FILE`) and an access list (`--access FILE`; `weirgate watch admit` makes it): {1}; or \
+         listen on 127.0.0.1 or a Unix socket, or write `--behind-proxy` if only a proxy with TLS and \
+         authentication can reach it"
     )]
     Open(std::net::SocketAddr, &'static str),
     /// A certificate or its key cannot be used.

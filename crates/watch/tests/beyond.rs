@@ -230,7 +230,7 @@ fn certificates_and_names_are_followed() {
     let folder = service.folder.path();
     let good = std::fs::read_to_string(folder.join("key.pem")).unwrap();
     replace(&folder.join("key.pem"), "nothing\n");
-    service.running.hears("the old certificate is used on");
+    service.running.hears("the old certificate stays in use");
     assert_eq!(service.status(&bearer), "200");
     replace(&folder.join("key.pem"), &good);
     service.running.hears("the certificate was read again");

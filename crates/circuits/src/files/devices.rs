@@ -186,7 +186,7 @@ impl<'d, 'm, 't> Devices<'d, 'm, 't> {
                 continue;
             };
             let name = COLUMNS.get(number).map_or("", |column| column.name);
-            let message = format!("`{name}` is not used (lines with one: {lines})");
+            let message = format!("`{name}` is not used (lines with a value: {lines})");
             self.mistakes.warning(UNUSED, &span, message, SQM);
         }
     }

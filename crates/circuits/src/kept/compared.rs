@@ -75,9 +75,9 @@ fn differ(what: &str, old: &Texts<'_>, new: &Texts<'_>, told: &mut Vec<String>) 
         .filter(|(name, text)| old.get(*name).is_some_and(|had| had != *text))
         .map(|(name, _)| name);
     for (how, names) in [
-        ("come", come.collect::<Vec<_>>()),
-        ("change", change.collect()),
-        ("go", go.collect()),
+        ("new", come.collect::<Vec<_>>()),
+        ("changed", change.collect()),
+        ("removed", go.collect()),
     ] {
         if names.is_empty() {
             continue;
@@ -86,7 +86,7 @@ fn differ(what: &str, old: &Texts<'_>, new: &Texts<'_>, told: &mut Vec<String>) 
         let more = if names.len() > MOST { ", ..." } else { "" };
         let count = names.len();
         told.push(format!(
-            "{what} that {how}: {count} ({}{more})",
+            "{how} {what}: {count} ({}{more})",
             some.join(", ")
         ));
     }

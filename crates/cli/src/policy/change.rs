@@ -203,7 +203,7 @@ pub fn boot(state: &Path) -> Outcome {
         let steps = site.restore(&lock).await.map_err(refused)?;
         let what = match site.confirmed().map_err(refused)? {
             Some(entry) => format!("state {} is in force: {steps} steps", entry.number),
-            None => "nothing is to be in force".to_owned(),
+            None => "no policy is applied".to_owned(),
         };
         output::note(&what);
         if !site.folders.outlive_the_kernel() {

@@ -211,7 +211,10 @@ fn lists_that_are_not_named_go(second: &str) {
     let third = &without(second, "");
     let (status, text) = domain(&["check", third]);
     assert_eq!(status, 0, "{text}");
-    assert!(text.contains("south: no circuits; `apply` takes"), "{text}");
+    assert!(
+        text.contains("south: no circuits; `apply` removes"),
+        "{text}"
+    );
     let goes = "its list is taken away: 100 circuits with 100 addresses";
     let (status, text) = domain(&["plan", third, "--ssh", SSH]);
     assert_eq!(status, 1, "{text}");
@@ -365,7 +368,7 @@ fn what_differs_is_named(second: &str) {
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("The router `south` is not"), "{text}");
     assert!(
-        text.contains("access0: circuits that change: 1 (7)"),
+        text.contains("access0: changed circuits: 1 (7)"),
         "{text}"
     );
     assert!(!text.contains("`north`"), "{text}");

@@ -18,7 +18,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{Chain, DeviceName, Frame, Hook, Match, Origin, Rule, RuleVerdict, Table};
-use weirgate_units::Inserted as _;
+use weirgate_units::{Inserted as _, fnv1a_64};
 
 /// A chain's name, and its hook if it is a base chain.
 struct Head {
@@ -211,7 +211,12 @@ fn chain(
             Some(Some(on)) => Hook::Switched { on: *on },
             Some(None) => Hook::Other(String::from("a switch of a foreign form")),
         },
-        (None, Some(hook)) => Hook::Other(format!("{hook:?}")),
+        (None, Some((number, priority, device))) => Hook::Other(format!(
+            "hook {number} with priority {priority}{}, which weirgate does not use",
+            device
+                .as_ref()
+                .map_or_else(String::new, |device| format!(" of {device}"))
+        )),
     };
     match hook {
         Hook::Postrouting { .. } => {
@@ -229,7 +234,11 @@ fn chain(
             Read::Rule(rule, end) if end.is_none_or(|end| end == expected) => {
                 Rule { origin, ..rule }
             }
-            other => foreign(format!("{other:?}")),
+            // The number tells one such rule from another.
+            other => foreign(format!(
+                "a rule that weirgate does not write ({:016x})",
+                fnv1a_64(format!("{other:?}").into_bytes())
+            )),
         })
         .collect();
     if !head.accepts {

@@ -218,8 +218,8 @@ async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -
     } else if !let_in {
         plain(
             StatusCode::FORBIDDEN,
-            "without a token only root and the user whom `weirgate watch` runs as may look: let \
-             others in with --user NAME, or by tokens with --access FILE\n",
+            "without a token, only root and the user of `weirgate watch` have access; permit \
+             others with --user NAME, or by tokens with --access FILE\n",
         )
     } else if site.looks_at_users() && !asked_by_address(&request) {
         // DNS rebinding: a page of another site whose name resolves to this machine.
@@ -287,7 +287,7 @@ fn kept_out(admission: Admission) -> Answer {
         ),
         _ => (
             StatusCode::UNAUTHORIZED,
-            "a name with a password or token is asked for, or a bearer token\n",
+            "log in with a name and a password or token, or send a bearer token\n",
             header::WWW_AUTHENTICATE,
             HeaderValue::from_static("Basic realm=\"weirgate\", charset=\"UTF-8\""),
         ),

@@ -301,7 +301,7 @@ fn export(arguments: &Export) -> Outcome {
     let unknown = readings.iter().filter(|reading| reading.kind.is_none());
     for reading in unknown {
         output::note(&format!(
-            "weirgate: nothing is known of `{}` then",
+            "weirgate: the history has no series `{}` at that time",
             reading.name
         ));
     }

@@ -131,7 +131,7 @@ fn a_namespace_without_a_name_is_not_known_again() {
     namespace.restart();
     namespace
         .weirgate("boot")
-        .says(0, &["nothing is to be in force", "has no name"]);
+        .says(0, &["no policy is applied", "has no name"]);
     same(&bare, &namespace.snapshot());
 }
 

@@ -122,7 +122,7 @@ fn a_removal_is_in_the_history_and_a_rollback_goes_back_to_it() {
     // Nothing is in force, and nothing is restored at the next start.
     namespace
         .weirgate("boot")
-        .says(0, &["nothing is to be in force"]);
+        .says(0, &["no policy is applied"]);
     namespace.weirgate("rollback").says(0, &["state 5"]);
     same(&shaped, &namespace.snapshot());
 }
@@ -231,7 +231,7 @@ fn boot_brings_the_confirmed_state_back() {
     let bare = namespace.snapshot();
     namespace
         .weirgate("boot")
-        .says(0, &["nothing is to be in force"]);
+        .says(0, &["no policy is applied"]);
     namespace.weirgate("apply both.toml").says(0, &[]);
     let confirmed = namespace.snapshot();
     namespace
@@ -251,7 +251,7 @@ fn boot_brings_the_confirmed_state_back() {
     same(&bare, &namespace.snapshot());
     namespace
         .weirgate("boot")
-        .says(0, &["nothing is to be in force"]);
+        .says(0, &["no policy is applied"]);
     same(&bare, &namespace.snapshot());
 }
 

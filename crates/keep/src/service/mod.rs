@@ -211,17 +211,21 @@ async fn announce(
         return;
     };
     let done = match event {
-        Ok(event) => open.act(site, event).await,
+        Ok(event) => {
+            let done = open.act(site, event).await;
+            if let Some(count) = open.changed() {
+                report(Report::Announced(count));
+            }
+            done
+        }
         Err(error) => {
             // The socket itself failed.
             *sessions = None;
             Err(error)
         }
     };
-    match done {
-        Ok(Some(count)) => report(Report::Announced(count)),
-        Ok(None) => {}
-        Err(error) => report(Report::NotAnnounced(error)),
+    if let Err(error) = done {
+        report(Report::NotAnnounced(error));
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) struct Sessions {
     path: PathBuf,
     open: Vec<UnixStream>,
     again: Timer,
+    /// The number of sessions at the last call of [`Self::changed`].
+    counted: usize,
+    /// What failed at the last renewal.
+    failed: Option<String>,
 }
 
 /// What happened to sessions.
@@ -64,6 +68,8 @@ impl Sessions {
             path,
             open: Vec::new(),
             again: Timer::new()?,
+            counted: 0,
+            failed: None,
         })
     }
 
@@ -84,40 +90,56 @@ impl Sessions {
         }
     }
 
-    /// Handles an event: updates the kernel and answers the program. Returns the number of open
-    /// sessions if it has changed.
-    pub(crate) async fn act(
-        &mut self,
-        site: &Site,
-        event: Event,
-    ) -> Result<Option<usize>, KeepError> {
-        let before = self.open.len() + usize::from(matches!(event, Event::Ended));
-        match event {
+    /// Handles an event: updates the kernel and answers the program. An error that is the same as
+    /// at the last renewal is not returned again.
+    pub(crate) async fn act(&mut self, site: &Site, event: Event) -> Result<(), KeepError> {
+        let told = match event {
             Event::New(stream) => {
-                let answer = if before >= MOST {
-                    Err(KeepError::Nothing(format!(
-                        "{MOST} sessions are already announced"
-                    )))
-                } else {
-                    self.tell(site, LEASE).await
-                };
+                let answer = self.admitted(site).await;
                 self.answer(stream, &answer).await;
                 // The program has received the reason; the service need not report it.
-                if answer.is_err() && before == 0 {
-                    return Ok(None);
+                if answer.is_err() {
+                    return Ok(());
                 }
+                answer
             }
-            Event::Ended if self.open.is_empty() => self.tell(site, Duration::ZERO).await?,
-            Event::Ended => {}
-            Event::Again => self.tell(site, LEASE).await?,
-        }
+            Event::Ended if self.open.is_empty() => self.tell(site, Duration::ZERO).await,
+            Event::Again if !self.open.is_empty() => self.tell(site, LEASE).await,
+            Event::Ended => return Ok(()),
+            Event::Again => Ok(()),
+        };
+        // The timer stays expired until it is set. So set it first, whatever has failed.
+        self.go_on()?;
+        let failed = told.as_ref().err().map(ToString::to_string);
+        let is_known = failed.is_some() && failed == self.failed;
+        self.failed = failed;
+        if is_known { Ok(()) } else { told }
+    }
+
+    /// Sets the time of the next renewal, if any session is open.
+    fn go_on(&self) -> Result<(), KeepError> {
         if self.open.is_empty() {
-            self.again.stop()?;
+            self.again.stop()
         } else {
-            self.again.set(clock::now() + AGAIN)?;
+            self.again.set(clock::now() + AGAIN)
         }
+    }
+
+    /// Begins one more session in the kernel.
+    async fn admitted(&self, site: &Site) -> Result<(), KeepError> {
+        if self.open.len() >= MOST {
+            return Err(KeepError::Nothing(format!(
+                "{MOST} sessions are already announced"
+            )));
+        }
+        self.tell(site, LEASE).await
+    }
+
+    /// Returns the number of open sessions if it has changed since the last call.
+    pub(crate) fn changed(&mut self) -> Option<usize> {
         let now = self.open.len();
-        Ok(Some(now).filter(|now| *now != before))
+        let before = std::mem::replace(&mut self.counted, now);
+        Some(now).filter(|now| *now != before)
     }
 
     async fn answer(&mut self, mut stream: UnixStream, answer: &Result<(), KeepError>) {
@@ -131,12 +153,17 @@ impl Sessions {
         }
     }
 
-    /// Sets the lease on every device whose programs heed announcements.
+    /// Sets the lease on every device whose programs heed announcements. Returns the first error;
+    /// the other devices are told all the same.
     async fn tell(&self, site: &Site, lease: Duration) -> Result<(), KeepError> {
-        let mut announced = false;
+        let (mut announced, mut failed) = (false, Ok(()));
         for device in heeding(site)? {
-            announced |= site.kernel.announce(&device, lease).await?;
+            match site.kernel.announce(&device, lease).await {
+                Ok(there) => announced |= there,
+                Err(error) => failed = failed.and(Err(error)),
+            }
         }
+        failed?;
         if announced || lease.is_zero() {
             return Ok(());
         }

@@ -3,8 +3,11 @@
 
 use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
-use std::io::{BufRead as _, BufReader};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 struct Kept(Child);
 
@@ -15,15 +18,47 @@ impl Drop for Kept {
     }
 }
 
-/// Reads the service's log until a line contains the wanted text.
+impl Kept {
+    /// Starts the service, and waits until it listens.
+    fn start(namespace: &Namespace) -> (Self, BufReader<ChildStderr>) {
+        let mut command = namespace.command(WEIRGATE);
+        command
+            .args(["keep", "--announcers", "nogroup"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut kept = Self(command.spawn().unwrap());
+        let log = BufReader::new(kept.0.stderr.take().unwrap());
+        let listening = || {
+            let found = namespace
+                .command("find")
+                .args(["/run/weirgate", "-name", "*.announce"])
+                .output();
+            !found.unwrap().stdout.is_empty()
+        };
+        let begin = Instant::now();
+        while !listening() && begin.elapsed().as_secs() < 50 {
+            sleep(Duration::from_millis(50));
+        }
+        (kept, log)
+    }
+
+    /// Announces a session that lasts until the value is dropped.
+    fn session(namespace: &Namespace) -> Self {
+        let mut command = namespace.command(WEIRGATE);
+        let session = command.arg("announce").stderr(Stdio::null());
+        Self(session.spawn().unwrap())
+    }
+}
+
+/// Reads the service's log until a line contains the wanted text. Returns the lines before it.
 #[track_caller]
-fn until(log: &mut BufReader<ChildStderr>, wanted: &str) {
+fn until(log: &mut BufReader<ChildStderr>, wanted: &str) -> String {
     let mut all = String::new();
     loop {
         let mut line = String::new();
         assert!(log.read_line(&mut line).unwrap() > 0, "{wanted}: {all}");
         if line.contains(wanted) {
-            return;
+            return all;
         }
         all.push_str(&line);
     }
@@ -37,40 +72,15 @@ fn a_session_lasts_as_long_as_its_program() {
     assert!(alone.err.contains("no `weirgate keep` listens there"));
     let applied = namespace.weirgate("apply announced.toml");
     assert_eq!(applied.status, 0, "{}", applied.err);
-    let mut command = namespace.command(WEIRGATE);
-    command
-        .args(["keep", "--announcers", "nogroup"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut kept = Kept(command.spawn().unwrap());
-    let mut log = BufReader::new(kept.0.stderr.take().unwrap());
-    let listening = || {
-        !namespace
-            .run("find /run/weirgate -name *.announce")
-            .is_empty()
-    };
-    let begin = std::time::Instant::now();
-    while !listening() && begin.elapsed().as_secs() < 50 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let (kept, mut log) = Kept::start(&namespace);
     assert_eq!(namespace.weirgate("announce true").status, 0);
     until(&mut log, "1 sessions are announced");
     until(&mut log, "no session is announced now");
     assert_eq!(namespace.weirgate("announce false").status, 1);
     // Two sessions at once. A session also ends when its program is killed.
-    let session = || {
-        let mut command = namespace.command(WEIRGATE);
-        Kept(
-            command
-                .arg("announce")
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap(),
-        )
-    };
-    let first = session();
+    let first = Kept::session(&namespace);
     until(&mut log, "1 sessions are announced");
-    let second = session();
+    let second = Kept::session(&namespace);
     until(&mut log, "2 sessions are announced");
     drop(first);
     until(&mut log, "1 sessions are announced");
@@ -107,4 +117,36 @@ fn a_session_lasts_as_long_as_its_program() {
     );
     drop(kept);
     assert_eq!(namespace.weirgate("remove").status, 0);
+}
+
+/// Renewals fail while the policy is away, and while its device is.
+#[test]
+fn sessions_that_cannot_be_renewed_are_reported_once() {
+    let namespace = Namespace::new();
+    assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
+    let (kept, mut log) = Kept::start(&namespace);
+    let session = Kept::session(&namespace);
+    until(&mut log, "1 sessions are announced");
+    assert_eq!(namespace.weirgate("remove").status, 0);
+    until(&mut log, "no policy in force has a table");
+    // Two more renewals fail.
+    sleep(Duration::from_secs(5));
+    assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
+    // The next renewal succeeds.
+    sleep(Duration::from_secs(3));
+    namespace.run("ip link delete wan");
+    let between = until(&mut log, "sessions cannot be announced: K301: wan");
+    assert!(!between.contains("sessions"), "{between}");
+    // The last session ends while the device is away. Nothing is renewed any more.
+    drop(session);
+    until(&mut log, "no session is announced now");
+    sleep(Duration::from_secs(5));
+    let spent = fs::read_to_string(format!("/proc/{}/schedstat", kept.0.id())).unwrap();
+    let spent: u64 = spent.split(' ').next().unwrap().parse().unwrap();
+    drop(kept);
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("sessions"), "{rest}");
+    // It has slept most of these 13 s.
+    assert!(spent < 2_000_000_000, "{spent} ns");
 }

@@ -149,7 +149,8 @@ struct Meter {
     /// The list that `circuits` are of.
     list: Option<Stamp>,
     circuits: Vec<Metered>,
-    used: Used,
+    /// What was used; `None` until a list with quotas is found, and the file is read.
+    used: Option<Used>,
     /// When `used` was last written, in seconds since 1970.
     written: u64,
 }
@@ -175,61 +176,76 @@ impl Meters {
         let meter = self.devices.entry(device.clone()).or_default();
         if !meter.list.as_ref().is_some_and(|list| file.is(list)) {
             let list = file.stamp()?;
-            let first = meter.list.is_none();
             meter.circuits = match file.read(false)? {
                 Some(text) => metered(&file.whole(&text.list, &text.changes)?, tree)?,
                 None => Vec::new(),
             };
             meter.list = list;
-            if first && !meter.circuits.is_empty() {
-                meter.used = Used::read(folders, device)?;
-            }
         }
-        if meter.circuits.is_empty() {
-            return Ok(false);
-        }
-        let now = clock::unix();
-        let changed = meter.count(Month::of(now), (&folders.boot, tree.number()?), |one| {
-            tree.sent_bytes(one.row, &one.id)
-        });
-        if changed || !(meter.written..meter.written + WRITE).contains(&now) {
-            meter.used.write(folders, device)?;
-            meter.written = now;
-        }
-        Ok(changed)
+        let engine = (&*folders.boot, tree.number()?);
+        let sent = |one: &Metered| tree.sent_bytes(one.row, &one.id);
+        Ok(meter.look(folders, device, engine, sent)?)
     }
 
     /// Writes the counts at the end of the service, because nobody reads the counters any more.
     pub(crate) fn end(&self, folders: &Folders) -> Result<(), KeepError> {
-        let metered = self.devices.iter();
-        for (device, meter) in metered.filter(|(_, meter)| !meter.circuits.is_empty()) {
-            meter.used.write(folders, device)?;
+        for (device, meter) in &self.devices {
+            if let Some(used) = meter.used.as_ref().filter(|_| !meter.circuits.is_empty()) {
+                used.write(folders, device)?;
+            }
         }
         Ok(())
     }
 }
 
 impl Meter {
+    /// Reads what was used, at the first look, and counts what was sent since the last one. Writes
+    /// the file if it is time. Returns whether any circuit crossed its quota.
+    fn look(
+        &mut self,
+        folders: &Folders,
+        device: &DeviceName,
+        engine: (&str, u32),
+        sent: impl Fn(&Metered) -> Option<u64>,
+    ) -> Result<bool, KeepError> {
+        if self.circuits.is_empty() {
+            return Ok(false);
+        }
+        let used = match &mut self.used {
+            Some(used) => used,
+            none => none.insert(Used::read(folders, device)?),
+        };
+        let now = clock::unix();
+        let changed = used.count(&self.circuits, Month::of(now), engine, sent);
+        if changed || !(self.written..self.written + WRITE).contains(&now) {
+            used.write(folders, device)?;
+            self.written = now;
+        }
+        Ok(changed)
+    }
+}
+
+impl Used {
     /// Counts the bytes since the last look. Counters begin at 0 after a reboot or in a new engine.
     /// Returns whether any circuit crossed its quota.
     fn count(
         &mut self,
+        circuits: &[Metered],
         month: Month,
         (boot, engine): (&str, u32),
         sent: impl Fn(&Metered) -> Option<u64>,
     ) -> bool {
-        let used = &mut self.used;
-        let is_new = used.month != month.0;
-        let counts_on = used.boot == boot && used.engine == engine;
-        used.month = month.0;
-        used.engine = engine;
-        boot.clone_into(&mut used.boot);
+        let is_new = self.month != month.0;
+        let counts_on = self.boot == boot && self.engine == engine;
+        self.month = month.0;
+        self.engine = engine;
+        boot.clone_into(&mut self.boot);
         let mut changed = false;
-        for one in &self.circuits {
+        for one in circuits {
             let Some(counter) = sent(one) else {
                 continue;
             };
-            let had = used.circuits.entry(one.id.clone()).or_default();
+            let had = self.circuits.entry(one.id.clone()).or_default();
             let was_used_up = had.bytes >= one.quota;
             let from = if counts_on && counter >= had.counter {
                 had.counter
@@ -282,21 +298,60 @@ fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
 mod tests {
     use super::*;
 
+    /// Returns a circuit with a quota of 1,000 bytes.
+    fn metered(id: &str) -> Metered {
+        Metered {
+            id: id.to_owned(),
+            row: 7,
+            quota: 1_000,
+        }
+    }
+
+    /// The list has no quotas at first, so the file is read at a later look.
     #[test]
-    fn counters_that_begin_again_are_added_up() {
-        let mut meter = Meter {
-            circuits: vec![Metered {
-                id: "1".to_owned(),
-                row: 7,
-                quota: 1_000,
-            }],
+    fn what_was_stored_counts_where_quotas_come_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = Folders {
+            run: folder.path().to_owned(),
+            state: folder.path().to_owned(),
+            boot: "a".to_owned(),
+        };
+        crate::store::folder::folder(&folder.path().join("circuits")).unwrap();
+        let device = DeviceName::new("access0").unwrap();
+        let look = |meter: &mut Meter, sent| {
+            let changed = meter.look(&folders, &device, ("a", 1), |_| Some(sent));
+            changed.unwrap();
+            Used::known(&folders, &device).bytes("1", clock::unix())
+        };
+        let mut before = Meter {
+            circuits: vec![metered("1")],
             ..Meter::default()
         };
+        assert_eq!(look(&mut before, 900), 900);
+        let mut meter = Meter::default();
+        assert_eq!(look(&mut meter, 0), 900);
+        meter.circuits = vec![metered("1")];
+        assert_eq!(look(&mut meter, 950), 950);
+        // A damaged file is not replaced.
+        let path = path(&folders, &device);
+        std::fs::write(&path, "no").unwrap();
+        let mut meter = before;
+        meter.used = None;
+        for _ in 0..2 {
+            let sent = meter.look(&folders, &device, ("a", 1), |_| Some(0));
+            assert!(sent.is_err_and(|error| error.is_loss()));
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "no");
+    }
+
+    #[test]
+    fn counters_that_begin_again_are_added_up() {
+        let (circuits, mut used) = ([metered("1")], Used::default());
         let november = Month(682);
         let at = november.end() - 1;
         let mut count = |month, of, sent| {
-            let changed = meter.count(month, of, |_| sent);
-            (changed, meter.used.bytes("1", month.end() - 1))
+            let changed = used.count(&circuits, month, of, |_| sent);
+            (changed, used.bytes("1", month.end() - 1))
         };
         assert_eq!(count(november, ("a", 1), Some(400)), (false, 400));
         assert_eq!(count(november, ("a", 1), Some(900)), (false, 900));
@@ -311,6 +366,6 @@ mod tests {
         // At the first look of a month, everything since the last look counts for it.
         let december = Month(november.0 + 1);
         assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
-        assert_eq!(meter.used.bytes("1", at), 0);
+        assert_eq!(used.bytes("1", at), 0);
     }
 }

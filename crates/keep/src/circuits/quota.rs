@@ -14,7 +14,7 @@ use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use weirgate_bpf::{BpfError, CircuitTree};
@@ -240,23 +240,26 @@ impl Used {
         self.month = month.0;
         self.engine = engine;
         boot.clone_into(&mut self.boot);
+        if is_new {
+            // Circuits that are absent now are forgotten: if they come back, it is another month.
+            let present: BTreeSet<&str> = circuits.iter().map(|one| &*one.id).inserted();
+            self.circuits.retain(|id, _| present.contains(&**id));
+        }
         let mut changed = false;
         for one in circuits {
-            let Some(counter) = sent(one) else {
-                continue;
-            };
             let had = self.circuits.entry(one.id.clone()).or_default();
             let was_used_up = had.bytes >= one.quota;
-            let from = if counts_on && counter >= had.counter {
-                had.counter
-            } else {
-                0
-            };
-            let before = if is_new { 0 } else { had.bytes };
-            *had = Had {
-                bytes: before.saturating_add(counter - from),
-                counter,
-            };
+            if is_new {
+                had.bytes = 0;
+            }
+            if !counts_on {
+                had.counter = 0;
+            }
+            if let Some(counter) = sent(one) {
+                let more = counter.checked_sub(had.counter).unwrap_or(counter);
+                had.bytes = had.bytes.saturating_add(more);
+                had.counter = counter;
+            }
             changed |= was_used_up != (had.bytes >= one.quota);
         }
         changed
@@ -367,5 +370,34 @@ mod tests {
         let december = Month(november.0 + 1);
         assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
         assert_eq!(used.bytes("1", at), 0);
+    }
+
+    #[test]
+    fn a_circuit_that_was_absent_at_the_turn_of_the_month_begins_it_with_nothing() {
+        let all = [metered("1"), metered("2")];
+        let (november, december) = (Month(682), Month(683));
+        let mut used = Used::default();
+        let engine = ("a", 1);
+        assert!(used.count(&all, november, engine, |_| Some(2_000)));
+        // In November both stay, even if one is absent for a while.
+        used.count(&all[..1], november, engine, |_| Some(2_000));
+        assert_eq!(used.bytes("2", november.end() - 1), 2_000);
+        assert!(used.count(&all[..1], december, engine, |_| Some(2_005)));
+        assert_eq!(used.circuits.len(), 1);
+        // It is added again, with a counter that begins again.
+        assert!(!used.count(&all, december, engine, |_| Some(5)));
+        assert_eq!(used.bytes("2", december.end() - 1), 5);
+    }
+
+    /// The counter of a circuit cannot be read at the first look of a month.
+    #[test]
+    fn a_counter_is_not_counted_twice() {
+        let (one, november) = ([metered("1")], Month(682));
+        let mut used = Used::default();
+        used.count(&one, november, ("a", 1), |_| Some(2_000));
+        let december = Month(683);
+        assert!(used.count(&one, december, ("a", 1), |_| None));
+        assert!(!used.count(&one, december, ("a", 1), |_| Some(2_010)));
+        assert_eq!(used.bytes("1", december.end() - 1), 10);
     }
 }

@@ -5,6 +5,10 @@
 //! stores the bytes of the month, and the value of the engine's counter at that time. `weirgate
 //! keep` reads the counters. It writes the file every [`WRITE`] seconds, and when a quota is used
 //! up. So a power failure loses at most that much time.
+//!
+//! Months never go back: without a clock that outlives a power failure, a machine starts in an
+//! earlier month, and gets the time from the network later. After a clock that was months ahead,
+//! the file has to be removed.
 
 use super::error::CircuitsRefused;
 use super::file::{ListFile, Stamp};
@@ -64,10 +68,11 @@ impl Used {
         Ok(read.unwrap_or_default())
     }
 
-    /// Returns the bytes of a circuit in the month of the time `at`, in seconds since 1970.
+    /// Returns the bytes of a circuit in the month of the time `at`, in seconds since 1970. A clock
+    /// in an earlier month is wrong, so then the last month counts.
     fn bytes(&self, id: &str, at: u64) -> u64 {
         let own = self.circuits.get(id);
-        let own = own.filter(|_| Month(self.month) == Month::of(at));
+        let own = own.filter(|_| self.month >= Month::of(at).0);
         own.map_or(0, |own| own.bytes)
     }
 
@@ -235,9 +240,10 @@ impl Used {
         (boot, engine): (&str, u32),
         sent: impl Fn(&Metered) -> Option<u64>,
     ) -> bool {
-        let is_new = self.month != month.0;
+        // A clock that is wrong until the network is up must not begin a former month again.
+        let is_new = self.month < month.0;
         let counts_on = self.boot == boot && self.engine == engine;
-        self.month = month.0;
+        self.month = self.month.max(month.0);
         self.engine = engine;
         boot.clone_into(&mut self.boot);
         if is_new {
@@ -351,7 +357,6 @@ mod tests {
     fn counters_that_begin_again_are_added_up() {
         let (circuits, mut used) = ([metered("1")], Used::default());
         let november = Month(682);
-        let at = november.end() - 1;
         let mut count = |month, of, sent| {
             let changed = used.count(&circuits, month, of, |_| sent);
             (changed, used.bytes("1", month.end() - 1))
@@ -369,7 +374,24 @@ mod tests {
         // At the first look of a month, everything since the last look counts for it.
         let december = Month(november.0 + 1);
         assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
-        assert_eq!(used.bytes("1", at), 0);
+        assert_eq!(used.bytes("1", december.end()), 0);
+    }
+
+    /// After a reboot, the clock is in an earlier month until the network sets it.
+    #[test]
+    fn a_clock_that_is_behind_erases_no_usage() {
+        let (one, november) = ([metered("1")], Month(682));
+        let mut used = Used::default();
+        assert!(used.count(&one, november, ("a", 1), |_| Some(1_200)));
+        let (wrong, right) = (Month(600), november);
+        assert_eq!(used.bytes("1", wrong.end() - 1), 1_200);
+        assert!(!used.count(&one, wrong, ("b", 1), |_| Some(30)));
+        assert_eq!(used.bytes("1", wrong.end() - 1), 1_230);
+        assert!(!used.count(&one, right, ("b", 1), |_| Some(50)));
+        assert_eq!(used.bytes("1", right.end() - 1), 1_250);
+        let december = Month(683);
+        assert!(used.count(&one, december, ("b", 1), |_| Some(60)));
+        assert_eq!(used.bytes("1", december.end() - 1), 10);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -253,7 +254,18 @@ impl Used {
         }
         let mut changed = false;
         for one in circuits {
-            let had = self.circuits.entry(one.id.clone()).or_default();
+            let counter = sent(one);
+            let had = match self.circuits.entry(one.id.clone()) {
+                Entry::Occupied(had) => had.into_mut(),
+                Entry::Vacant(new) => {
+                    let Some(counter) = counter else {
+                        continue;
+                    };
+                    // The circuit may have had no quota so far, in an engine that has counted it
+                    // for months.
+                    new.insert(Had { bytes: 0, counter })
+                }
+            };
             let was_used_up = had.bytes >= one.quota;
             if is_new {
                 had.bytes = 0;
@@ -261,7 +273,7 @@ impl Used {
             if !counts_on {
                 had.counter = 0;
             }
-            if let Some(counter) = sent(one) {
+            if let Some(counter) = counter {
                 let more = counter.checked_sub(had.counter).unwrap_or(counter);
                 had.bytes = had.bytes.saturating_add(more);
                 had.counter = counter;
@@ -408,7 +420,28 @@ mod tests {
         assert_eq!(used.circuits.len(), 1);
         // It is added again, with a counter that begins again.
         assert!(!used.count(&all, december, engine, |_| Some(5)));
-        assert_eq!(used.bytes("2", december.end() - 1), 5);
+        assert!(!used.count(&all, december, engine, |_| Some(12)));
+        assert_eq!(used.bytes("2", december.end() - 1), 7);
+    }
+
+    /// Its plan gets a quota when the engine has counted it for long.
+    #[test]
+    fn what_was_sent_without_a_quota_does_not_count() {
+        let (all, november) = ([metered("1"), metered("2")], Month(682));
+        let mut used = Used::default();
+        let look = |used: &mut Used, circuits: &[Metered], second| {
+            let sent = |one: &Metered| Some(if one.id == "2" { second } else { 10 });
+            let changed = used.count(circuits, november, ("a", 1), sent);
+            (changed, used.bytes("2", november.end() - 1))
+        };
+        assert_eq!(look(&mut used, &all[..1], 0), (false, 0));
+        assert_eq!(look(&mut used, &all, 5_000_000), (false, 0));
+        assert_eq!(look(&mut used, &all, 5_000_007), (false, 7));
+        // A new engine has counted nothing before.
+        let mut used = Used::default();
+        used.count(&all[..1], november, ("a", 1), |_| Some(10));
+        used.count(&all, november, ("a", 2), |_| Some(20));
+        assert_eq!(used.bytes("2", november.end() - 1), 20);
     }
 
     /// The counter of a circuit cannot be read at the first look of a month.

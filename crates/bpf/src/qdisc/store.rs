@@ -14,7 +14,7 @@ use crate::qdisc::rows::RowTree;
 use crate::qdisc::shaper::own::of_kind;
 use crate::qdisc::shaper::{self, Shaper};
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -80,15 +80,30 @@ impl Store {
     /// Locks the pins, waiting for other processes. Mounts the BPF file system if necessary.
     /// Needs root.
     pub fn open() -> Result<Self, BpfError> {
+        let (folder, lock) = Self::opened()?;
+        lock.lock().map_err(failed(&folder, "locked"))?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Does so, but returns `None` if another process holds the lock.
+    pub fn open_if_free() -> Result<Option<Self>, BpfError> {
+        let (folder, lock) = Self::opened()?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Self {
+                folder,
+                _lock: lock,
+            })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(&folder, "locked")(error)),
+        }
+    }
+
+    /// Opens the folder of the pins, which the lock is for. Creates it if necessary.
+    fn opened() -> Result<(PathBuf, File), BpfError> {
         let root = Path::new(FILE_SYSTEM);
-        let failed = |path: &Path, doing| {
-            let path = path.to_owned();
-            move |source| BpfError::File {
-                path,
-                doing,
-                source,
-            }
-        };
         if !is_mounted(root).map_err(failed(root, "opened"))? {
             mount(root).map_err(failed(root, "mounted"))?;
         }
@@ -100,11 +115,7 @@ impl Store {
             _ => {}
         }
         let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
-        lock.lock().map_err(failed(&folder, "locked"))?;
-        Ok(Self {
-            folder,
-            _lock: lock,
-        })
+        Ok((folder, lock))
     }
 
     /// Returns the folder of all pins.
@@ -437,6 +448,16 @@ impl Store {
         let folder = self.folder.join(name);
         unmark_all(&folder)?;
         unpin(&folder, maps)
+    }
+}
+
+/// Makes the error of a file operation, for `map_err`.
+fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> BpfError {
+    let path = path.to_owned();
+    move |source| BpfError::File {
+        path,
+        doing,
+        source,
     }
 }
 

@@ -211,7 +211,7 @@ pub fn boot(state: &Path) -> Outcome {
         }
         let mut status = damages(&site).map_err(refused)?;
         for held in site
-            .hold_circuits(&mut Meters::default())
+            .hold_circuits(&mut Meters::default(), None)
             .await
             .map_err(refused)?
         {

@@ -28,9 +28,10 @@ pub use waiting::Guarded;
 
 use crate::clock;
 use crate::offloads;
-use crate::store::folder::Folders;
+use crate::store::folder::{Folders, STEP};
 use file::{ListFile, Text};
 use root::Root;
+use std::time::Duration;
 use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::{Circuit, Direction, One, Plan};
@@ -68,6 +69,31 @@ impl<'k> Circuits<'k> {
             kernel,
             store: Store::open()?,
         })
+    }
+
+    /// Opens the circuits; waits at most for `patience` while another process changes them, and
+    /// then returns `None`. Needs root and a tokio runtime.
+    pub(crate) async fn open_soon(
+        folders: &'k Folders,
+        kernel: &'k Kernel,
+        patience: Duration,
+    ) -> Result<Option<Self>, CircuitsRefused> {
+        // A thread that waits for the lock could not be ended.
+        let opened = async {
+            loop {
+                match Store::open_if_free() {
+                    Ok(None) => tokio::time::sleep(STEP).await,
+                    other => return other,
+                }
+            }
+        };
+        let store = tokio::time::timeout(patience, opened).await;
+        let store = store.unwrap_or(Ok(None))?;
+        Ok(store.map(|store| Self {
+            folders,
+            kernel,
+            store,
+        }))
     }
 
     /// Returns whether any device has stored circuits, or circuits in force as far as this process

@@ -28,6 +28,7 @@ use crate::service::names::{Answers, Lookups};
 use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
 use crate::site::Site;
+use crate::store::folder::MOMENT;
 use crate::store::history::Entry;
 use crate::store::memory::Memory;
 use std::time::Duration;
@@ -449,13 +450,14 @@ async fn stand(site: &Site, known: &mut Known, report: &mut impl FnMut(Report)) 
 }
 
 /// Brings the stored circuits into force on every device where they are not. Returns how many
-/// devices were changed. A failure on one device does not stop the others.
+/// devices were changed. Nothing is done while another process changes circuits: the loop has to go
+/// on, and looks again after [`LOOK`]. A failure on one device does not stop the others.
 async fn hold(
     site: &Site,
     meters: &mut Meters,
     report: &mut impl FnMut(Report),
 ) -> Result<usize, KeepError> {
-    let held = site.hold_circuits(meters).await?;
+    let held = site.hold_circuits(meters, Some(MOMENT)).await?;
     let (mut steps, mut first) = (0, None);
     for one in held {
         match one.outcome {

@@ -11,6 +11,7 @@ use crate::store::folder::Lock;
 use crate::store::head::{Head, Outcome, Pending};
 use crate::store::history::Entry;
 use crate::store::memory::{self, Memory};
+use std::time::Duration;
 use weirgate_kernel::Scope;
 use weirgate_plan::{present, verify};
 use weirgate_state::{QdiscKind, State};
@@ -89,17 +90,28 @@ impl Site {
     }
 
     /// Brings the stored circuits into force on the present devices where they are not. Returns
-    /// what was done, or why it failed, for each device.
+    /// what was done, or why it failed, for each device. With `patience`, nothing is done if
+    /// another process changes circuits for longer than that: it may have been stopped, and never
+    /// let go.
     pub async fn hold_circuits(
         &self,
         meters: &mut Meters,
+        patience: Option<Duration>,
     ) -> Result<Vec<DeviceCircuits>, KeepError> {
         if !Circuits::are_kept(&self.folders) {
             return Ok(Vec::new());
         }
         let held = async {
-            let circuits = Circuits::open(&self.folders, &self.kernel)?;
-            circuits.hold(meters).await
+            let circuits = match patience {
+                Some(patience) => {
+                    Circuits::open_soon(&self.folders, &self.kernel, patience).await?
+                }
+                None => Some(Circuits::open(&self.folders, &self.kernel)?),
+            };
+            match circuits {
+                Some(circuits) => circuits.hold(meters).await,
+                None => Ok(Vec::new()),
+            }
         };
         held.await.map_err(|error| match error {
             CircuitsRefused::Keep(error) => *error,

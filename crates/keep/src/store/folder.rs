@@ -27,10 +27,11 @@ const RUN: &str = "/run/weirgate";
 pub const STATE: &str = "/var/lib/weirgate";
 /// How long a command waits for the lock. The largest change takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a starting service waits for a process that tests by the lock whether a service runs,
-/// and the interval of its attempts.
-const MOMENT: Duration = Duration::from_millis(500);
-const STEP: Duration = Duration::from_millis(10);
+/// How long a service waits for a lock that should be free soon, and the interval of its attempts.
+/// A starting service waits for a process that tests by a lock whether a service runs; a running
+/// one waits for a process that changes circuits.
+pub(crate) const MOMENT: Duration = Duration::from_millis(500);
+pub(crate) const STEP: Duration = Duration::from_millis(10);
 const OWN: &str = "/proc/thread-self/ns/net";
 const INITIAL: &str = "/proc/1/ns/net";
 /// The folder of named namespaces (ip-netns(8)).

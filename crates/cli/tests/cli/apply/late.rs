@@ -238,6 +238,41 @@ fn near_the_deadline_each_state_is_exact() {
     println!("{applied} of 16 came after the deadline");
 }
 
+/// A command was stopped while it was changing circuits, so it never lets go of their lock.
+#[test]
+fn a_stopped_change_of_circuits_holds_up_no_repair() {
+    let namespace = Namespace::new();
+    namespace
+        .weirgate("apply upstream.toml")
+        .says(0, &["state 1"]);
+    let folder = namespace.run("find /run/kept -name head -printf %h/circuits");
+    namespace.run(&format!("mkdir {folder}"));
+    namespace.run(&format!("touch {folder}/wan.list"));
+    // The pins are in the namespace's own file system.
+    namespace.run("mount -t bpf none /sys/fs/bpf");
+    namespace.run("mkdir /sys/fs/bpf/weirgate");
+    let mut stopped = namespace.command("flock");
+    let stopped = stopped.args(["/sys/fs/bpf/weirgate", "cat"]);
+    let mut stopped = stopped.stdin(Stdio::piped()).spawn().unwrap();
+    within(3 * SECOND, "the lock", || {
+        let mut other = namespace.command("flock");
+        let other = other.args(["-n", "/sys/fs/bpf/weirgate", "true"]).status();
+        !other.unwrap().success()
+    });
+    let _keeper = Keeper::new(&namespace);
+    sleep(2 * SECOND);
+    for _ in 0..2 {
+        namespace.run("tc qdisc del dev wan root");
+        within(5 * SECOND, "the repair", || {
+            namespace.run("tc qdisc show dev wan").contains("htb")
+        });
+        // The service looks at circuits every ten seconds.
+        sleep(10 * SECOND);
+    }
+    drop(stopped.stdin.take());
+    assert!(stopped.wait().unwrap().success());
+}
+
 /// Its guard starts slowly, and the file of the lock is deleted in the meantime.
 #[test]
 fn a_change_that_lost_the_lock_is_given_up() {

@@ -49,16 +49,18 @@ impl Names {
         read.ok().flatten().unwrap_or_default()
     }
 
-    /// Takes the answers, forgets names that are no longer looked up, and writes the file if
-    /// anything has changed.
+    /// Takes the answers, forgets names that were neither looked up nor are `needed`, and writes
+    /// the file if anything has changed.
     pub(crate) fn learn(
         &mut self,
         folders: &Folders,
         _lock: &Lock,
         answers: &Answers,
+        needed: impl Fn(&str) -> bool,
     ) -> Result<(), KeepError> {
         let before = self.clone();
-        self.0.retain(|name, _| answers.contains_key(name));
+        self.0
+            .retain(|name, _| answers.contains_key(name) || needed(name));
         for (name, answer) in answers {
             if let Ok(found) = answer {
                 self.0.insert(name.clone(), found.clone());
@@ -241,12 +243,13 @@ mod tests {
             ("b.example".to_owned(), found("2001:db8::1")),
         ];
         let lock = folders.lock().unwrap();
-        names.learn(&folders, &lock, &both.into()).unwrap();
+        let none = |_: &str| false;
+        names.learn(&folders, &lock, &both.into(), none).unwrap();
         let later = [
             ("a.example".to_owned(), Err("no".to_owned())),
             ("b.example".to_owned(), found("2001:db8::2")),
         ];
-        let again = Names::read(&folders).learn(&folders, &lock, &later.into());
+        let again = Names::read(&folders).learn(&folders, &lock, &later.into(), none);
         again.unwrap();
         let names = Names::read(&folders);
         let v4 = names.of(&set(
@@ -257,6 +260,17 @@ mod tests {
         let v6 = names.of(&set(IpVersion::V6, &["a.example", "b.example"]));
         assert_eq!(v6.len(), 1);
         assert_eq!(v6.first().map(|one| one & 0xff), Some(2));
+        // Names of the state in force stay, whatever else is looked up.
+        let other = [("d.example".to_owned(), found("192.0.2.4"))];
+        let needed = |name: &str| name == "a.example";
+        let mut names = Names::read(&folders);
+        let learnt = names.learn(&folders, &lock, &other.into(), needed);
+        learnt.unwrap();
+        let names = Names::read(&folders);
+        assert_eq!(
+            names.0.into_keys().collect::<Vec<_>>(),
+            ["a.example", "d.example"]
+        );
         std::fs::write(Names::file(&folders), "no").unwrap();
         assert_eq!(Names::read(&folders), Names::default());
     }

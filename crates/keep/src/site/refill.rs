@@ -6,6 +6,7 @@ use crate::error::KeepError;
 use crate::service::names::{self, Names};
 use crate::store::folder::Lock;
 use crate::store::memory::{self, Memory};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use weirgate_kernel::{Scope, Since};
 use weirgate_state::{Content, State};
@@ -17,17 +18,36 @@ impl Site {
     }
 
     /// Stores the answers of look-ups. Returns the names that failed, with reasons; these keep
-    /// their former addresses.
+    /// their former addresses. Names of the confirmed state and of a waiting change are not
+    /// forgotten: the looked-up policy may be refused, or not be confirmed.
     pub fn learn(&self, lock: &Lock, answers: &names::Answers) -> Result<Vec<String>, KeepError> {
         if answers.is_empty() {
             return Ok(Vec::new());
         }
         let mut names = Names::read(&self.folders);
-        names.learn(&self.folders, lock, answers)?;
+        let needed = self.named().ok();
+        names.learn(&self.folders, lock, answers, |name| {
+            // If a state is damaged, its names are not known, and none is forgotten.
+            needed.as_ref().is_none_or(|needed| needed.contains(name))
+        })?;
         let failed = answers
             .iter()
             .filter_map(|(name, answer)| Some(format!("{name}: {}", answer.as_ref().err()?)));
         Ok(failed.collect())
+    }
+
+    /// Returns the DNS names of the confirmed state and of a waiting change.
+    fn named(&self) -> Result<BTreeSet<String>, KeepError> {
+        let head = self.history.head()?;
+        let mut named = BTreeSet::new();
+        if let Some(entry) = self.confirmed()? {
+            named = names::wanted(&entry.desired).0;
+        }
+        if let Some(pending) = head.pending {
+            let entry = self.history.entry(pending.number)?;
+            named.extend(names::wanted(&entry.desired).0);
+        }
+        Ok(named)
     }
 
     /// Puts the known addresses of DNS names, and the numbers of followed objects, into the sets of

@@ -224,6 +224,38 @@ fn names_are_looked_up_replaced_in_place_and_remembered() {
     namespace.weirgate("boot").says(0, &[]);
 }
 
+/// Another policy with names was applied, but not confirmed.
+#[test]
+fn names_of_the_state_that_comes_back_are_not_forgotten() {
+    let site = Site::new();
+    let namespace = &site.namespace;
+    site.zone("updates.example.org 192.0.2.1\nother.example.org 192.0.2.9\n");
+    let served = site.serve();
+    let begin = Instant::now();
+    while site.sets().0 != "192.0.2.1;;" {
+        assert!(begin.elapsed() < SOON);
+        namespace.weirgate("apply names.toml").says(0, &[]);
+    }
+    let own = fs::read_to_string(crate::program::root().join("tests/cli/names.toml")).unwrap();
+    let other = site.folder.path().join("other.toml");
+    let names = own.replace("\"updates.example.org\", \"more", "\"other");
+    fs::write(&other, names).unwrap();
+    let apply = format!("apply --confirm 600s {}", other.display());
+    namespace.weirgate(&apply).says(0, &[]);
+    assert_eq!(site.sets().0, "192.0.2.9;;");
+    // An attempt that is blocked looks names up, too.
+    namespace
+        .weirgate("apply names.toml")
+        .says(3, &["is not confirmed yet"]);
+    namespace.weirgate("rollback").says(0, &[]);
+    assert_eq!(site.sets().0, "192.0.2.1;;");
+    // The name server is away when the table has to be created again.
+    drop(served);
+    namespace.run("nft flush ruleset");
+    namespace.weirgate("boot").says(0, &[]);
+    assert_eq!(site.sets().0, "192.0.2.1;;");
+}
+
 #[test]
 fn a_script_says_that_it_looks_nothing_up() {
     let namespace = Namespace::new();

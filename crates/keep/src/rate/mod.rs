@@ -218,13 +218,14 @@ impl Rates {
             KeepError::Nothing(format!("no state at the rates of the line: {why}"))
         })?;
         let number = self.now.number;
+        // The next repair applies these rates if that is not possible now.
+        site.keep_at(number, Some(&state));
         let work = async {
             let lock = site.lock().await?;
             // While a change waits, its guard relies on the rates as they were.
             if site.unconfirmed()?.is_some() || site.head()?.confirmed != Some(number) {
                 return Ok(());
             }
-            site.keep_at(number, Some(&state));
             site.restore(&lock).await.map(|_| ())
         };
         let mut work = std::pin::pin!(work);

@@ -16,6 +16,17 @@ impl Drop for Kept {
     }
 }
 
+impl Kept {
+    fn new(namespace: &Namespace) -> Self {
+        let mut command = namespace.command(WEIRGATE);
+        command
+            .arg("keep")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
 /// Waits until `weirgate track status` contains the wanted text.
 #[track_caller]
 fn says(namespace: &Namespace, wanted: &str) {
@@ -56,12 +67,7 @@ fn the_floor_is_held_while_nobody_answers() {
     assert_eq!(namespace.weirgate("apply track.toml").status, 0);
     gate(&namespace, "ceil 998Kbit");
     let root = namespace.run("tc qdisc show dev wan");
-    let mut command = namespace.command(WEIRGATE);
-    command
-        .arg("keep")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let kept = Kept(command.spawn().unwrap());
+    let kept = Kept::new(&namespace);
     says(&namespace, "blind");
     says(&namespace, "up: 100kbit (blind; between 100kbit and 1mbit)");
     gate(&namespace, "ceil 99800bit");
@@ -80,4 +86,24 @@ fn the_floor_is_held_while_nobody_answers() {
     let replayed = namespace.run(&format!("{WEIRGATE} track replay {}", record.trim()));
     assert_eq!(replayed, "");
     assert_eq!(namespace.weirgate("remove").status, 0);
+}
+
+/// The line changes while another policy waits for confirmation, which does not come.
+#[test]
+fn a_rate_that_was_decided_during_a_change_comes_into_force_after_it() {
+    let namespace = Namespace::new();
+    namespace.run("ip link set lo up");
+    namespace.run("ip address add 192.0.2.1/24 dev wan");
+    namespace.run("ip address add 192.0.2.9/32 dev lo");
+    namespace.weirgate("apply track.toml").says(0, &[]);
+    let _kept = Kept::new(&namespace);
+    says(&namespace, "up: 1mbit (sees; ");
+    gate(&namespace, "ceil 998Kbit");
+    namespace
+        .weirgate("apply --confirm 600s upstream.toml")
+        .says(0, &[]);
+    namespace.run("ip address del 192.0.2.9/32 dev lo");
+    says(&namespace, "up: 100kbit (blind; ");
+    namespace.weirgate("rollback").says(0, &[]);
+    gate(&namespace, "ceil 99800bit");
 }

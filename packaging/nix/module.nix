@@ -55,9 +55,9 @@ in
         StateDirectory = "weirgate";
         StateDirectoryMode = "0700";
         RuntimeDirectory = "weirgate";
-        RuntimeDirectoryMode = "0700";
-        RuntimeDirectoryPreserve = true;
         # As in packaging/systemd/weirgate.service.
+        RuntimeDirectoryMode = "0711";
+        RuntimeDirectoryPreserve = true;
         CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" "CAP_SYS_ADMIN" ];
         NoNewPrivileges = true;
         ProtectSystem = "strict";

@@ -150,3 +150,20 @@ fn sessions_that_cannot_be_renewed_are_reported_once() {
     // It has slept most of these 13 s.
     assert!(spent < 2_000_000_000, "{spent} ns");
 }
+
+/// Every start of a unit sets the mode of `/run/weirgate`, which `keep --announcers` has opened for
+/// its group.
+#[test]
+fn no_unit_locks_the_announcers_out() {
+    let packaging = crate::program::root().join("packaging");
+    for file in [
+        "systemd/weirgate.service",
+        "systemd/weirgate-circuits.service",
+        "nix/module.nix",
+    ] {
+        let text = fs::read_to_string(packaging.join(file)).unwrap();
+        let mut lines = text.lines();
+        let mode = lines.find(|line| line.contains("RuntimeDirectoryMode"));
+        assert!(mode.unwrap().contains("0711"), "{file}: {mode:?}");
+    }
+}

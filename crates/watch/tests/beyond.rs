@@ -8,7 +8,7 @@ use running::{Running, config, refused};
 use rustix::net::{self, AddressFamily, SocketType};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
@@ -30,6 +30,21 @@ fn replace(path: &Path, text: &str) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, text).unwrap();
     std::fs::rename(&beside, path).unwrap();
+}
+
+/// Returns the TLS end of a client that trusts only one certificate.
+fn client(certificate: &str) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let trusted = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+    roots.add(trusted).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    ClientConnection::new(Arc::new(config), name).unwrap()
 }
 
 struct Service {
@@ -76,17 +91,7 @@ impl Service {
 
     /// Sends a request over TLS, trusting only one certificate.
     fn get(&self, certificate: &str, path: &str, authorization: &str) -> Result<String, String> {
-        let mut roots = RootCertStore::empty();
-        let trusted = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
-        roots.add(trusted).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut client = client(certificate);
         let place = (Ipv4Addr::LOCALHOST, self.running.address().port());
         let mut socket = TcpStream::connect(place).unwrap();
         socket
@@ -205,6 +210,33 @@ fn strangers_do_not_keep_a_token_out() {
         .collect();
     service.answers_at_once();
     drop((two, hundred, own));
+}
+
+/// A permitted client with as many connections as there are slots keeps no other network out.
+#[test]
+fn one_network_does_not_hold_all_connections() {
+    let service = Service::start("127.0.0.1:0");
+    let request = format!(
+        "GET /api/about HTTP/1.1\r\nHost: box.example\r\nAuthorization: Bearer {}\r\n\r\n",
+        service.token
+    );
+    let mut crowd: Vec<_> = (0..32)
+        .map(|_| {
+            let socket = service.stranger(Ipv4Addr::new(127, 2, 0, 1));
+            let mut stream = StreamOwned::new(client(&service.certificate), socket);
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let admitted = &mut crowd[..16];
+    for stream in admitted {
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"HTTP/1.1 200");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    service.answers_at_once();
+    drop(crowd);
 }
 
 #[test]

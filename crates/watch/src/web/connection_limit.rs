@@ -5,15 +5,17 @@
 
 use crate::lock::lock;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use weirgate_units::network;
 
 /// The largest number of authenticated connections.
 const ADMITTED: usize = 32;
+/// How many of them may be from one network, if other machines connect without a proxy.
+const ADMITTED_OF_NETWORK: usize = ADMITTED / 2;
 /// How many of them may follow every look; the others are for single requests.
 pub(crate) const LIVE: usize = 24;
 /// The largest number of unauthenticated connections.
@@ -24,13 +26,18 @@ const OF_NETWORK: usize = 16;
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long a request waits while all slots of [`ADMITTED`] are in use.
 const WAIT: Duration = Duration::from_secs(5);
+/// The network of connections by a Unix socket.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The slots of a service.
 pub(crate) struct ConnectionLimit {
     /// Unauthenticated connections, oldest first.
     strangers: Mutex<VecDeque<Stranger>>,
-    admitted: Arc<Semaphore>,
     of_network: usize,
+    admitted: Arc<Semaphore>,
+    /// The share of each network in `admitted`.
+    shares: Mutex<BTreeMap<IpAddr, Arc<Semaphore>>>,
+    share: usize,
 }
 
 struct Stranger {
@@ -42,25 +49,36 @@ struct Stranger {
 pub(crate) struct Slot {
     limit: Arc<ConnectionLimit>,
     evicted: Arc<Notify>,
-    admitted: Mutex<Option<OwnedSemaphorePermit>>,
+    /// The share of its network.
+    share: Arc<Semaphore>,
+    /// Its permits of the share and of the service.
+    admitted: Mutex<Option<[OwnedSemaphorePermit; 2]>>,
 }
 
 impl ConnectionLimit {
     /// Makes a limit with all slots free. Behind a proxy, all connections come from one network,
-    /// which may then use all slots.
-    pub(crate) fn new(behind_proxy: bool) -> Self {
+    /// which may then use all slots. Without TLS, only this machine connects, and may do the same
+    /// with authenticated slots.
+    pub(crate) fn new(behind_proxy: bool, tls: bool) -> Self {
         Self {
             strangers: Mutex::default(),
-            admitted: Arc::new(Semaphore::new(ADMITTED)),
             of_network: if behind_proxy { STRANGERS } else { OF_NETWORK },
+            admitted: Arc::new(Semaphore::new(ADMITTED)),
+            shares: Mutex::default(),
+            share: if tls && !behind_proxy {
+                ADMITTED_OF_NETWORK
+            } else {
+                ADMITTED
+            },
         }
     }
 
-    /// Returns an unauthenticated slot for a connection from `from`. If its network has too
-    /// many, its oldest connection ends. If there are too many in total, the oldest connection
-    /// of the largest network ends.
-    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Slot {
-        let network = network(from);
+    /// Returns an unauthenticated slot for a connection from `from`, which is `None` for a Unix
+    /// socket. If its network has too many, its oldest connection ends. If there are too many in
+    /// total, the oldest connection of the largest network ends.
+    pub(crate) fn enter(self: &Arc<Self>, from: Option<IpAddr>) -> Slot {
+        let share = self.share(from);
+        let network = network(from.unwrap_or(LOCAL));
         let evicted = Arc::new(Notify::new());
         let mut strangers = lock(&self.strangers);
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
@@ -91,8 +109,19 @@ impl ConnectionLimit {
         Slot {
             limit: Arc::clone(self),
             evicted,
+            share,
             admitted: Mutex::default(),
         }
+    }
+
+    /// Returns the authenticated slots of a network.
+    fn share(&self, from: Option<IpAddr>) -> Arc<Semaphore> {
+        let most = from.map_or(ADMITTED, |_| self.share);
+        let mut shares = lock(&self.shares);
+        // A network without connections has no share.
+        shares.retain(|_, share| Arc::strong_count(share) > 1);
+        let own = shares.entry(network(from.unwrap_or(LOCAL)));
+        Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(most))))
     }
 }
 
@@ -108,13 +137,18 @@ impl Slot {
         if self.is_admitted() {
             return true;
         }
-        let free = Arc::clone(&self.limit.admitted).acquire_owned();
-        let Ok(Ok(permit)) = timeout(WAIT, free).await else {
+        let free = async {
+            // A connection that waits for its network's share takes nothing from other networks.
+            let own = Arc::clone(&self.share).acquire_owned().await?;
+            let any = Arc::clone(&self.limit.admitted).acquire_owned().await?;
+            Ok::<_, AcquireError>([own, any])
+        };
+        let Ok(Ok(permits)) = timeout(WAIT, free).await else {
             return false;
         };
         let stayed = self.leave_strangers();
         if stayed {
-            *lock(&self.admitted) = Some(permit);
+            *lock(&self.admitted) = Some(permits);
         }
         stayed
     }
@@ -150,10 +184,9 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
-    fn from(text: &str) -> IpAddr {
-        text.parse().unwrap()
+    fn from(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -172,7 +205,7 @@ mod tests {
     #[test]
     fn a_network_displaces_its_own_oldest_stranger() {
         run(async {
-            let limit = Arc::new(ConnectionLimit::new(false));
+            let limit = Arc::new(ConnectionLimit::new(false, true));
             let first = limit.enter(from("2001:db8::1"));
             let second = limit.enter(from("2001:db8::2"));
             let rest: Vec<Slot> = (2..OF_NETWORK)
@@ -194,15 +227,58 @@ mod tests {
     #[test]
     fn a_flood_of_many_networks_displaces_itself() {
         run(async {
-            let limit = Arc::new(ConnectionLimit::new(false));
+            let limit = Arc::new(ConnectionLimit::new(false, true));
             let own = limit.enter(from("192.0.2.1"));
             let mut flood = Vec::new();
             for network in (0..100).cycle().take(1000) {
-                flood.push(limit.enter(Ipv4Addr::new(10, 0, network, 1).into()));
+                flood.push(limit.enter(Some(Ipv4Addr::new(10, 0, network, 1).into())));
             }
             assert_eq!(lock(&limit.strangers).len(), STRANGERS);
             assert!(!was_evicted(&own).await);
             assert!(own.admit().await);
+        });
+    }
+    /// Admits all connections from an address that may be, and returns them.
+    async fn admitted(limit: &Arc<ConnectionLimit>, from: Option<IpAddr>) -> Vec<Slot> {
+        let mut all = Vec::new();
+        loop {
+            let slot = limit.enter(from);
+            let admitted = timeout(Duration::from_millis(20), slot.admit()).await;
+            if admitted != Ok(true) {
+                return all;
+            }
+            all.push(slot);
+        }
+    }
+
+    #[test]
+    fn a_network_has_half_of_the_authenticated_slots() {
+        run(async {
+            let limit = Arc::new(ConnectionLimit::new(false, true));
+            let own = admitted(&limit, from("192.0.2.1")).await;
+            assert_eq!(own.len(), ADMITTED / 2);
+            let next = limit.enter(from("192.0.2.200"));
+            let other = admitted(&limit, from("198.51.100.1")).await;
+            assert_eq!(other.len(), ADMITTED / 2);
+            drop(own);
+            assert!(next.admit().await, "a slot of its network is free");
+            drop((next, other));
+            assert_eq!(limit.admitted.available_permits(), ADMITTED);
+            let _new = limit.enter(None);
+            assert_eq!(lock(&limit.shares).len(), 1);
+        });
+    }
+
+    #[test]
+    fn a_proxy_and_a_unix_socket_have_all_slots() {
+        run(async {
+            for (limit, from) in [
+                (ConnectionLimit::new(true, true), from("192.0.2.1")),
+                (ConnectionLimit::new(false, false), from("127.0.0.1")),
+                (ConnectionLimit::new(false, true), None),
+            ] {
+                assert_eq!(admitted(&Arc::new(limit), from).await.len(), ADMITTED);
+            }
         });
     }
 }

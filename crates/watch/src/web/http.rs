@@ -21,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::AddressFamily;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,10 @@ struct Ends {
 /// Accepts connections on all of these sockets until the returned value is dropped.
 pub(crate) fn listen(sockets: Vec<OwnedFd>, site: &Arc<Site>) -> io::Result<JoinSet<()>> {
     let mut servers = JoinSet::new();
-    let limit = Arc::new(ConnectionLimit::new(site.behind_proxy));
+    let limit = Arc::new(ConnectionLimit::new(
+        site.behind_proxy,
+        site.auth.tls().is_some(),
+    ));
     for socket in sockets {
         let listener = match rustix::net::sockopt::socket_domain(&socket)? {
             AddressFamily::UNIX => Listener::Unix(UnixListener::from_std(socket.into())?),
@@ -132,7 +135,7 @@ async fn accepting(listener: Listener, site: Arc<Site>, limit: Arc<ConnectionLim
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, ends)) => {
-                let from = ends.map_or(Ipv4Addr::UNSPECIFIED.into(), |ends| ends.remote.ip());
+                let from = ends.map(|ends| ends.remote.ip());
                 let slot = Arc::new(limit.enter(from));
                 let site = Arc::clone(&site);
                 connections.spawn(async move {
@@ -228,7 +231,10 @@ async fn answer(request: Request<Incoming>, client: &Client, site: &Arc<Site>) -
             "ask by address or as localhost, or start with --behind-proxy\n",
         )
     } else if !client.slot.admit().await {
-        later("all connections are in use; try again later\n", 5)
+        later(
+            "all connections, or those of your network, are in use; try again later\n",
+            5,
+        )
     } else if request.method() != Method::GET && !head {
         let mut answer = plain(
             StatusCode::METHOD_NOT_ALLOWED,

@@ -9,12 +9,12 @@
 
 use crate::WatchError;
 use crate::object::{Number, Object, Sort};
+use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
@@ -22,6 +22,8 @@ use weirgate_kernel::{enable_timestamps, receive_timestamped, sent_timestamped, 
 
 /// The time after which a probe counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The time without an answer after which the socket is connected again.
+const SILENCE: Duration = Duration::from_secs(5);
 /// The largest number of packets that are read at once; more cannot be answers to these probes.
 const MOST_ANSWERS: usize = 64;
 /// The bytes of the echo's data, which make a packet of 64 bytes with IPv4.
@@ -76,6 +78,11 @@ struct Count {
     lost: u64,
     rtt: Option<Duration>,
     before: Option<Duration>,
+    /// Whether the socket is connected, so that it receives only packets of the host.
+    connected: bool,
+    /// When the first echo was sent over this connection that neither it nor a later one has got
+    /// an answer to.
+    silent_since: Option<Instant>,
 }
 
 /// An active probe.
@@ -84,8 +91,6 @@ pub(crate) struct Prober {
     socket: Arc<AsyncFd<OwnedFd>>,
     count: Arc<Mutex<Count>>,
     listener: tokio::task::JoinHandle<()>,
-    /// Whether the socket is connected, so that it receives only packets of the host.
-    connected: AtomicBool,
 }
 
 impl Drop for Prober {
@@ -108,7 +113,6 @@ impl Prober {
             socket,
             count,
             listener,
-            connected: AtomicBool::new(false),
         })
     }
 
@@ -136,15 +140,12 @@ impl Prober {
         echo.extend(number.to_be_bytes());
         echo.resize(8 + DATA, 0x77);
         count.sent += 1;
-        // An echo that cannot be sent, for example without a route, counts as lost.
         let sent = Sent {
             at: Instant::now(),
             noted_ns: None,
         };
         count.waiting.insert(number, sent);
-        if self.connected() {
-            let _ = net::send(self.socket.get_ref(), &echo, SendFlags::DONTWAIT);
-        }
+        self.send(&mut count, &echo);
         let mut numbers = vec![
             (Number::ProbeSent, count.sent),
             (Number::ProbeLost, count.lost),
@@ -170,15 +171,40 @@ impl Prober {
 }
 
 impl Prober {
-    /// Returns whether the socket is connected; otherwise tries to connect it. A machine that is
-    /// booting may not have a route yet.
-    fn connected(&self) -> bool {
-        if !self.connected.load(Ordering::Relaxed) {
-            let host = SocketAddr::new(self.target.address, 0);
-            let found = net::connect(self.socket.get_ref(), &host).is_ok();
-            self.connected.store(found, Ordering::Relaxed);
+    /// Sends an echo. One that cannot be sent, for example without a route, counts as lost.
+    ///
+    /// The kernel selects the source address of a socket when it is connected (ip(7)), and keeps
+    /// it. If the machine gets another address, nothing can be sent from the old one, or answers
+    /// to it do not arrive. The socket is then connected again. So is one that could not be
+    /// connected before: a machine that is booting may not have a route yet.
+    fn send(&self, count: &mut Count, echo: &[u8]) {
+        let silent = count.silent_since.map(|since| since.elapsed());
+        let keeps = count.connected && silent.is_none_or(|silent| silent <= SILENCE);
+        if !(keeps && self.can_send(echo)) {
+            count.silent_since = None;
+            count.connected = self.connect();
+            if !(count.connected && self.can_send(echo)) {
+                return;
+            }
         }
-        self.connected.load(Ordering::Relaxed)
+        count.silent_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Connects the socket, from an address that the machine has now.
+    fn connect(&self) -> bool {
+        let socket = self.socket.get_ref();
+        // Without this, the source address stays.
+        let _ = net::connect_unspec(socket);
+        net::connect(socket, &SocketAddr::new(self.target.address, 0)).is_ok()
+    }
+
+    /// Sends an echo. Returns `false` if no further one can be sent from this address.
+    fn can_send(&self, echo: &[u8]) -> bool {
+        let sent = net::send(self.socket.get_ref(), echo, SendFlags::DONTWAIT);
+        !matches!(
+            sent,
+            Err(Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ADDRNOTAVAIL | Errno::INVAL)
+        )
     }
 }
 
@@ -222,6 +248,7 @@ impl Count {
             let number = u16::from_be_bytes([bytes[6], bytes[7]]);
             self.note_sent(socket);
             if let Some(sent) = self.waiting.remove(&number).filter(|_| answer) {
+                self.silent_since = None;
                 self.rtt = Some(took(sent.noted_ns, came.at_ns, now - sent.at));
             }
         }

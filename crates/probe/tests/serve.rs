@@ -2,7 +2,7 @@
 //! The serving end on loopback: who gets what.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weirgate_probe::{COOKIE, Client, Direction, Message, Server, Train};
 
 fn server() -> SocketAddr {
@@ -216,4 +216,73 @@ fn one_network_does_not_evict_trains_of_another() {
     send(&other, &Message::Hello { nonce: 4 });
     let first = next(&other);
     assert!(matches!(first, Message::Report { id: 7, .. }), "{first:?}");
+}
+
+/// The time of a server's answers to a hundred questions about a train with this many packets.
+fn questions_take(count: u32) -> Duration {
+    let mut server = Server::bind("127.0.0.1:0".parse().expect("a socket")).expect("a socket");
+    let from = "192.0.2.1:9".parse().expect("an address");
+    let mut answer = |message| server.answer(&message, from, 5);
+    let Some(Message::Welcome { cookie, .. }) = answer(Message::Hello { nonce: 1 }) else {
+        panic!("no welcome");
+    };
+    let train = Train {
+        payload: 21,
+        count,
+        gap_ns: 0,
+        ..TRAIN
+    };
+    let ready = answer(Message::Expect { cookie, train });
+    assert_eq!(ready, Some(Message::Ready { id: 7 }));
+    let data = |index| Message::Data {
+        id: 7,
+        index,
+        sent_ns: 1,
+    };
+    for index in 0..count {
+        answer(data(index));
+    }
+    let ask = || Message::Ask { cookie, id: 7 };
+    let first = answer(ask());
+    let begin = Instant::now();
+    for _ in 0..100 {
+        // A repeated packet is no reason to evaluate the train again.
+        answer(data(0));
+        assert_eq!(answer(ask()), first);
+    }
+    begin.elapsed()
+}
+
+#[test]
+fn a_question_costs_no_more_after_a_long_train() {
+    let least = |count| (0..5).map(|_| questions_take(count)).min();
+    let (short, long) = (least(2), least(65_536));
+    println!("2 packets {short:?}, 65,536 packets {long:?}");
+    assert!(long < short.map(|short| short * 20), "{short:?}, {long:?}");
+}
+
+#[test]
+fn an_equal_train_after_a_report_is_a_new_one() {
+    let server = server();
+    let (one, cookie) = greeted("127.0.0.1", server);
+    let train = TRAIN;
+    for index in [0, 1] {
+        send(&one, &Message::Expect { cookie, train });
+        assert_eq!(next(&one), Message::Ready { id: 7 });
+        for index in 0..=index {
+            send(
+                &one,
+                &Message::Data {
+                    id: 7,
+                    index,
+                    sent_ns: 1,
+                },
+            );
+        }
+        send(&one, &Message::Ask { cookie, id: 7 });
+        let Message::Report { seen, .. } = next(&one) else {
+            panic!("no report");
+        };
+        assert_eq!(seen.received, index + 1);
+    }
 }

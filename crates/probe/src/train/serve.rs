@@ -2,7 +2,7 @@
 //! The server: answers clients, and sends and receives trains.
 
 use crate::source_limit::{Quota, SourceLimit};
-use crate::train::message::{COOKIE, Message, Train};
+use crate::train::message::{COOKIE, Message, Seen, Train};
 use crate::train::pace::{self, since};
 use crate::train::{Arrival, Arrivals};
 use sha2::{Digest, Sha256};
@@ -41,6 +41,20 @@ struct Receiving {
     train: Train,
     arrivals: Arrivals,
     last: Instant,
+    /// The observations, once the client has asked for them. Evaluating a train takes longer than
+    /// sending the question, so it is done once.
+    seen: Option<Seen>,
+}
+
+impl Receiving {
+    /// Returns the observations of the packets that arrived before the first question.
+    fn seen(&mut self) -> Seen {
+        let seen = self.seen.unwrap_or_else(|| self.arrivals.seen());
+        if !self.arrivals.is_empty() {
+            self.seen = Some(seen);
+        }
+        seen
+    }
 }
 
 impl Server {
@@ -103,8 +117,12 @@ impl Server {
                     sent_ns,
                     came_ns,
                 };
-                // Ignore packets that do not belong to the train.
-                if receiving.train.id == id && receiving.arrivals.take(arrival).is_ok() {
+                // Ignore packets that do not belong to the train, and those that come after the
+                // client's question.
+                if receiving.train.id == id
+                    && receiving.seen.is_none()
+                    && receiving.arrivals.take(arrival).is_ok()
+                {
                     receiving.last = Instant::now();
                 }
                 None
@@ -116,11 +134,9 @@ impl Server {
                 Some(self.expect(from, train))
             }
             Message::Ask { cookie, id } if cookie == self.cookie(from) => {
-                let receiving = self.receiving.get(&from)?;
-                (receiving.train.id == id).then(|| Message::Report {
-                    id,
-                    seen: receiving.arrivals.seen(),
-                })
+                let receiving = self.receiving.get_mut(&from)?;
+                let seen = (receiving.train.id == id).then(|| receiving.seen());
+                seen.map(|seen| Message::Report { id, seen })
             }
             _ => None,
         }
@@ -159,7 +175,8 @@ impl Server {
             return Message::Refused { id: train.id };
         }
         let known = self.receiving.get(&from);
-        if known.is_some_and(|receiving| receiving.train == train) {
+        // After its question, a client that announces an equal train is another one.
+        if known.is_some_and(|receiving| receiving.train == train && receiving.seen.is_none()) {
             return Message::Ready { id: train.id };
         }
         if known.is_none() {
@@ -169,6 +186,7 @@ impl Server {
             train,
             arrivals: Arrivals::of(train),
             last: Instant::now(),
+            seen: None,
         };
         self.receiving.insert(from, receiving);
         Message::Ready { id: train.id }

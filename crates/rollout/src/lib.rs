@@ -17,6 +17,7 @@
 
 pub mod apply;
 pub mod circuits;
+mod connections;
 pub mod end;
 pub mod json;
 pub mod namespaces;

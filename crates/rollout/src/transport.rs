@@ -5,7 +5,8 @@
 //! A connection carries messages of one size, which its first two bytes give. Each message is a
 //! segment of its own unless segments are lost.
 
-use crate::end::{Arrivals, Sending, answered};
+use crate::connections::{Connection, Connections, Until};
+use crate::end::{Arrivals, HEAD, Sending, answered};
 use anyhow::{Context as _, bail};
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use serde::{Deserialize, Serialize};
@@ -18,10 +19,7 @@ use std::time::{Duration, Instant};
 use weirgate_domain::Service;
 use weirgate_policy::{Ports, Protocol};
 
-/// The maximum number of connections to one place at a time.
-const CONNECTIONS: usize = 256;
-
-/// How long a connection may take to identify its flow.
+/// How long a connection may take to name its flow.
 const STRANGER: Duration = Duration::from_secs(5);
 
 /// The ports of a service whose packets are selected by their contents.
@@ -129,19 +127,18 @@ fn receive(socket: UdpSocket, to: Arrivals) -> io::Result<()> {
 /// Accepts connections, each on a thread of its own.
 fn accept(socket: TcpListener, to: Arrivals) {
     thread::spawn(move || {
-        let open = Arc::new(());
+        let connections = Arc::new(Connections::default());
         loop {
             match socket.accept() {
-                // Further connections are closed at once.
-                Ok((stream, _)) if Arc::strong_count(&open) <= CONNECTIONS => {
-                    let (to, open) = (to.clone(), Arc::clone(&open));
+                Ok((stream, from)) => {
+                    let own = connections.enter(stream, from.ip());
+                    let (to, connections) = (to.clone(), Arc::clone(&connections));
                     thread::spawn(move || {
                         // Ignore errors: what arrived before a connection broke counts.
-                        let _ = read(stream, &to);
-                        drop(open);
+                        let _ = read(&own, &connections, &to);
+                        connections.leave(&own);
                     });
                 }
-                Ok(_) => {}
                 // Out of descriptors: wait until connections end.
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
@@ -151,14 +148,19 @@ fn accept(socket: TcpListener, to: Arrivals) {
 
 /// Reads the messages of a connection. A connection that does not begin with a message of an
 /// expected flow is closed.
-fn read(mut stream: TcpStream, to: &Arrivals) -> io::Result<()> {
+fn read(own: &Arc<Connection>, connections: &Connections, to: &Arrivals) -> io::Result<()> {
+    let mut stream = &own.stream;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(STRANGER))?;
+    let mut first = Until(stream, Instant::now() + STRANGER);
     let mut size = [0; 2];
-    stream.read_exact(&mut size)?;
-    let mut message = vec![0; usize::from(u16::from_be_bytes(size))];
-    stream.read_exact(&mut message)?;
-    if !to.awaits(&message) {
+    first.read_exact(&mut size)?;
+    let size = usize::from(u16::from_be_bytes(size));
+    if size < HEAD {
+        return Ok(());
+    }
+    let mut message = vec![0; size];
+    first.read_exact(&mut message)?;
+    if !to.awaits(&message) || !connections.named(own) {
         return Ok(());
     }
     stream.set_read_timeout(None)?;
@@ -260,9 +262,7 @@ pub fn payload(flow: &Sending) -> usize {
     let network = if flow.to.is_ipv6() { 40 } else { 20 };
     let transport = if flow.tcp { 32 } else { 8 };
     let headers = network + transport;
-    usize::from(flow.packet)
-        .saturating_sub(headers)
-        .max(crate::end::HEAD)
+    usize::from(flow.packet).saturating_sub(headers).max(HEAD)
 }
 
 #[cfg(test)]
@@ -330,5 +330,35 @@ mod tests {
             panic!("datagrams");
         };
         assert_eq!(socket.local_addr().unwrap().port(), free);
+    }
+    /// A client that sends single bytes is closed in time, and one with a message that can be none
+    /// at once.
+    #[test]
+    fn a_client_that_drips_loses_its_connection() {
+        let arrivals = Arrivals::of(BTreeMap::from([(7 << 6, 99)]));
+        let place = ServicePorts {
+            tcp: true,
+            ports: Vec::new(),
+        };
+        let port = Listening::default().at(HERE, &place, &arrivals).unwrap();
+        let late = Duration::from_secs(3);
+        for (size, longest) in [(u16::MAX, STRANGER), (9, Duration::ZERO)] {
+            let mut client = TcpStream::connect((HERE, port)).unwrap();
+            let begin = Instant::now();
+            let timeout = Some(Duration::from_millis(200));
+            client.set_read_timeout(timeout).unwrap();
+            client.write_all(&size.to_be_bytes()).unwrap();
+            let ended = |client: &mut TcpStream| match client.read(&mut [0]) {
+                Ok(0) => true,
+                Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+                Ok(_) => false,
+            };
+            while !ended(&mut client) {
+                // The end is seen above.
+                let _ = client.write_all(b"x");
+                let lasted = begin.elapsed();
+                assert!(lasted < longest + late, "{size}: {lasted:?}");
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@
 use crate::transport::{FlowSocket, Listening, ServicePorts, payload};
 use anyhow::{Context as _, bail};
 use rustix::net::sockopt;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _};
@@ -15,7 +16,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_units::Inserted as _;
@@ -428,9 +429,11 @@ fn gap(flow: &Sending, bytes: u64) -> Duration {
     Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
 }
 
+/// Returns the time by a clock that nobody sets. Only its differences from the clock of the other
+/// end matter, so the two may begin at any time.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    nanoseconds(since.unwrap_or_default())
+    let now = clock_gettime(ClockId::Monotonic);
+    nanoseconds(Duration::try_from(now).unwrap_or_default())
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -468,5 +471,25 @@ mod tests {
         let packets = arrived.iter().map(|(flow, one)| (*flow, one.packets));
         assert_eq!(packets.collect::<Vec<_>>(), [(10, 1), (74, 1)]);
         drop(arrived);
+    }
+    /// A clock that somebody sets between an echo and a later packet would change what is between
+    /// the two.
+    #[test]
+    fn an_end_tells_the_time_of_a_clock_that_nobody_sets() {
+        let arrivals = Arrivals::of(BTreeMap::from([(10, 7)]));
+        let mut packet = vec![0; HEAD];
+        let echo = Label {
+            number: 7,
+            kind: ECHO,
+            flow: 10,
+            place: 0,
+            time: 0,
+        };
+        echo.write(&mut packet);
+        let clock = || Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
+        let before = nanoseconds(clock());
+        assert_eq!(answered(&mut packet, &arrivals), Some(10));
+        let told = Label::of(&packet).unwrap().time;
+        assert!((before..=nanoseconds(clock())).contains(&told), "{told}");
     }
 }

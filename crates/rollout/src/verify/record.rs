@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use weirgate_console::exit::Failure;
 use weirgate_domain::{Quantity, Since, State};
@@ -61,7 +63,7 @@ pub(super) fn read(path: &Path) -> Result<Since, Failure> {
     Ok(all.into_iter().filter_map(one).inserted())
 }
 
-/// Writes the record.
+/// Writes the record atomically: after a crash, or with a full disk, the old one is whole.
 pub(super) fn write(path: &Path, since: &Since) -> Result<(), Failure> {
     let all = since.iter().map(|((service, what), state)| Remembered {
         service: service.clone(),
@@ -72,10 +74,65 @@ pub(super) fn write(path: &Path, since: &Since) -> Result<(), Failure> {
     });
     let all: Vec<Remembered> = all.collect();
     let text = format!("{}\n", serde_json::to_string_pretty(&all)?);
-    fs::write(path, text).map_err(|error| {
+    replace(path, &text).map_err(|error| {
         Failure::Other(anyhow::anyhow!(
             "{}: since when this is so cannot be kept: {error}",
             path.display()
         ))
     })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // If the path is a link, replace its target.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    // As for any new file, the umask applies.
+    let mut new = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    if let Ok(old) = fs::metadata(&path) {
+        // Only root may give a file to somebody else.
+        let _ = fchown(new.as_file(), Some(old.uid()), Some(old.gid()));
+        let mode = fs::Permissions::from_mode(old.mode() & 0o777);
+        new.as_file().set_permissions(mode)?;
+    }
+    new.write_all(text.as_bytes())?;
+    new.as_file().sync_all()?;
+    new.persist(&path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link, before] =
+            ["record", "link", "before"].map(|name| folder.path().join(name));
+        let state = |kept| State {
+            kept,
+            promised: 1.5,
+            when: "2026-01-01 00:00:00".to_owned(),
+        };
+        let since = |kept| Since::from([(("books".to_owned(), Quantity::Rate), state(kept))]);
+        assert!(read(&path).is_ok_and(|since| since.is_empty()));
+        assert!(write(&path, &since(true)).is_ok());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        // Who has the old record open, or linked, still has all of it.
+        fs::hard_link(&path, &before).unwrap();
+        std::os::unix::fs::symlink("record", &link).unwrap();
+        assert!(write(&link, &since(false)).is_ok());
+        let kept = |path: &Path| {
+            read(path)
+                .ok()
+                .map(|all| all.into_values().next().unwrap().kept)
+        };
+        assert_eq!((kept(&before), kept(&path)), (Some(true), Some(false)));
+        assert!(link.is_symlink());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        // Nothing else is left in the folder.
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
 }

@@ -222,9 +222,11 @@ impl End {
         let started: Vec<_> = self
             .ready
             .drain(..)
-            .map(|(flow, mut socket)| {
+            .filter_map(|(flow, mut socket)| {
                 let id = flow.flow;
-                (id, thread::spawn(move || stream(&flow, &mut socket)))
+                let work = move || stream(&flow, &mut socket);
+                // A flow without a thread is not reported, which shows that nothing was sent.
+                Some((id, thread::Builder::new().spawn(work).ok()?))
             })
             .collect();
         let ended = started

@@ -100,7 +100,7 @@ impl Listening {
             let bound = if place.tcp {
                 TcpListener::bind(at).and_then(|socket| {
                     let own = socket.local_addr()?.port();
-                    accept(socket, to.clone());
+                    accept(socket, to.clone())?;
                     Ok(own)
                 })
             } else {
@@ -120,30 +120,35 @@ impl Listening {
 /// Answers echoes and counts the rest, on a thread that ends with the process.
 fn receive(socket: UdpSocket, to: Arrivals) -> io::Result<()> {
     sockopt::set_socket_recv_buffer_size(&socket, 4 << 20)?;
-    thread::spawn(move || crate::end::receive(&socket, &to));
-    Ok(())
+    let work = move || crate::end::receive(&socket, &to);
+    thread::Builder::new().spawn(work).map(drop)
 }
 
 /// Accepts connections, each on a thread of its own.
-fn accept(socket: TcpListener, to: Arrivals) {
-    thread::spawn(move || {
+fn accept(socket: TcpListener, to: Arrivals) -> io::Result<()> {
+    let work = move || {
         let connections = Arc::new(Connections::default());
         loop {
             match socket.accept() {
                 Ok((stream, from)) => {
                     let own = connections.enter(stream, from.ip());
-                    let (to, connections) = (to.clone(), Arc::clone(&connections));
-                    thread::spawn(move || {
+                    let (to, all, one) = (to.clone(), Arc::clone(&connections), Arc::clone(&own));
+                    let started = thread::Builder::new().spawn(move || {
                         // Ignore errors: what arrived before a connection broke counts.
-                        let _ = read(&own, &connections, &to);
-                        connections.leave(&own);
+                        let _ = read(&one, &all, &to);
+                        all.leave(&one);
                     });
+                    if started.is_err() {
+                        // The limit of threads (`TasksMax` of systemd) is reached.
+                        connections.leave(&own);
+                    }
                 }
                 // Out of descriptors: wait until connections end.
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
         }
-    });
+    };
+    thread::Builder::new().spawn(work).map(drop)
 }
 
 /// Reads the messages of a connection. A connection that does not begin with a message of an

@@ -162,12 +162,13 @@ impl Server {
             return refused;
         };
         let (socket, clock) = (Arc::clone(&self.socket), self.clock);
-        thread::spawn(move || {
+        let started = thread::Builder::new().spawn(move || {
             // The receiver will see that packets are missing.
             let _ = pace::send(&socket, to, &train, clock);
             drop(place);
         });
-        None
+        // Too many threads exist.
+        started.err().and(refused)
     }
 
     fn expect(&mut self, from: SocketAddr, train: Train) -> Message {

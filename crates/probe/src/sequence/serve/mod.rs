@@ -68,7 +68,8 @@ impl BulkServer {
                 let _ = (&stream).write_all(b"no: too many ask at a time\n");
                 continue;
             };
-            thread::spawn(move || {
+            // Without a thread, because too many exist, the connection is closed.
+            let _ = thread::Builder::new().spawn(move || {
                 // Ignore errors of the client, and aborted connections.
                 let _ = served(&stream, LASTING);
                 let _ = stream.shutdown(Shutdown::Both);

@@ -85,9 +85,6 @@ fn differ(what: &str, old: &Texts<'_>, new: &Texts<'_>, told: &mut Vec<String>) 
         let some: Vec<&str> = names.iter().take(MOST).map(|name| **name).collect();
         let more = if names.len() > MOST { ", ..." } else { "" };
         let count = names.len();
-        told.push(format!(
-            "{how} {what}: {count} ({}{more})",
-            some.join(", ")
-        ));
+        told.push(format!("{how} {what}: {count} ({}{more})", some.join(", ")));
     }
 }

@@ -367,9 +367,6 @@ fn what_differs_is_named(second: &str) {
     let (status, text) = verify();
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("The router `south` is not"), "{text}");
-    assert!(
-        text.contains("access0: changed circuits: 1 (7)"),
-        "{text}"
-    );
+    assert!(text.contains("access0: changed circuits: 1 (7)"), "{text}");
     assert!(!text.contains("`north`"), "{text}");
 }

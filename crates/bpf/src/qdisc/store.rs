@@ -48,7 +48,7 @@ const MARKER: &str = "marks-";
 pub struct Store {
     folder: PathBuf,
     /// Holds the lock; the kernel releases it if the process dies.
-    _lock: File,
+    lock: File,
 }
 
 impl Store {
@@ -80,29 +80,23 @@ impl Store {
     /// Locks the pins, waiting for other processes. Mounts the BPF file system if necessary.
     /// Needs root.
     pub fn open() -> Result<Self, BpfError> {
-        let (folder, lock) = Self::opened()?;
-        lock.lock().map_err(failed(&folder, "locked"))?;
-        Ok(Self {
-            folder,
-            _lock: lock,
-        })
+        let store = Self::opened()?;
+        store.lock.lock().map_err(failed(&store.folder, "locked"))?;
+        Ok(store)
     }
 
     /// Does so, but returns `None` if another process holds the lock.
     pub fn open_if_free() -> Result<Option<Self>, BpfError> {
-        let (folder, lock) = Self::opened()?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Some(Self {
-                folder,
-                _lock: lock,
-            })),
+        let store = Self::opened()?;
+        match store.lock.try_lock() {
+            Ok(()) => Ok(Some(store)),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(failed(&folder, "locked")(error)),
+            Err(TryLockError::Error(error)) => Err(failed(&store.folder, "locked")(error)),
         }
     }
 
-    /// Opens the folder of the pins, which the lock is for. Creates it if necessary.
-    fn opened() -> Result<(PathBuf, File), BpfError> {
+    /// Opens the folder of the pins without locking it. Creates it if necessary.
+    fn opened() -> Result<Self, BpfError> {
         let root = Path::new(FILE_SYSTEM);
         if !is_mounted(root).map_err(failed(root, "opened"))? {
             mount(root).map_err(failed(root, "mounted"))?;
@@ -115,7 +109,7 @@ impl Store {
             _ => {}
         }
         let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
-        Ok((folder, lock))
+        Ok(Self { folder, lock })
     }
 
     /// Returns the folder of all pins.

@@ -36,7 +36,7 @@ const QUANTITIES: [Quantity; 4] = [
 pub(super) fn read(path: &Path) -> Result<Since, Failure> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Since::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Since::new()),
         Err(error) => {
             return Err(Failure::Input(format!(
                 "weirgate: {}: {error}",

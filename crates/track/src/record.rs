@@ -419,9 +419,10 @@ impl Unfinished {
             let direction = words.direction()?;
             let [floor, base, ceiling, margin_ppm] =
                 named(&mut words, ["floor", "base", "ceiling", "margin-ppm"])?;
-            let [margin_bits] = match words.more() {
-                true => named(&mut words, ["margin-bits"])?,
-                false => [0],
+            let [margin_bits] = if words.more() {
+                named(&mut words, ["margin-bits"])?
+            } else {
+                [0]
             };
             self.directions[direction.index()] = Some(Limits {
                 floor,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Probes on a machine whose address changes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and shows what was measured"
+)]
 
 use rustix::thread::UnshareFlags;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -45,7 +45,7 @@ fn positions(program: &[u8]) -> object::read::Result<Vec<Range<usize>>> {
     let (Some(constants), Some(text)) = (named(CONSTANTS), named(TEXT)) else {
         return Ok(found);
     };
-    let names = text.data(endian, program)?;
+    let strings = text.data(endian, program)?;
     let first = constants.sh_offset(endian);
     let within = 0..constants.sh_size(endian);
     for section in sections.iter() {
@@ -63,7 +63,7 @@ fn positions(program: &[u8]) -> object::read::Result<Vec<Range<usize>>> {
             }
             let at = (first + offset) as usize;
             let start = target.wrapping_sub(text.sh_addr(endian)) as usize;
-            if is_source(program, at + WORD, names, start) {
+            if is_source(program, at + WORD, strings, start) {
                 found.push(at + 2 * WORD..at + 3 * WORD);
             }
         }
@@ -71,15 +71,15 @@ fn positions(program: &[u8]) -> object::read::Result<Vec<Range<usize>>> {
     Ok(found)
 }
 
-/// Returns whether `names` has the name of a source file at `start`, with the length that the
+/// Returns whether `strings` has the name of a source file at `start`, with the length that the
 /// program has at `length_at`.
-fn is_source(program: &[u8], length_at: usize, names: &[u8], start: usize) -> bool {
+fn is_source(program: &[u8], length_at: usize, strings: &[u8], start: usize) -> bool {
     let length = program.get(length_at..length_at + WORD);
     let length = length
         .and_then(|bytes| bytes.try_into().ok())
         .map(u64::from_le_bytes);
     let end = length.and_then(|length| start.checked_add(usize::try_from(length).ok()?));
-    let name = end.and_then(|end| names.get(start..end));
+    let name = end.and_then(|end| strings.get(start..end));
     // The name ends in a zero for C.
     name.is_some_and(|name| name.ends_with(b".rs") || name.ends_with(b".rs\0"))
 }

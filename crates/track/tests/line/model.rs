@@ -109,6 +109,12 @@ fn wait(line: &impl Fn(u64) -> u64, at: u64, mut bits: f64) -> u64 {
     then - at
 }
 
+/// What the shaper lets through at a rate of the line.
+fn shaped(limits: &Limits, rate: f64) -> f64 {
+    let share = rate * (1.0 - limits.margin_ppm as f64 * 1e-6);
+    share.min(rate - limits.margin_bits as f64)
+}
+
 /// Runs with a path that is `longer` by this many nanoseconds.
 pub fn run_along(
     settings: Settings,
@@ -137,12 +143,8 @@ pub fn run_along(
     let mut noise = seed | 1;
     let mut at = 0;
     while at < seconds * SECOND {
-        let (rate, known) = (
-            line(at) as f64,
-            record.controller().rate(direction).unwrap() as f64,
-        );
-        let shaped = (known * (1.0 - limits.margin_ppm as f64 * 1e-6))
-            .min(known - limits.margin_bits as f64);
+        let (rate, known) = (line(at), record.controller().rate(direction).unwrap());
+        let (rate, shaped) = (rate as f64, shaped(&limits, known as f64));
         let tick = 1e-3;
         // Both ends send their backlog. The senders, whose windows grow, replace what left here.
         let crosses = far.min(rate * tick);

@@ -185,8 +185,8 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn from(text: &str) -> Option<IpAddr> {
-        Some(text.parse().unwrap())
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -206,14 +206,14 @@ mod tests {
     fn a_network_displaces_its_own_oldest_stranger() {
         run(async {
             let limit = Arc::new(ConnectionLimit::new(false, true));
-            let first = limit.enter(from("2001:db8::1"));
-            let second = limit.enter(from("2001:db8::2"));
+            let first = limit.enter(Some(ip("2001:db8::1")));
+            let second = limit.enter(Some(ip("2001:db8::2")));
             let rest: Vec<Slot> = (2..OF_NETWORK)
-                .map(|_| limit.enter(from("2001:db8::3")))
+                .map(|_| limit.enter(Some(ip("2001:db8::3"))))
                 .collect();
-            let _other = limit.enter(from("2001:db8:0:1::1"));
+            let _other = limit.enter(Some(ip("2001:db8:0:1::1")));
             assert!(!was_evicted(&first).await);
-            let newest = limit.enter(from("2001:db8::4"));
+            let newest = limit.enter(Some(ip("2001:db8::4")));
             assert!(was_evicted(&first).await);
             assert!(!first.admit().await);
             assert!(!was_evicted(&second).await);
@@ -228,7 +228,7 @@ mod tests {
     fn a_flood_of_many_networks_displaces_itself() {
         run(async {
             let limit = Arc::new(ConnectionLimit::new(false, true));
-            let own = limit.enter(from("192.0.2.1"));
+            let own = limit.enter(Some(ip("192.0.2.1")));
             let mut flood = Vec::new();
             for network in (0..100).cycle().take(1000) {
                 flood.push(limit.enter(Some(Ipv4Addr::new(10, 0, network, 1).into())));
@@ -238,6 +238,7 @@ mod tests {
             assert!(own.admit().await);
         });
     }
+
     /// Admits all connections from an address that may be, and returns them.
     async fn admitted(limit: &Arc<ConnectionLimit>, from: Option<IpAddr>) -> Vec<Slot> {
         let mut all = Vec::new();
@@ -255,10 +256,10 @@ mod tests {
     fn a_network_has_half_of_the_authenticated_slots() {
         run(async {
             let limit = Arc::new(ConnectionLimit::new(false, true));
-            let own = admitted(&limit, from("192.0.2.1")).await;
+            let own = admitted(&limit, Some(ip("192.0.2.1"))).await;
             assert_eq!(own.len(), ADMITTED / 2);
-            let next = limit.enter(from("192.0.2.200"));
-            let other = admitted(&limit, from("198.51.100.1")).await;
+            let next = limit.enter(Some(ip("192.0.2.200")));
+            let other = admitted(&limit, Some(ip("198.51.100.1"))).await;
             assert_eq!(other.len(), ADMITTED / 2);
             drop(own);
             assert!(next.admit().await, "a slot of its network is free");
@@ -273,8 +274,8 @@ mod tests {
     fn a_proxy_and_a_unix_socket_have_all_slots() {
         run(async {
             for (limit, from) in [
-                (ConnectionLimit::new(true, true), from("192.0.2.1")),
-                (ConnectionLimit::new(false, false), from("127.0.0.1")),
+                (ConnectionLimit::new(true, true), Some(ip("192.0.2.1"))),
+                (ConnectionLimit::new(false, false), Some(ip("127.0.0.1"))),
                 (ConnectionLimit::new(false, true), None),
             ] {
                 assert_eq!(admitted(&Arc::new(limit), from).await.len(), ADMITTED);

@@ -102,12 +102,9 @@ impl Store {
             mount(root).map_err(failed(root, "mounted"))?;
         }
         let folder = root.join(FOLDER);
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(&folder, "made")(error));
-            }
-            _ => {}
-        }
+        let made = fs::create_dir(&folder);
+        made.or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })
+            .map_err(failed(&folder, "made"))?;
         let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
         Ok(Self { folder, lock })
     }

@@ -114,6 +114,7 @@ static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 	__u8 space[40], more[2];
 	const __u8 *header = bpf_dynptr_slice(data, at, space, sizeof(space));
 	const __u8 *next;
+	int fragment;
 	__u32 i;
 
 	if (!header || header[0] >> 4 != 6)
@@ -124,19 +125,16 @@ static __always_inline int flow_tuple_v6(const struct bpf_dynptr *data,
 	__builtin_memcpy(tuple->address[1], header + 24, 16);
 	at += 40;
 	for (i = 0; i < EXTENSIONS; i++) {
-		if (!tuple_is_extension(tuple->protocol))
+		fragment = tuple->protocol == IPPROTO_FRAGMENT;
+		if (!fragment && !tuple_is_extension(tuple->protocol))
 			break;
 		next = bpf_dynptr_slice(data, at, more, sizeof(more));
 		if (!next)
 			break;
 		tuple->protocol = next[0];
+		if (fragment)
+			return 1;
 		at += (next[1] + 1) * 8;
-	}
-	if (tuple->protocol == IPPROTO_FRAGMENT) {
-		next = bpf_dynptr_slice(data, at, more, sizeof(more));
-		if (next)
-			tuple->protocol = next[0];
-		return 1;
 	}
 	*ports = at;
 	return 1;

@@ -104,6 +104,7 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	u8 header[40];
 	u8 next[2];
 	u8 protocol;
+	int fragment;
 	u32 i;
 
 	if (tc_load(skb, 0, header, sizeof(header)))
@@ -119,19 +120,17 @@ static __always_inline int tc_ipv6(struct __sk_buff *skb, struct tuple *tuple,
 	__builtin_memcpy(tuple->address[1], header + 24, 16);
 	protocol = header[6];
 	for (i = 0; i < EXTENSIONS; i++) {
-		if (!tuple_is_extension(protocol))
+		fragment = protocol == IPPROTO_FRAGMENT;
+		if (fragment)
+			at->whole = 0;
+		else if (!tuple_is_extension(protocol))
 			break;
 		if (tc_load(skb, at->transport, next, sizeof(next)))
 			break;
 		protocol = next[0];
-		at->transport += (next[1] + 1) * 8;
-	}
-	if (protocol == IPPROTO_FRAGMENT) {
-		at->whole = 0;
-		if (!tc_load(skb, at->transport, next, sizeof(next))) {
-			protocol = next[0];
-			at->transport += 8;
-		}
+		at->transport += fragment ? 8 : (next[1] + 1) * 8;
+		if (fragment)
+			break;
 	}
 	tuple->protocol = protocol;
 	tuple->version = 6;

@@ -126,7 +126,7 @@ fn what_follows_a_semicolon_is_the_hint() {
 }
 
 #[test]
-fn what_is_missing_in_the_whole_document_points_at_its_beginning() {
+fn what_is_missing_in_the_whole_document_points_at_what_is_written_first() {
     let text = shown("\n# only a comment\n", |root| {
         root.missing::<()>("version", "write `version = 1`");
     });
@@ -134,7 +134,7 @@ fn what_is_missing_in_the_whole_document_points_at_its_beginning() {
         text.starts_with("error[D002]: `version` is missing\n"),
         "{text}"
     );
-    assert!(text.contains("--> site.toml:1:1"), "{text}");
+    assert!(text.contains("--> site.toml:2:1"), "{text}");
     let empty = shown("", |root| {
         root.missing::<()>("version", "write `version = 1`");
     });

@@ -28,19 +28,19 @@ fn no_more_threads() -> Rlimit {
     before
 }
 
-/// Requests an upload, and returns the first line of the answer.
-fn asked(server: SocketAddr) -> String {
+/// Requests an upload, and returns the first line of the answer with the connection.
+fn asked(server: SocketAddr) -> (String, TcpStream) {
     let mut client = TcpStream::connect(server).expect("a connection");
     let patience = Some(Duration::from_mins(1));
     client.set_read_timeout(patience).expect("a timeout");
     // It may be closed already.
     let _ = client.write_all(b"weirgate-load 2 take 0 - - -\n");
     let mut line = String::new();
-    match BufReader::new(client).read_line(&mut line) {
+    match BufReader::new(&client).read_line(&mut line) {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
         read => drop(read.expect("an answer")),
     }
-    line
+    (line, client)
 }
 
 #[test]
@@ -62,14 +62,18 @@ fn servers_survive_a_limit_of_threads() {
         gap_ns: 1,
     };
     let send = Message::Send { cookie, train };
+    // While this connection is open, its thread's stack cannot be used again.
+    let first = asked(address);
+    assert_eq!(first.0, "yes\n");
     let before = no_more_threads();
     for _ in 0..200 {
-        assert_eq!(asked(address), "", "the connection is closed");
+        assert_eq!(asked(address).0, "", "the connection is closed");
         let answer = trains.answer(&send, client, 0);
         assert_eq!(answer, Some(Message::Refused { id: 7 }));
     }
     setrlimit(Resource::As, before).expect("the old limit");
     // No slot is lost.
-    assert_eq!(asked(address), "yes\n");
+    assert_eq!(asked(address).0, "yes\n");
     assert_eq!(trains.answer(&send, client, 0), None);
+    drop(first);
 }

@@ -124,9 +124,6 @@ const MOST: i64 = u32::MAX as i64;
 /// signed 32-bit number (net/sched/sch_sfq.c).
 const MOST_PERTURB: i64 = 2_000_000;
 
-/// The most flows of fq_codel (`fq_codel_change()`, net/sched/sch_fq_codel.c).
-const MOST_FLOWS: i64 = 65_536;
-
 /// The largest quantum of fq_codel (`FQ_CODEL_QUANTUM_MAX`, net/sched/sch_fq_codel.c).
 const MOST_QUANTUM: i64 = 1 << 20;
 
@@ -337,7 +334,7 @@ const RED: &[Row<WrittenRed>] = &[
 
 const FQ_CODEL: &[Row<FqCodelQueue>] = &[
     row!(FqCodelQueue: "limit": FieldKind::Integer(1, MOST) => limit, "fq_codel: most packets"),
-    row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST_FLOWS) => flows,
+    row!(FqCodelQueue: "flows": FieldKind::Integer(1, MOST) => flows,
         "fq_codel: how many flow queues; of the kit: what defines a flow"),
     row!(FqCodelQueue: "target" => target, "fq_codel: acceptable standing delay"),
     row!(FqCodelQueue: "interval" => interval, "fq_codel: how long the target may be exceeded"),

@@ -80,8 +80,7 @@ struct Count {
     before: Option<Duration>,
     /// Whether the socket is connected, so that it receives only packets of the host.
     connected: bool,
-    /// When the first echo was sent over this connection that neither it nor a later one has got
-    /// an answer to.
+    /// Since when all echoes over this connection have been without an answer.
     silent_since: Option<Instant>,
 }
 

@@ -97,7 +97,7 @@ fn a_rate_that_was_decided_during_a_change_comes_into_force_after_it() {
     namespace.run("ip address add 192.0.2.9/32 dev lo");
     namespace.weirgate("apply track.toml").says(0, &[]);
     let _kept = Kept::new(&namespace);
-    says(&namespace, "up: 1mbit (sees; ");
+    says(&namespace, "up: 1mbit (start; ");
     gate(&namespace, "ceil 998Kbit");
     namespace
         .weirgate("apply --confirm 600s upstream.toml")

@@ -271,16 +271,23 @@ fn what_is_shown_is_what_passed() {
     let urgent = "direction=\"up\",class=\"urgent\"";
     let (name, sent) = watch.counted("class_sent_packets", urgent);
     assert_eq!(sent, 30);
-    // Every packet was timed, and the host on the inside was noticed. The history gets the timed
-    // packets a little later than the sent ones.
+    // The packets were timed, and the host on the inside was noticed. The kernel skips a program
+    // that would interrupt itself on a processor (`__bpf_trace_run()`, kernel/trace/bpf_trace.c),
+    // so on a busy machine one packet may be missing. The history gets the timed packets a little
+    // later than the sent ones.
     let timed = || watch.counted("class_timed_packets", urgent).1;
-    for _ in 0..100 {
+    for _ in 0..20 {
         if timed() >= 30 {
             break;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(timed(), 30, "{}", watch.get("api/about"));
+    let timed = timed();
+    assert!(
+        (29..=30).contains(&timed),
+        "{timed}: {}",
+        watch.get("api/about")
+    );
     assert_eq!(watch.counted("class_ip_bytes", urgent).1, 30 * 128);
     let host = "host=\"10.8.0.77\"";
     assert_eq!(watch.counted("host_received_packets", host).1, 25);

@@ -143,40 +143,6 @@ AQM_FN int engine_move(struct engine *e, u32 id, u64 now_ns)
 	return n && n->state == ENGINE_READY && engine_place(e, id, now_ns);
 }
 
-/*
- * Applies a changed configuration. A change is noticed anyway when the node
- * sends a packet. This is for a node that would wait long for that, above its
- * former ceiling or behind others.
- */
-AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
-{
-	struct engine_node *n = engine_node(e, id);
-	u64 most = now_ns;
-
-	if (!n)
-		return 0;
-	if (n->state == ENGINE_HELD) {
-		if (n->config.live && n->config.ceiling_bytes_s)
-			most += (u64)e->full * 1000000000 /
-				n->config.ceiling_bytes_s;
-		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
-		if (id == e->shared_root)
-			engine_line_look(e, n, most - now_ns, now_ns);
-		engine_wait(e, id, n, engine_opens(e, n));
-		return 1;
-	}
-	if (n->state != ENGINE_READY || id == e->rule.root)
-		return 0;
-	if (n->config.parent != n->parent)
-		return engine_move(e, id, now_ns);
-	if ((n->list & (ENGINE_PRIORITIES - 1)) == engine_priority(n) &&
-	    (n->list < ENGINE_PRIORITIES || n->wheel ||
-	     !n->config.guarantee_bytes_s))
-		return 0;
-	engine_unlink(e, id, n);
-	return engine_join(e, id, now_ns);
-}
-
 /* Wakes a node whose ceiling has opened. A node with children must not be
  * inserted below one of them. */
 AQM_FN void engine_go_on(struct engine *e, u32 id, struct engine_node *n,
@@ -200,7 +166,7 @@ AQM_FN void engine_go_on(struct engine *e, u32 id, struct engine_node *n,
 	engine_rest(e, id, n);
 }
 
-/* Handles a node that the wheel returned. */
+/* Handles a node that was removed from the wheel. */
 AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 		       u64 now_ns)
 {
@@ -220,6 +186,41 @@ AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 	/* Re-insert it, whatever has become of its guarantee. */
 	engine_unlink(e, id, n);
 	engine_join(e, id, now_ns);
+}
+
+/*
+ * Applies a changed configuration. A change is noticed anyway when the node
+ * sends a packet. This is for a node that would wait long for that, above its
+ * former ceiling or behind others.
+ */
+AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
+{
+	struct engine_node *n = engine_node(e, id);
+	u64 most = now_ns;
+
+	if (!n)
+		return 0;
+	if (n->state == ENGINE_HELD) {
+		if (n->config.live && n->config.ceiling_bytes_s)
+			most += (u64)e->full * 1000000000 /
+				n->config.ceiling_bytes_s;
+		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
+		if (id == e->shared_root)
+			engine_line_look(e, n, most - now_ns, now_ns);
+		engine_wheel_remove(e, id);
+		engine_due(e, id, n, now_ns);
+		return 1;
+	}
+	if (n->state != ENGINE_READY || id == e->rule.root)
+		return 0;
+	if (n->config.parent != n->parent)
+		return engine_move(e, id, now_ns);
+	if ((n->list & (ENGINE_PRIORITIES - 1)) == engine_priority(n) &&
+	    (n->list < ENGINE_PRIORITIES || n->wheel ||
+	     !n->config.guarantee_bytes_s))
+		return 0;
+	engine_unlink(e, id, n);
+	return engine_join(e, id, now_ns);
 }
 
 /*

@@ -316,3 +316,38 @@ fn classes_share_a_cap_beside_a_host_that_fills_one() {
     );
     assert!(beside >= 900.0, "{alone} and {beside}");
 }
+
+/// A leaf that waits only for its cap sends at once when it loses the cap. Its own ceiling has just
+/// opened, and is so slow that it wakes only every few ticks.
+#[test]
+fn a_leaf_that_loses_its_cap_sends_at_once() {
+    let mut engine = Engine::new(&link(1_000 * LINK), SIZE);
+    let cap = engine.cap(20_000).expect("room");
+    let own = NodeRule {
+        ceiling_bytes_s: LINK / 2,
+        ..rule(0, 0)
+    };
+    let root = engine.root();
+    let leaf = engine
+        .add(root, false, &NodeRule { cap, ..own })
+        .expect("room");
+    for item in 0..3 {
+        let packet = Packet {
+            arrived_ns: S,
+            len: LEN,
+            wire: LEN,
+            flow: 1,
+            ecn: 0,
+        };
+        assert!(engine.arrive(leaf, &packet, 1, item).refused.is_none());
+    }
+    for _ in 0..2 {
+        assert!(engine.depart(S).sent.is_some());
+    }
+    // The ceiling opens after 0.39 ms, and the cap after 24 ms.
+    let now = S + 400_000;
+    assert!(engine.depart(now).sent.is_none());
+    engine.change(leaf, &own).expect("a node");
+    assert!(engine.depart(now).sent.is_some());
+    engine.audit().expect("rows that agree");
+}

@@ -100,7 +100,7 @@ pub async fn keep(
     let (programs, mut look) = (Timer::new()?, 0);
     let pulse = Timer::new()?;
     beat(&pulse, terms.pulse)?;
-    let mut waits = false;
+    let (mut waits, mut change) = (false, None);
     let mut stop = std::pin::pin!(stop);
     loop {
         let returned = returned(site);
@@ -167,6 +167,13 @@ pub async fn keep(
             }
             want(site, &mut lookups, &mut report)?;
             regroup(site, &mut groups, &mut report).await;
+            let head = site.history.head().ok();
+            let last = head.map(|head| (head.generation, head.pending.is_some()));
+            if last != change {
+                // Sets were left as they were while a change waited.
+                change = last;
+                refresh(site, &Answers::new(), &mut report).await;
+            }
             renew(site, &mut rates, &following, &mut report).await;
         } else if !waits {
             timer.set(pace.next(clock::now()))?;

@@ -34,6 +34,8 @@ impl Site {
         if self.history.head()?.awaits(pending.number) {
             self.restore_and(&lock, |_| Outcome::TakenBack).await?;
         }
+        // A set that both policies have still holds the addresses that it had during the change.
+        self.refill(&lock).await?;
         match self.history.head()?.outcomes.get(&pending.number) {
             Some(Outcome::Lost(_)) => asked.map(|()| Some(pending.number)),
             Some(Outcome::Confirmed) => Ok(None),

@@ -252,6 +252,7 @@ fn names_of_the_state_that_comes_back_are_not_forgotten() {
         .weirgate("apply names.toml")
         .says(1, &["is not confirmed yet"]);
     namespace.weirgate("rollback").says(0, &[]);
+    assert_eq!(site.sets().0, "192.0.2.1;;");
     // The name server is away when the table has to be created again.
     drop(served);
     namespace.run("nft flush ruleset");

@@ -29,6 +29,7 @@
 #define AQM_SHAPER_H
 
 #include "aqm.h"
+#include "fixed.h"
 #include "gate.h"
 
 #define SHAPER_CLASSES 8
@@ -77,6 +78,9 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 {
 	u64 mtu = aqm_wire(link, link->mtu_bytes);
 
+	/* Each priority has its own virtual time. */
+	if (class->rule.priority != rule->priority)
+		class->start = 0;
 	class->rule = *rule;
 	if (!class->rule.weight)
 		class->rule.weight = 1;
@@ -179,7 +183,7 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 			struct shaper_class *class, u32 wire, u64 now_ns)
 {
-	u64 work, step;
+	u64 work, step, *start;
 
 	if (class->packets)
 		class->packets--;
@@ -190,8 +194,11 @@ AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 			      class->credit_ns);
 		return;
 	}
-	shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)] =
-		class->start;
+	/* A class that its ceiling held back does not catch up, so virtual time
+	 * never goes back. */
+	start = &shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)];
+	class->start = aqm_max(class->start, *start);
+	*start = class->start;
 	/* Carry the remainder over to the next packet, so that shares are exact
 	 * whatever the weights. */
 	work = ((u64)wire << 16) + class->rest;

@@ -96,6 +96,41 @@ fn saturated(
     sent
 }
 
+/// Runs with these classes backlogged by full packets, and adds what is sent to `sent`.
+fn backlogged(
+    shaper: &mut Shaper<()>,
+    link: &Link,
+    classes: &[usize],
+    mut now: u64,
+    until: u64,
+    sent: &mut Vec<Sent>,
+) {
+    while now < until {
+        for class in classes {
+            while shaper.queue(*class).packets() < 3 {
+                let packet = Packet {
+                    arrived_ns: now,
+                    len: 1514,
+                    wire: link.wire_bytes(1514),
+                    flow: 1,
+                    ecn: 0,
+                };
+                shaper.arrive(*class, &packet, 0, ());
+            }
+        }
+        let departure = shaper.depart(now);
+        if let Some((class, _, packet, ())) = departure.sent {
+            sent.push(Sent {
+                at_ns: now,
+                class,
+                wire: u64::from(packet.wire),
+            });
+        } else {
+            now = departure.opens_ns.expect("something is queued");
+        }
+    }
+}
+
 /// Returns the bytes sent by each class.
 fn by_class(sent: &[Sent], classes: usize) -> Vec<f64> {
     let total = |class| {
@@ -286,5 +321,69 @@ proptest! {
         }
         prop_assert!(here.is_empty(), "{} packets stay for ever", here.len());
         prop_assert_eq!(shaper.packets(), 0);
+    }
+}
+
+/// 10 Mbit/s.
+const TEN: Link = Link {
+    rate_bytes_s: 1_250_000,
+    mtu_bytes: 1514,
+    overhead_bytes: 0,
+    mpu_bytes: 0,
+    framing: 0,
+    queue_packets: 0,
+    room_packets: 0,
+};
+
+/// A class that its ceiling has held back for long falls behind its equals. A class that becomes
+/// active shares with the others from then on; it does not catch up with them.
+#[test]
+fn a_class_at_its_ceiling_turns_no_clock_back() {
+    let mut rules = rules(&[(1, 3), (1, 3), (1, 3)]);
+    rules[0].ceiling_bytes_s = TEN.rate_bytes_s / 10;
+    let mut shaper = shaped(&TEN, &rules);
+    let mut sent = Vec::new();
+    let mut now = 10 * S;
+    backlogged(&mut shaper, &TEN, &[0, 1], S, now, &mut sent);
+    // The third class becomes active just after a packet of the first one.
+    while sent.last().is_some_and(|one| one.class != 0) {
+        backlogged(&mut shaper, &TEN, &[0, 1], now, now + MS, &mut sent);
+        now += MS;
+    }
+    let begin = sent.last().expect("packets").at_ns;
+    sent.clear();
+    let all = [0, 1, 2];
+    backlogged(&mut shaper, &TEN, &all, begin, begin + 5 * S, &mut sent);
+    let had = by_class(&sent, 3);
+    let whole: f64 = had.iter().sum();
+    for (had, part) in had.iter().zip([0.1, 0.45, 0.45]) {
+        assert!((had / whole - part).abs() < 0.02, "{had} of {whole} bytes");
+    }
+}
+
+/// A class gets another priority, where others have sent more or less than it has so far.
+#[test]
+fn a_class_that_moves_to_another_priority_shares_there() {
+    for (moved, stays) in [(0, 1), (1, 0)] {
+        let mut classes: Vec<(ShaperRule, Settings)> = Vec::new();
+        let tail = Settings::new(Discipline::named("droptail").expect("a discipline"));
+        for mut rule in rules(&[(1, 3), (1, 4)]) {
+            rule.guarantee_bytes_s = TEN.rate_bytes_s / 50;
+            classes.push((rule, tail.clone()));
+        }
+        let mut shaper = Shaper::new(&TEN, &classes, 0);
+        let mut sent = Vec::new();
+        backlogged(&mut shaper, &TEN, &[0], S, 20 * S, &mut sent);
+        backlogged(&mut shaper, &TEN, &[0, 1], 20 * S, 21 * S, &mut sent);
+        classes[moved].0.priority = classes[stays].0.priority;
+        shaper.change(&TEN, &classes, 0);
+        sent.clear();
+        backlogged(&mut shaper, &TEN, &[0, 1], 21 * S, 26 * S, &mut sent);
+        let had = by_class(&sent, 2);
+        let ratio = had[0] / had[1];
+        assert!(
+            (0.95..1.05).contains(&ratio),
+            "{had:?} bytes, {moved} moved"
+        );
     }
 }

@@ -185,18 +185,22 @@ AQM_FN u32 fq_codel_evict(struct fq_codel_vars *v,
 }
 
 /* Returns the first flow with a positive deficit. Others get another quantum
- * and move to the end of the old flows. */
+ * and move to the end of the old flows. If the deficits are too large to pay
+ * back in one call, returns the first flow: a packet is always found if one is
+ * queued. */
 AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 			   const struct fq_codel_params *p,
 			   const struct aqm_context *at)
 {
+	u64 first;
 	u32 i;
 
 	AQM_LONG_LOOP (i, FQ_TURNS) {
-		u64 first = v->new_head ? v->new_head : v->old_head;
 		struct fq_flow *flow;
-		u32 index = (u32)(first - 1) & (FQ_FLOWS - 1);
+		u32 index;
 
+		first = v->new_head ? v->new_head : v->old_head;
+		index = (u32)(first - 1) & (FQ_FLOWS - 1);
 		if (!first)
 			break;
 		flow = &v->flows[index];
@@ -206,7 +210,8 @@ AQM_FN u32 fq_codel_choose(struct fq_codel_vars *v,
 		fq_remove_first(v, index);
 		fq_append(v, index, FQ_OLD);
 	}
-	return AQM_NO_QUEUE;
+	first = v->new_head ? v->new_head : v->old_head;
+	return first ? (u32)(first - 1) & (FQ_FLOWS - 1) : AQM_NO_QUEUE;
 }
 
 /* Whether to undo a mark by the threshold. For L4S it applies to ECT(1) alone,

@@ -214,6 +214,22 @@ fn fq_codel_shares_equally() {
     assert!(kit.drops("evicted").expect("a reason") > 0);
 }
 
+/// Flows of merged packets are in debt for more turns than one call takes.
+#[test]
+fn fq_codel_finds_a_packet_however_large_the_debts_are() {
+    let params = [("target_ns", 1_000_000_000), ("quantum_bytes", 300)];
+    let mut kit: Queue<u32> = queue("fq_codel", &link(8_000_000), &params);
+    for flow in (1..=40).cycle().take(80) {
+        let mut one = of(flow, 0);
+        one.len = 65_000;
+        kit.arrive(&one, 0, flow);
+    }
+    for left in (1..=80).rev() {
+        assert_eq!(kit.packets(), left);
+        assert!(kit.depart(MS).sent.is_some(), "{left} packets are left");
+    }
+}
+
 /// PIE brings a standing queue to its target.
 #[test]
 fn pie_holds_its_target() {

@@ -325,6 +325,9 @@ struct sk_buff *BPF_PROG(engine_dequeue, struct Qdisc *sch)
 		if ((i & 15) == 15)
 			now_ns = bpf_ktime_get_ns();
 	}
+	/* All turns dropped a packet: go on at once. */
+	if (e->leaf)
+		e->opens_ns = now_ns;
 	if (!sch->q.qlen || e->opens_ns == ~0ULL)
 		return NULL;
 	/* The timer is set for this time already and surely has not fired. */

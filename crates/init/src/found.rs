@@ -65,6 +65,8 @@ pub struct Found {
     pub others: Vec<DeviceName>,
     /// The devices that lead to the hosts.
     pub lan: Vec<DeviceName>,
+    /// Whether the machine forwards packets.
+    pub forwards: bool,
     /// The kind of the first of them.
     pub lan_kind: DeviceKind,
     /// The bridge of which link and LAN are the two ports, if any.
@@ -100,7 +102,15 @@ impl Found {
                 return Err(Lack::NoDevice(device.clone(), there()));
             }
         }
-        let route = network.defaults.first();
+        // A tunnel's packets leave again through the link, where native packets go as well.
+        let is_tunnel = |name: &DeviceName| {
+            let device = machine.devices.get(name);
+            device.is_some_and(Interface::is_tunnel)
+        };
+        let mut routes = network.defaults.iter();
+        let route = routes
+            .find(|route| !is_tunnel(&route.device))
+            .or(network.defaults.first());
         let route = match &asked.device {
             Some(device) => network
                 .defaults
@@ -136,7 +146,10 @@ impl Found {
             .filter_map(|name| machine.devices.get_key_value(name))
             .collect();
         let other = network.defaults.iter().map(|route| &route.device);
-        let mut others: Vec<DeviceName> = other.filter(|one| *one != named).cloned().collect();
+        let mut others: Vec<DeviceName> = other
+            .filter(|one| *one != named && !is_tunnel(one))
+            .cloned()
+            .collect();
         others.dedup();
         let is_port = |one: &(&DeviceName, &Interface)| {
             one.1
@@ -152,6 +165,7 @@ impl Found {
             gateway: route.and_then(|route| route.gateway),
             driver: network.drivers.get(device).cloned(),
             others,
+            forwards: hosts::forwards(machine),
             lan_kind,
             bridge: between.as_ref().map(|between| between.bridge.clone()),
             ports: machine
@@ -204,13 +218,21 @@ fn dial(kind: DeviceKind, device: &DeviceName, network: &Network) -> (Dial, Opti
     let below = network.below.get(device).cloned();
     match kind {
         DeviceKind::Vlan | DeviceKind::VlanInline => (Dial::Vlan, below),
-        DeviceKind::Ppp | DeviceKind::PppoeInterface => match network.sessions.first() {
-            Some(carrier) if network.below.contains_key(carrier) => {
-                (Dial::PppoeVlan, Some(carrier.clone()))
+        DeviceKind::Ppp | DeviceKind::PppoeInterface => {
+            // It is not visible which of several sessions is the device's, so assume the larger
+            // overhead.
+            let is_tagged = network
+                .sessions
+                .iter()
+                .any(|one| network.below.contains_key(one));
+            let carrier = network.sessions.first();
+            let carrier = carrier.filter(|_| network.sessions.len() == 1).cloned();
+            match (network.sessions.is_empty(), is_tagged) {
+                (true, _) => (Dial::Ppp, None),
+                (false, true) => (Dial::PppoeVlan, carrier),
+                (false, false) => (Dial::Pppoe, carrier),
             }
-            Some(carrier) => (Dial::Pppoe, Some(carrier.clone())),
-            None => (Dial::Ppp, None),
-        },
+        }
         _ => (Dial::Plain, None),
     }
 }

@@ -117,6 +117,10 @@ impl Found {
     }
 
     fn hosts(&self) -> String {
+        if self.lan.is_empty() && self.forwards {
+            let text = "not found: no device has an address of a site; `--lan DEVICE` names one";
+            return text.to_owned();
+        }
         if self.lan.is_empty() {
             return "none: this machine forwards nothing, and its own traffic is shaped".to_owned();
         }

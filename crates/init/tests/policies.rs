@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 use std::net::IpAddr;
-use weirgate_init::{Answers, Asked, Found, LINES, Lack, MOST_LINES, PURPOSES, policy};
+use weirgate_init::{Answers, Asked, Dial, Found, LINES, Lack, MOST_LINES, PURPOSES, policy};
 use weirgate_policy::Inbound;
 use weirgate_state::{
     Ability, Capabilities, DefaultRoute, DeviceName, Interface, Machine, Network, Presence,
@@ -314,6 +314,67 @@ fn a_bridge_of_one_port_is_a_device_like_others() {
     let found = sample.found().unwrap();
     assert_eq!((found.device, found.bridge), (name("br-wan"), None));
     assert_eq!(found.lan, [name("lan")]);
+}
+
+/// IPv4 goes through a tunnel (DS-Lite), IPv6 through the link below it.
+#[test]
+fn the_link_is_not_a_tunnel_that_uses_it() {
+    let mut sample = plain().device("ds-wan", NONE, Some("ip6tnl"));
+    let mut tunnel = sample.network.defaults[0].clone();
+    tunnel.device = name("ds-wan");
+    sample.network.defaults.insert(0, tunnel);
+    let found = sample.found().unwrap();
+    assert_eq!(found.device, name("wan"));
+    assert_eq!(found.others, []);
+    // A machine with nothing but a tunnel has this one.
+    sample.network.defaults.truncate(1);
+    assert_eq!(sample.found().unwrap().device, name("ds-wan"));
+}
+
+#[test]
+fn bridges_of_containers_are_not_of_the_site() {
+    let sample = plain()
+        .device("br-1a2b3c4d5e6f", ETHERNET, Some("bridge"))
+        .address("br-1a2b3c4d5e6f", [172, 18, 0, 1])
+        .device("br-guests", ETHERNET, Some("bridge"))
+        .address("br-guests", [192, 168, 2, 1]);
+    let found = sample.found().unwrap();
+    assert_eq!(found.lan, [name("br-guests"), name("lan")]);
+}
+
+/// The modem's own network is on the device below the VLAN that carries the session.
+#[test]
+fn what_carries_a_session_leads_to_no_hosts() {
+    let sample = pppoe().address("eth0", [192, 168, 1, 2]);
+    assert_eq!(sample.found().unwrap().lan, [name("br-lan")]);
+}
+
+/// Linux does not show which session is the link's.
+#[test]
+fn of_two_sessions_the_larger_overhead_is_assumed() {
+    let mut sample = pppoe();
+    assert_eq!(sample.found().unwrap().below, Some(name("eth0.7")));
+    sample.network.sessions.insert(name("eth0"));
+    let found = sample.found().unwrap();
+    assert_eq!((found.dial, found.below), (Dial::PppoeVlan, None));
+}
+
+#[test]
+fn a_router_without_inside_addresses_is_asked_for_its_devices() {
+    let mut sample = plain();
+    sample.network.addresses.clear();
+    let hosts = |sample: &SampleMachine| sample.found().unwrap().lines()[1].1.clone();
+    assert!(
+        hosts(&sample).contains("`--lan DEVICE`"),
+        "{}",
+        hosts(&sample)
+    );
+    sample.machine.forwarding_v4 = None;
+    assert!(
+        hosts(&sample).contains("forwards nothing"),
+        "{}",
+        hosts(&sample)
+    );
 }
 
 /// The abilities that a policy can do without.

@@ -266,6 +266,38 @@ pub struct Interface {
     pub xdp: Option<u32>,
 }
 
+/// Kinds of devices (`IFLA_INFO_KIND`) that are the end of a tunnel.
+const TUNNELS: [&str; 15] = [
+    "wireguard",
+    "gre",
+    "gretap",
+    "ip6gre",
+    "ip6gretap",
+    "ipip",
+    "ip6tnl",
+    "sit",
+    "vti",
+    "vti6",
+    "xfrm",
+    "vxlan",
+    "geneve",
+    "amneziawg",
+    "ovpn",
+];
+/// The link type of a TUN device, which carries bare IP (`ARPHRD_NONE`, linux/if_arp.h). A TAP
+/// device has the same kind, but the link type of Ethernet.
+const BARE: u16 = 65_534;
+
+impl Interface {
+    /// Returns whether the device is the end of a tunnel, whose packets leave again through another
+    /// device.
+    #[must_use]
+    pub fn is_tunnel(&self) -> bool {
+        let kind = self.kind.as_deref().unwrap_or_default();
+        TUNNELS.contains(&kind) || (kind == "tun" && self.link_type == BARE)
+    }
+}
+
 /// A flow table of nf_tables, whose flows bypass the chains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flowtable {

@@ -347,3 +347,26 @@ fn an_interruption_anywhere_changes_nothing() {
         assert!(!router.folder.path().join("weirgate").exists(), "{text}");
     }
 }
+
+/// A link is measured through itself only.
+#[test]
+fn another_link_is_not_measured_in_place_of_the_named_one() {
+    let router = Router::new();
+    for line in [
+        "ip link add lte type dummy",
+        "ip link set lte up",
+        "ip addr add 198.51.100.2/24 dev lte",
+        "ip route add default via 198.51.100.1 dev lte metric 20",
+    ] {
+        router.namespace.run(line);
+    }
+    let ended = router.init("--device lte --line lte --for home --yes --measure 203.0.113.9");
+    ended.says(
+        2,
+        &[
+            "203.0.113.9 is reached through wan, not through lte",
+            "dev lte",
+        ],
+    );
+    assert!(!router.file().exists());
+}

@@ -2,6 +2,7 @@
 //! The delay of a line, idle and under load, with a host where `weirgate probe --serve` runs. This
 //! is a short measurement for a first policy; `weirgate probe` measures better.
 
+use crate::whole::probe::device;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use weirgate_console::measurement::{PORT, resolve};
 use weirgate_console::output;
 use weirgate_linklayer::LinkLayer;
 use weirgate_probe::{Direction, Doing, Manner, Ping, Play, Played, Sequence, Stop, play};
+use weirgate_state::DeviceName;
 use weirgate_units::Arrange as _;
 use weirgate_units::Rate;
 
@@ -49,9 +51,17 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Measures for some 16 s.
-    pub fn measure(host: &str) -> Result<Self, Failure> {
+    /// Measures for some 16 s. Fails if the host is reached through another device than the link's.
+    pub fn measure(host: &str, link: &DeviceName) -> Result<Self, Failure> {
         let server = resolve(host, PORT)?;
+        let address = server.ip();
+        if let Some(other) = device::towards(address).filter(|one| one != link.as_str()) {
+            return Err(wrong(format!(
+                "{host} is reached through {other}, not through {link}: add a route to it, such as \
+                 `ip route add {address} via GATEWAY dev {link}`, or give the rates with `--up` \
+                 and `--down`"
+            )));
+        }
         output::note(&format!(
             "weirgate: measures with {server}: idle, downloads, uploads; {} s",
             sequence().length.as_secs()

@@ -24,7 +24,7 @@ use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::{output, time};
 use weirgate_doctor::{Finding, Question, Severity, examine};
-use weirgate_init::{AccessLine, Answers, Asked, Dial, Found, LINES, PURPOSES, Purpose, Rates};
+use weirgate_init::{AccessLine, Answers, Asked, Found, LINES, PURPOSES, Purpose, Rates};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::LinkLayer;
 use weirgate_state::{Capabilities, DeviceName, Machine, Network};
@@ -83,10 +83,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Findings of the doctor that are not shown. `apply` mends those of `MENDED`. `SUPPOSED` is about
-/// a PPPoE session, which init only assumes on a device without one.
+/// Findings of the doctor that are not shown, because `apply` mends them.
 const MENDED: [&str; 2] = ["segmentation-offload", "receive-offload"];
-const SUPPOSED: &str = "pppoe-mtu";
 
 /// Looks at the machine, asks, writes the policy, and applies it if requested.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
@@ -111,12 +109,14 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         Rates::Measure(host) => Some(host.clone()),
         Rates::Given(..) => arguments.measure.clone(),
     };
-    let before = host.as_deref().map(Delay::measure).transpose()?;
+    let towards = found.bridge.as_ref().unwrap_or(&found.device);
+    let measure = |host: &str| Delay::measure(host, towards);
+    let before = host.as_deref().map(measure).transpose()?;
     let answers = answers(wanted, &found, before.as_ref())?;
     let text = weirgate_init::policy(&found, &answers);
     let loaded = policy::parse(&arguments.output, &text)?;
     loaded.compile(&Capabilities::all())?;
-    let findings = findings(&machine, &found, &loaded);
+    let findings = findings(&machine, &loaded);
     if arguments.json {
         return document(&found, &text, &findings, before.as_ref());
     }
@@ -155,7 +155,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         return outcome;
     }
     undo.applied();
-    let after = host.as_deref().map(Delay::measure).transpose()?;
+    let after = host.as_deref().map(measure).transpose()?;
     if !ask.asks() {
         undo.keep();
         let next = "Keep it: `weirgate confirm`. Whether it shapes: `weirgate doctor`.\n";
@@ -271,7 +271,7 @@ fn answers(wanted: Wanted, found: &Found, before: Option<&Delay>) -> Result<Answ
 }
 
 /// Returns the findings of the doctor for this policy, without those that `apply` mends.
-fn findings(machine: &Machine, found: &Found, loaded: &Loaded) -> Vec<Finding> {
+fn findings(machine: &Machine, loaded: &Loaded) -> Vec<Finding> {
     let mut all = Vec::new();
     for policy in loaded.policies() {
         let desired = weirgate_compile::compile(policy, &Capabilities::all()).0;
@@ -284,11 +284,7 @@ fn findings(machine: &Machine, found: &Found, loaded: &Loaded) -> Vec<Finding> {
             devices: &BTreeSet::new(),
         }));
     }
-    let supposed = found.dial == Dial::Plain;
-    all.retain(|one| {
-        let known = MENDED.contains(&one.code) || (supposed && one.code == SUPPOSED);
-        one.severity < Severity::Note && !known
-    });
+    all.retain(|one| one.severity < Severity::Note && !MENDED.contains(&one.code));
     all
 }
 

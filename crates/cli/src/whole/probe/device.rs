@@ -10,15 +10,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// `RTF_REJECT` (linux/ipv6_route.h): a route that rejects the packets it matches.
 const REJECT: u32 = 0x0200;
 
-/// Returns the line `device = ...` of a policy for the link towards a host.
-pub fn line(host: IpAddr) -> String {
-    let found = match host {
+/// Returns the device through which a host is reached, if a route leads to it.
+pub fn towards(host: IpAddr) -> Option<String> {
+    match host {
         IpAddr::V4(host) => read("/proc/net/route").and_then(|table| of_route(&table, host)),
         IpAddr::V6(host) => {
             read("/proc/net/ipv6_route").and_then(|table| of_ipv6_route(&table, host))
         }
-    };
-    match found {
+    }
+}
+
+/// Returns the line `device = ...` of a policy for the link towards a host.
+pub fn line(host: IpAddr) -> String {
+    match towards(host) {
         Some(device) => format!("device = \"{device}\" # towards {host}"),
         None => "device = \"wan\" # write the device towards the line".to_owned(),
     }

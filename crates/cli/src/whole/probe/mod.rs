@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate probe`: measures a real link from its ends.
 
-mod device;
+pub mod device;
 mod remote;
 
 use crate::whole::handed;

@@ -5,7 +5,7 @@
 use crate::finding::{Finding, Question, Severity};
 use std::collections::BTreeSet;
 use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
-use weirgate_policy::{Direction, Inbound, Policy};
+use weirgate_policy::{Direction, Inbound, MTU_MOST, Policy};
 use weirgate_state::{DeviceName, Interface};
 use weirgate_units::{Rate, Size, Span};
 
@@ -141,28 +141,6 @@ pub(crate) fn examine(question: &Question<'_>, findings: &mut Vec<Finding>) {
     tunnels(policy, question, findings);
 }
 
-/// Kinds of devices (`IFLA_INFO_KIND`) that are the end of a tunnel.
-const TUNNELS: [&str; 15] = [
-    "wireguard",
-    "gre",
-    "gretap",
-    "ip6gre",
-    "ip6gretap",
-    "ipip",
-    "ip6tnl",
-    "sit",
-    "vti",
-    "vti6",
-    "xfrm",
-    "vxlan",
-    "geneve",
-    "amneziawg",
-    "ovpn",
-];
-/// The link type of a TUN device, which carries bare IP (`ARPHRD_NONE`, linux/if_arp.h). A TAP
-/// device has the same kind, but the link type of Ethernet.
-const BARE: u16 = 65_534;
-
 /// Reports tunnels that end here while the downstream is shaped on the LAN device. Their packets
 /// are forwarded from the tunnel's device, not from the link's.
 fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>) {
@@ -174,13 +152,12 @@ fn tunnels(policy: &Policy, question: &Question<'_>, findings: &mut Vec<Finding>
         return;
     }
     for (name, device) in &question.machine.devices {
-        let kind = device.kind.as_deref().unwrap_or_default();
-        let tunnel = TUNNELS.contains(&kind) || (kind == "tun" && device.link_type == BARE);
         let configured =
             *name == link.device.value || link.lan.iter().any(|lan| lan.value == *name);
-        if !tunnel || !device.up || configured {
+        if !device.is_tunnel() || !device.up || configured {
             continue;
         }
+        let kind = device.kind.as_deref().unwrap_or_default();
         findings.push(Finding {
             severity: Severity::Warning,
             code: "tunnel",
@@ -219,10 +196,17 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
                  is for {assumed}",
                 device.mtu
             ),
-            remedy: format!(
-                "write `mtu = {}` in [link] (line {line}), or `ip link set dev {wan} mtu {configured}`",
-                device.mtu
-            ),
+            remedy: if i64::from(device.mtu) <= MTU_MOST {
+                format!(
+                    "write `mtu = {}` in [link] (line {line}), or `ip link set dev {wan} mtu \
+                     {configured}`",
+                    device.mtu
+                )
+            } else {
+                format!(
+                    "`ip link set dev {wan} mtu {configured}`; a policy's `mtu` is at most {MTU_MOST}"
+                )
+            },
         });
     } else if device.mtu < configured {
         findings.push(Finding {
@@ -241,8 +225,20 @@ fn mtu(policy: &Policy, wan: &DeviceName, device: &Interface, findings: &mut Vec
     // frames must be negotiated (RFC 4638).
     let largest = device.mtu.min(configured);
     if layer.name().contains("pppoe") && largest > 1_492 {
+        // Without a session here, another router may have it, and handle long packets.
+        let configured = policy.link.device_kind.value;
+        let found = DeviceKind::from_link(device.link_type, device.kind.as_deref());
+        let ends_here = found == Some(DeviceKind::Ppp)
+            || matches!(
+                configured,
+                DeviceKind::Ppp | DeviceKind::PppoeInterface | DeviceKind::PppoeLower
+            );
         findings.push(Finding {
-            severity: Severity::Warning,
+            severity: if ends_here {
+                Severity::Warning
+            } else {
+                Severity::Note
+            },
             code: "pppoe-mtu",
             subject: wan.to_string(),
             fact: format!(

@@ -350,3 +350,43 @@ proptest! {
         prop_assert_eq!(found[0].severity, Severity::Warning);
     }
 }
+
+/// A policy has no larger MTU, so it cannot be the remedy.
+#[test]
+fn jumbo_frames_are_not_for_a_policy() {
+    let mut machine = quiet();
+    for (mtu, remedy) in [
+        (2_048, "write `mtu = 2048`"),
+        (9_001, "`ip link set dev wan mtu 1492`"),
+    ] {
+        for device in machine.devices.values_mut() {
+            device.mtu = mtu;
+        }
+        let found = judged_for(1_492, &machine, &[]);
+        let found = found.iter().find(|one| one.code == "mtu").unwrap();
+        assert!(found.remedy.starts_with(remedy), "{}", found.remedy);
+    }
+}
+
+/// Without a session on the device, another router may have it.
+#[test]
+fn long_packets_towards_the_session_of_another_router_are_a_note() {
+    let mut machine = quiet();
+    let severity = |machine: &Machine| {
+        let found = judged_for(1_500, machine, &[]);
+        found
+            .iter()
+            .find(|one| one.code == "pppoe-mtu")
+            .map(|one| one.severity)
+    };
+    for device in machine.devices.values_mut() {
+        device.mtu = 1_500;
+    }
+    assert_eq!(severity(&machine), Some(Severity::Note));
+    machine
+        .devices
+        .get_mut(&DeviceName::new("wan").unwrap())
+        .unwrap()
+        .link_type = 512;
+    assert_eq!(severity(&machine), Some(Severity::Warning));
+}

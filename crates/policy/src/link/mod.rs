@@ -29,6 +29,9 @@ use weirgate_linklayer::{DeviceKind, Framing, LinkLayer};
 use weirgate_state::DeviceName;
 use weirgate_units::{Rate, Share};
 
+/// The largest `mtu`, in bytes.
+pub const MTU_MOST: i64 = 2048;
+
 elements!(DeviceName: codes::DEVICE, device);
 
 /// The link.
@@ -174,7 +177,7 @@ const ROWS: &[LinkRow] = &[
         "name the line's link layer, such as `layer = \"adsl:pppoe-llc\"`, `\"vdsl2:pppoe\"`, \
          `\"docsis\"` or `\"ethernet\"`",
     ),
-    row!(Link: "mtu": FieldKind::Integer(576, 2048) => mtu,
+    row!(Link: "mtu": FieldKind::Integer(576, MTU_MOST) => mtu,
         "The largest IP packet on the line, in bytes")
     .default("1500"),
 ];

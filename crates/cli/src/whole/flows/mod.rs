@@ -296,7 +296,11 @@ impl View<'_> {
         // The addresses before source NAT and after destination NAT.
         let upward = if opened_inside { *original } else { *reply };
         let arriving = if opened_inside { *reply } else { *original };
-        let before = self.before.get(original).and_then(|one| one.carried);
+        // A new connection has carried all its bytes since the previous reading.
+        let before = match self.before.get(original) {
+            Some(before) => before.carried,
+            None => Some(Default::default()),
+        };
         let (up, down) = match (connection.carried, opened_inside) {
             (Some((first, second)), true) => (first, second),
             (Some((first, second)), false) => (second, first),

@@ -5,6 +5,7 @@ use crate::class::Class;
 use crate::class::ack::ACK;
 use crate::class::part::{HostCap, MOST_CAPPED};
 use crate::codes;
+use crate::model::in_kbit;
 use crate::policy::Policy;
 use weirgate_document::{Problems, Value, did_you_mean};
 use weirgate_units::{Direction, Share};
@@ -24,14 +25,65 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     for cap in &policy.caps {
         if let Some(class) = &cap.class {
             known(policy, class, problems);
+            directions(policy, cap, class, problems);
         }
         divided(policy, cap, problems);
     }
     for class in &policy.classes {
         sums(policy, class, problems);
     }
+    ceilings(policy, problems);
     for direction in Direction::BOTH {
         crowds(policy, direction, problems);
+    }
+}
+
+/// Reports a limit for a direction that its class does not have.
+fn directions(policy: &Policy, cap: &HostCap, name: &Value<String>, problems: &Problems) {
+    let class = policy
+        .classes
+        .iter()
+        .find(|one| one.name.value == name.value);
+    for direction in Direction::BOTH {
+        let lacks = class.is_some_and(|class| !class.directions.contains(direction));
+        if lacks && cap.rate(direction).is_some() {
+            problems.error(
+                codes::UNSHAPED,
+                name.span.clone(),
+                format!("there is no {} class `{}`", direction.stream(), name.value),
+                format!("leave `{direction}` out, or give the class this direction"),
+            );
+        }
+    }
+}
+
+/// Reports groups whose ceiling is below their guarantee in a class.
+fn ceilings(policy: &Policy, problems: &Problems) {
+    let divisions = Direction::BOTH.map(|one| policy.share_out(one));
+    for group in &policy.shares {
+        let Some(ceiling) = &group.ceiling else {
+            continue;
+        };
+        let guarantees = divisions.iter().flatten().flat_map(|division| {
+            let classes = division.classes.iter();
+            let own = classes.filter(move |class| group.divides(&class.name));
+            own.map(move |class| (division, class, group.share.value.of(class.rate)))
+        });
+        let mut above = guarantees
+            .filter(|(division, _, guarantee)| ceiling.value.of(division.gate) < *guarantee);
+        if let Some((division, class, guarantee)) = above.next() {
+            problems.error(
+                codes::CEILING,
+                ceiling.span.clone(),
+                format!(
+                    "this is below the {} that the group is guaranteed in `{}`, {}",
+                    in_kbit(guarantee),
+                    class.name,
+                    division.direction.stream()
+                ),
+                "raise the ceiling, or lower `share`",
+            );
+        }
     }
 }
 

@@ -49,6 +49,15 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         );
     }
     stop_and_wait(policy, receive, problems);
+    let inside = policy.marks.inside.as_ref().map_or(0, |mask| mask.value);
+    let protect = receive.protect_mark.as_ref();
+    if let Some(mark) = protect.filter(|mark| mark.value.mask & inside != 0) {
+        error(
+            &mark.span,
+            "`protect-mark` overlaps the bits that `inside` gives to hosts".to_owned(),
+            "use other bits for one of them: `protect-mark` here, `inside` in `[marks]`",
+        );
+    }
     if let Some(udp) = &receive.udp {
         marks(policy, receive, udp, &error);
         if policy.link.bridge && !udp.bucket {
@@ -305,10 +314,12 @@ fn marks(policy: &Policy, receive: &Receive, udp: &ReceiveUdp, error: Say<'_>) {
         .protect_mark
         .as_ref()
         .map_or(0, |mark| mark.value.value);
+    let inside = policy.marks.inside.as_ref().map_or(0, |mask| mask.value);
     let others = [
         ("stored decisions", policy.marks.decisions),
         ("payload signatures", policy.marks.payload()),
         ("`protect-mark`", protected),
+        ("`inside`", inside),
     ];
     for (whose, bits) in others {
         if own & bits != 0 {

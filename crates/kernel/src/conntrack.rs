@@ -9,7 +9,7 @@ use crate::error::KernelError;
 use crate::netlink::channel::Request;
 use crate::netlink::wire::Attrs;
 use crate::nft::NFGENMSG;
-use libc::ENOENT;
+use libc::{EINVAL, ENOENT};
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::attr::NLA_F_NESTED;
 use nlink::netlink::message::NLM_F_REQUEST;
@@ -218,13 +218,18 @@ impl Kernel {
     }
 
     /// Clears the bits of `mask` in the marks of connections that have one of the values there. A
-    /// connection that has ended in between is not an error.
+    /// connection that has ended in between is not an error. Does nothing on a kernel that does not
+    /// list connections: there the marks stay until their connections end.
     pub(crate) async fn forget(
         &self,
         mask: u32,
         values: &BTreeSet<u32>,
     ) -> Result<(), KernelError> {
-        let listed = self.listed().await?;
+        let listed = match self.listed().await {
+            // `nfnetlink_rcv_msg` (net/netfilter/nfnetlink.c) without nf_conntrack_netlink.
+            Err(KernelError::Refused(refusal)) if refusal.errno == EINVAL => return Ok(()),
+            listed => listed?,
+        };
         let requests = listed
             .iter()
             .filter(|payload| {

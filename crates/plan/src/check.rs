@@ -53,10 +53,9 @@ pub fn problems(observed: &State, desired: &State, options: &Options) -> Vec<Pro
 /// Returns whether weirgate created the root qdisc of an observed device. It did if the device is
 /// its own IFB, or the caller remembers the qdisc. It also did if one of weirgate's tables names
 /// the device, and the root is an HTB, or a cake or a shaper of the kit with weirgate's handle.
-fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options) -> bool {
+fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, previous: Option<&State>) -> bool {
     let own_ifb = observed.devices.get(name).is_some_and(|d| d.owned_ifb);
-    let remembered = options
-        .previous
+    let remembered = previous
         .and_then(|state| state.devices.get(name))
         .and_then(|device| device.root.as_ref())
         .is_some_and(|known| known.handle == root.handle && known.kind.name() == root.kind.name());
@@ -73,6 +72,22 @@ fn is_ours(name: &DeviceName, root: &Qdisc, observed: &State, options: &Options)
             .iter()
             .any(|table| table.devices().any(|device| device == name));
     own_ifb || remembered || marked
+}
+
+/// Returns the root qdisc of a device that the `desired` device replaces or deletes, if another
+/// program made it. `previous` is the state that weirgate applied last.
+#[must_use]
+pub fn foreign_root<'a>(
+    name: &DeviceName,
+    desired: &Device,
+    observed: &'a State,
+    previous: Option<&State>,
+) -> Option<&'a Qdisc> {
+    let root = observed.devices.get(name)?.root.as_ref()?;
+    let wanted = desired.root.as_ref();
+    let stays = wanted
+        .is_some_and(|wanted| tree::same(Some(&settle::qdisc(wanted, Some(root))), Some(root)));
+    (!stays && !is_ours(name, root, observed, previous)).then_some(root)
 }
 
 /// Returns whether the tree could be created again as it was read: the state can describe all of
@@ -161,14 +176,12 @@ impl Found {
                 "give the IFB another name, or remove that device",
             );
         }
-        let Some(root) = &seen.root else { return };
-        let stays = device
-            .root
-            .as_ref()
-            .is_some_and(|wanted| tree::same(Some(&settle::qdisc(wanted, Some(root))), Some(root)));
-        if stays || options.replace_foreign || is_ours(name, root, observed, options) {
+        if options.replace_foreign {
             return;
         }
+        let Some(root) = foreign_root(name, device, observed, options.previous) else {
+            return;
+        };
         self.add(
             "K302",
             name,

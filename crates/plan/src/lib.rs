@@ -49,7 +49,7 @@ mod text;
 mod verify;
 
 pub use action::{Action, QdiscParent, Step};
-pub use check::{Problem, is_plannable};
+pub use check::{Problem, foreign_root, is_plannable};
 pub use diff::hooks::RESTORE_PREFERENCE;
 pub use loss::Loss;
 pub use model::settle::TICK_NANOS;

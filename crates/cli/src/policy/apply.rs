@@ -155,7 +155,8 @@ async fn attempt(
         }
     };
     let named = planned.has_names();
-    let absent = weirgate_keep::absent(&planned.wanted);
+    let mut warnings = weirgate_keep::absent(&planned.wanted);
+    warnings.extend(planned.left());
     let made = match site.apply(lock, planned, request).await {
         Ok(made) => made,
         Err(error) => return Ok(Err(error)),
@@ -163,7 +164,7 @@ async fn attempt(
     if named {
         site.refill(lock).await.map_err(refused)?;
     }
-    for why in absent {
+    for why in warnings {
         output::note(&format!("weirgate: warning: {why}"));
     }
     ended(&made, confirm, document);
@@ -236,6 +237,9 @@ pub async fn take_away(
         if links.is_none() || !planned.plan.steps.is_empty() {
             describe(&planned.plan, false)?;
         }
+    }
+    for why in planned.left() {
+        output::note(&format!("weirgate: warning: {why}"));
     }
     let Err(error) = site.remove(lock, &planned, links.clone()).await else {
         return Ok(Status::Done);

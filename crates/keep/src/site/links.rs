@@ -161,6 +161,7 @@ impl Site {
             wanted,
             former,
             since: Since::default(),
+            left: Vec::new(),
             tables,
         };
         Ok((planned, sources))

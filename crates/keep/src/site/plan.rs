@@ -11,7 +11,7 @@ use crate::store::memory::{Memory, StoredMemory};
 use crate::store::table_text::{self, Text};
 use std::sync::Arc;
 use weirgate_kernel::{KnownTables, Scope, Since};
-use weirgate_plan::{Options, Plan, plan_with, verify, with_former};
+use weirgate_plan::{Options, Plan, foreign_root, plan_with, verify, with_former};
 use weirgate_state::{Device, DeviceName, QdiscKind, State};
 use weirgate_units::Inserted as _;
 
@@ -28,6 +28,8 @@ pub struct Planned {
     pub(super) since: Since,
     /// The memory when the plan was made.
     pub(super) memory: Option<StoredMemory>,
+    /// Devices that are not to be shaped and have a root qdisc of another program, which stays.
+    pub(super) left: Vec<DeviceName>,
     /// The serialized text of the wanted tables.
     pub(super) tables: Text,
 }
@@ -61,6 +63,13 @@ impl Planned {
     /// Returns the text of the memory after this change.
     pub(super) fn text(&self, folders: &Folders) -> Result<Arc<[u8]>, KeepError> {
         Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
+    }
+
+    /// Returns what a change leaves as it is, one sentence for each device.
+    pub fn left(&self) -> impl Iterator<Item = String> {
+        self.left.iter().map(|name| {
+            format!("{name}: its root qdisc is another program's, and stays; so do its offloads")
+        })
     }
 
     /// Returns whether the plan leads to sets that are filled from DNS names or paths.
@@ -123,7 +132,7 @@ impl Site {
         }
         let desired = with_former(wanted, &former);
         // A device that is neither wanted nor present needs no steps.
-        let desired = State {
+        let mut desired = State {
             devices: desired
                 .devices
                 .into_iter()
@@ -138,6 +147,21 @@ impl Site {
                 .inserted(),
             ..desired
         };
+        let mut left = Vec::new();
+        desired.devices.retain(|name, device| {
+            let is_shaped = wanted
+                .devices
+                .get(name)
+                .is_some_and(|device| device.root.is_some());
+            let stays = !adopt
+                && !is_shaped
+                && !device.owned_ifb
+                && foreign_root(name, device, &observed, applied).is_some();
+            if stays {
+                left.push(name.clone());
+            }
+            !stays
+        });
         let options = Options {
             previous: applied,
             replace_foreign: adopt,
@@ -149,6 +173,7 @@ impl Site {
             former,
             since,
             memory,
+            left,
             tables,
         })
     }

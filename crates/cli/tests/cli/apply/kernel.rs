@@ -213,6 +213,34 @@ fn a_foreign_root_is_left_alone() {
     same(&before, &namespace.snapshot());
 }
 
+/// Another program replaces the root of a shaped device, and gives one to a LAN device, whose
+/// offloads alone are weirgate's. This prevents neither a change nor the removal.
+#[test]
+fn foreign_roots_do_not_prevent_a_removal() {
+    let namespace = Namespace::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ifb.toml");
+    let both = fs::read_to_string(root().join("tests/cli/both.toml")).unwrap();
+    let text = both.replace("[ack]", "inbound = \"ifb\"\n\n[ack]");
+    fs::write(&file, text).unwrap();
+    let apply = format!("apply {}", file.display());
+    let before = namespace.run("nft list ruleset");
+    namespace.run("tc qdisc add dev lan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    let warns = "lan: its root qdisc is another program's";
+    namespace.weirgate(&apply).says(0, &[warns]);
+    namespace.run("tc qdisc replace dev wan root handle 6: tbf rate 1mbit burst 2000 limit 3000");
+    namespace
+        .weirgate(&apply)
+        .says(2, &["K302: wan: its root qdisc tbf 6:"]);
+    namespace
+        .weirgate("remove")
+        .says(0, &[warns, "wan: its root qdisc is another program's"]);
+    assert_eq!(namespace.run("nft list ruleset"), before);
+    let left = namespace.run("tc qdisc show");
+    assert!(left.contains("tbf 5:") && left.contains("tbf 6:"), "{left}");
+    assert!(!left.contains("ifb"), "{left}");
+}
+
 #[test]
 fn a_foreign_table_of_our_name_is_left_alone() {
     let namespace = Namespace::new();

@@ -20,6 +20,7 @@
 //! assert_eq!(codes, ["D005", "D003"]);
 //! ```
 
+mod draft;
 mod parameters;
 mod problem;
 mod reader;
@@ -29,6 +30,7 @@ mod suggest;
 mod value;
 mod vocabulary;
 
+pub use draft::{Draft, Origins};
 pub use parameters::{ParameterError, quoted, with_parameters};
 pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, SourceSpan};
 pub use reader::Reader;

@@ -13,15 +13,12 @@ pub fn run(data: &[u8]) {
             planted(&read.policy);
             let file = of_policy(&read.policy, read.enabled);
             let file = file.unwrap_or_else(|error| panic!("{error}\n{}", read.policy));
-            let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+            let back = to_policy(&file).unwrap_or_else(|all| panic!("{all:?}\n{file}"));
             let again = of_policy(&back.policy, back.enabled);
             assert_eq!(again.as_deref(), Ok(file.as_str()), "{}", read.policy);
             assert_eq!(back.enabled, read.enabled);
         }
-        Err(error) => {
-            let lines = text.lines().count().max(1);
-            assert!((1..=lines).contains(&error.line), "{error} of {lines}");
-        }
+        Err(errors) => crate::imported::placed(text, &errors),
     }
 }
 

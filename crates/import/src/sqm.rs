@@ -8,12 +8,11 @@
 mod cake;
 mod queue;
 mod shell;
-mod uci;
 
-use crate::{ImportError, Imported, head, quoted};
+use crate::{Imported, begun, codes, finished};
 use cake::{CakeLayer, CakeOptions};
 use queue::{Queue, Setting};
-use std::fmt::Write as _;
+use weirgate_document::{Draft, Problem, Problems, quoted};
 use weirgate_units::Arrange as _;
 
 /// Converts the enabled queue of the file to a policy; `device` selects one of several.
@@ -23,23 +22,39 @@ use weirgate_units::Arrange as _;
 ///
 /// # Errors
 ///
-/// Fails if the text has neither format, or has no queue for the device, or if the queue has no
-/// upload rate.
-pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError> {
+/// Fails if the text has neither format, or has no queue for the device, if the queue has no upload
+/// rate, or if a policy cannot have one of its values. All mistakes are returned, in the order of
+/// their places.
+pub fn import(text: &str, device: Option<&str>) -> Result<Imported, Vec<Problem>> {
+    let problems = Problems::default();
     let queues = if shell::is_meant(text) {
-        vec![shell::parse(text, device)?]
+        vec![shell::parse(text, device, &problems)]
     } else {
-        uci::parse(text)?
+        let mut sections = weirgate_uci::read(text, &problems);
+        sections.retain(|section| section.kind == "queue");
+        sections.into_iter().map(Queue::of_uci).collect()
     };
     let on = |queue: &&Queue| queue.value("enabled") == Some("1");
     let named = |queue: &&Queue| device.is_none() || queue.value("interface") == device;
     let chosen = queues.iter().filter(named);
     let first = chosen.clone().find(on).or_else(|| chosen.clone().next());
-    let queue = first.ok_or(ImportError {
-        line: 1,
-        what: "there is no `config queue` of this device".to_owned(),
-        hint: "name one of the file's devices with --device",
-    })?;
+    let Some(queue) = first else {
+        let (what, right) = if queues.is_empty() {
+            (
+                "there is no `config queue`",
+                "give /etc/config/sqm, or an .iface.conf with UPLINK=RATE",
+            )
+        } else {
+            (
+                "there is no `config queue` of this device",
+                "name one of the file's devices with --device",
+            )
+        };
+        if !problems.has_errors() {
+            problems.error(codes::MISSING, 0..0, what, right);
+        }
+        return Err(problems.into_sorted());
+    };
     let mut left_out = Vec::new();
     for other in queues.iter().filter(|other| other.line != queue.line) {
         left_out.push(format!(
@@ -59,57 +74,84 @@ pub fn import(text: &str, device: Option<&str>) -> Result<Imported, ImportError>
         "cake" => cake::options(queue, &mut left_out),
         _ => CakeOptions::default(),
     };
-    let link = link(queue, kind, &cake, &mut left_out)?;
+    let mut draft = begun();
+    link(&mut draft, queue, kind, &cake, &mut left_out, &problems);
     let classes = classes(queue, kind, &cake, &mut left_out);
+    draft.push(&format!("\n{classes}"), queue.place("script"));
     left_out.push("the LAN devices, which sqm does not know: fill in `lan`".to_owned());
     unknown(queue, kind, &mut left_out);
-    Ok(Imported {
-        policy: format!("{}\n{link}\n{classes}", head("sqm-scripts", &left_out)),
-        left_out,
-    })
+    finished("sqm-scripts", &draft, left_out, problems)
 }
 
 /// The default margins of a policy below the line's rate, upstream and downstream (docs/policy.md).
 const MARGINS: [f64; 2] = [0.002, 0.03];
 
 /// Returns the rate of a line in kbit/s on which a policy shapes to this rate.
-fn line_rate(shaped: i64, margin: f64) -> f64 {
+fn line_rate(shaped: u64, margin: f64) -> f64 {
     (shaped as f64 / (1.0 - margin)).ceil()
 }
 
 fn link(
+    draft: &mut Draft,
     queue: &Queue,
     kind: &str,
     cake: &CakeOptions,
     left_out: &mut Vec<String>,
-) -> Result<String, ImportError> {
-    let missing = |what: &str| ImportError {
-        line: queue.line,
-        what: format!("the queue has no {what}"),
-        hint: "add `option upload` (UPLINK in an .iface.conf), in kbit/s, and `option interface`",
+    problems: &Problems,
+) {
+    // What is missing may be in a line that could not be read, and is reported.
+    let complete = !problems.has_errors();
+    let missing = |what: &str| {
+        if complete {
+            problems.error(
+                codes::MISSING,
+                queue.span.clone(),
+                format!("the queue has no {what}"),
+                "add `option upload` (UPLINK in an .iface.conf), in kbit/s, and `option interface`",
+            );
+        }
     };
-    let device = queue
-        .value("interface")
-        .ok_or_else(|| missing("interface"))?;
-    let up = queue.number("upload")?.filter(|rate| *rate > 0);
-    let up = up.ok_or_else(|| missing("upload rate, without which nothing can be shaped"))?;
-    let down = queue.number("download")?.filter(|rate| *rate > 0);
+    let device = queue.value("interface").unwrap_or_else(|| {
+        missing("interface");
+        "wan"
+    });
+    let rate = |option: &str| {
+        let right = "write a whole number of kbit/s; 0 leaves the direction as it is";
+        queue.number(option, right, problems)
+    };
+    // A rate that cannot be read is reported, and any other takes its place.
+    let up = match rate("upload") {
+        None if queue.options.contains_key("upload") => 1_000,
+        None | Some(0) => {
+            missing("upload rate, without which nothing can be shaped");
+            1_000
+        }
+        Some(up) => up,
+    };
+    let down = rate("download").filter(|rate| *rate > 0);
     // sqm's rates are those it shapes to; a policy's are those of the line.
     let rates = match down {
         Some(down) => format!("{up} kbit/s up and {down} down"),
         None => format!("{up} kbit/s up"),
     };
-    let mut text = format!(
-        "[link]\ndevice = {}\n# A line on which weirgate shapes to {rates}, as sqm did. Write the \
-         line's own\n# rates in their place, as the modem shows them.\nup = \"{}kbit\"\n",
-        quoted(device),
+    draft.push("[link]\n", &queue.span);
+    let line = format!("device = {}\n", quoted(device));
+    draft.push(&line, queue.place("interface"));
+    let line = format!(
+        "# A line on which weirgate shapes to {rates}, as sqm did. Write the line's own\n# rates in \
+         their place, as the modem shows them.\nup = \"{}kbit\"\n",
         line_rate(up, MARGINS[0])
     );
+    draft.push(&line, queue.place("upload"));
     if let Some(down) = down {
-        let _ = writeln!(text, "down = \"{}kbit\"", line_rate(down, MARGINS[1]));
+        let line = format!("down = \"{}kbit\"\n", line_rate(down, MARGINS[1]));
+        draft.push(&line, queue.place("download"));
     }
-    let overhead = queue.number("overhead")?.unwrap_or(0);
-    let mpu = queue.number("tcMPU")?.unwrap_or(0);
+    let bytes = |option: &str| -> i64 {
+        let right = "write a whole number of bytes";
+        queue.number(option, right, problems).unwrap_or(0)
+    };
+    let (overhead, mpu) = (bytes("overhead"), bytes("tcMPU"));
     let linklayer = queue.value("linklayer").unwrap_or("none");
     let (framing, overhead) = match linklayer {
         "atm" | "adsl" => ("atm", overhead),
@@ -130,24 +172,26 @@ fn link(
         && linklayer != "none"
         && queue.value("linklayer_adaptation_mechanism") != Some("tc_stab");
     let from = if by_cake { "ip" } else { "device" };
-    let layer = match cake.layer {
-        Some(CakeLayer::Named(name)) => format!("\"{name}\""),
-        wanted => {
-            let framing = match wanted {
-                Some(CakeLayer::Framing(framing)) => framing,
-                _ => framing,
-            };
-            format!(
-                "{{ overhead = {overhead}, relative-to = \"{from}\", framing = \"{framing}\", \
-                 mpu = {mpu} }}"
-            )
+    let framing = match cake.layer {
+        Some(CakeLayer::Named(name)) => {
+            draft.push(&format!("layer = \"{name}\"\n"), queue.place("linklayer"));
+            None
         }
+        Some(CakeLayer::Framing(framing)) => Some(framing),
+        None => Some(framing),
     };
-    let _ = writeln!(text, "layer = {layer}");
-    if let Some(filter) = cake.ack_filter {
-        let _ = writeln!(text, "ack-filter = \"{filter}\"");
+    if let Some(framing) = framing {
+        draft.push("layer = { overhead = ", queue.place("linklayer"));
+        draft.push(&overhead.to_string(), queue.place("overhead"));
+        let middle = format!(", relative-to = \"{from}\", framing = \"{framing}\", mpu = ");
+        draft.push(&middle, queue.place("linklayer"));
+        draft.push(&mpu.to_string(), queue.place("tcMPU"));
+        draft.push(" }\n", queue.place("linklayer"));
     }
-    Ok(text)
+    if let Some(filter) = cake.ack_filter {
+        let line = format!("ack-filter = \"{filter}\"\n");
+        draft.push(&line, queue.place("eqdisc_opts"));
+    }
 }
 
 /// Returns the kind of the classes' queues.
@@ -384,8 +428,31 @@ config queue
             ("config queue\nwhat is this\n", 2),
             ("config queue\n option interface a\n", 1),
         ] {
-            assert_eq!(import(text, None).unwrap_err().line, line, "{text}");
+            let errors = import(text, None).unwrap_err();
+            assert_eq!(errors[0].line_column(text).0, line, "{text}");
         }
+    }
+
+    #[test]
+    fn every_mistake_is_reported_in_one_run_at_its_place() {
+        let places = |text: &str, device: Option<&str>| -> Vec<(usize, usize)> {
+            let errors = import(text, device).unwrap_err();
+            assert!(errors.iter().all(|one| !one.hint.is_empty()), "{errors:?}");
+            errors.iter().map(|one| one.line_column(text)).collect()
+        };
+        // The values that a policy cannot have, among others.
+        let text = "config queue\n\toption interface 'a long name of a device'\n\
+                    \toption upload '-5'\n\toption download 'fast'\n\toption qdisc cake\n\
+                    \toption linklayer ethernet\n\toption overhead '-4000'\n\
+                    \toption tcMPU '900'\n";
+        let expected = [(2, 19), (3, 16), (4, 18), (7, 18), (8, 15)];
+        assert_eq!(places(text, None), expected);
+        let text = "UPLINK=1$\n# all\nDOWNLINK='1\n. other\nOVERHEAD=x LINKLAYER=atm\n";
+        let expected = [(1, 8), (3, 1), (4, 1), (5, 10)];
+        assert_eq!(places(text, Some("eth0")), expected);
+        // An overhead that is valid by itself, but not with the device's own 14 bytes.
+        let text = "UPLINK=1000\nLINKLAYER=ethernet\nOVERHEAD=250\n";
+        assert_eq!(places(text, Some("eth0")), [(3, 10)]);
     }
 
     #[test]

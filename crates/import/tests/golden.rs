@@ -62,12 +62,14 @@ fn what_a_shell_would_compute_is_refused_with_its_line() {
         ("DOWNLINK=1000\n", 1, "UPLINK in an .iface.conf"),
         ("# nothing\nUPLINK=\n", 1, "no upload rate"),
     ] {
-        let error = sqm::import(text, Some("eth0")).expect_err(text);
-        assert_eq!(error.line, line, "{text}");
-        assert!(error.to_string().contains(part), "{error}");
+        let errors = sqm::import(text, Some("eth0")).expect_err(text);
+        let error = &errors[0];
+        assert_eq!(error.line_column(text).0, line, "{text}");
+        let said = format!("{}; {}", error.message, error.hint);
+        assert!(said.contains(part), "{said}");
     }
     let nameless = sqm::import("UPLINK=1000\n", None).expect_err("no device");
-    assert!(nameless.what.contains("interface"), "{nameless}");
+    assert!(nameless[0].message.contains("interface"), "{nameless:?}");
 }
 
 #[test]

@@ -14,13 +14,14 @@
 //! * A named table of a policy, such as a group, has its name in `option name`.
 //! * A table of texts by text is a list of `KEY=VALUE`.
 //!
-//! This crate is pure; crate `policy` judges the values.
+//! This crate is pure; crate `policy` judges the values. [`Configured::origins`] has the place in
+//! the UCI file for each place of the policy.
 //!
 //! ```
 //! let file = "config weirgate\n\toption enabled '1'\n\n\
 //!     config policy\n\toption version '1'\n\n\
 //!     config link\n\toption device 'wan'\n\tlist lan 'br-lan'\n\toption up '40mbit'\n";
-//! let read = weirgate_uci::to_policy(file)?;
+//! let read = weirgate_uci::to_policy(file).expect("it is right");
 //! assert!(read.enabled);
 //! assert_eq!(
 //!     read.policy,
@@ -30,16 +31,18 @@
 //! # Ok::<(), weirgate_uci::UciError>(())
 //! ```
 
+mod codes;
 mod fields;
 mod of_policy;
 mod read;
 mod to_policy;
 
+pub use codes::CODES;
 pub use of_policy::of_policy;
 pub use read::{Choice, Section, read};
-pub use to_policy::{Configured, to_policy};
+pub use to_policy::{Configured, convert, to_policy};
 
-/// The error of a text that is not UCI, or that has something no policy has.
+/// The error of a policy that is not TOML, or that has something that UCI cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what} ({hint})")]
 pub struct UciError {

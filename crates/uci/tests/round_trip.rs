@@ -32,7 +32,7 @@ fn numbers(value: &mut Value) {
 fn round(policy: &str) -> String {
     for enabled in [true, false] {
         let file = of_policy(policy, enabled).unwrap_or_else(|error| panic!("{error}\n{policy}"));
-        let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+        let back = to_policy(&file).unwrap_or_else(|error| panic!("{error:?}\n{file}"));
         assert_eq!(back.enabled, enabled);
         assert_eq!(table(&back.policy), table(policy), "{file}");
         assert_eq!(of_policy(&back.policy, enabled).as_ref(), Ok(&file));
@@ -297,9 +297,9 @@ fn mistakes_have_their_line() {
         ),
         ("config rule\n\toption not 'x'\n", 2, "`not` is no option"),
     ] {
-        let error = to_policy(text).unwrap_err();
-        assert_eq!(error.line, line, "{error}");
-        assert!(error.what.contains(what), "{error}");
+        let errors = to_policy(text).unwrap_err();
+        assert_eq!(errors[0].line_column(text).0, line, "{errors:?}");
+        assert!(errors[0].message.contains(what), "{errors:?}");
     }
     for (text, line) in [
         ("version = 1\n[link]\nuo = 1\n", 3),
@@ -309,6 +309,43 @@ fn mistakes_have_their_line() {
     ] {
         let error = of_policy(text, true).unwrap_err();
         assert_eq!(error.line, line, "{error}");
+    }
+}
+
+#[test]
+fn every_mistake_is_reported_in_one_run_with_its_column() {
+    let text = "config link\n\toption uo '1mbit'\n\tlist up '1mbit'\nconfig links\n\
+                what is this\nconfig class\n\toption default 'maybe'\n\toption share '1%\n\
+                config group\nconfig dscp\n\tlist map 'EF'\n\tlist map 'x'\n";
+    let errors = to_policy(text).unwrap_err();
+    let places: Vec<(usize, usize)> = errors.iter().map(|one| one.line_column(text)).collect();
+    let expected = [
+        (2, 9),
+        (3, 10),
+        (4, 8),
+        (5, 1),
+        (7, 17),
+        (8, 15),
+        (9, 8),
+        (11, 11),
+        (12, 11),
+    ];
+    assert_eq!(places, expected, "{errors:?}");
+}
+
+#[test]
+fn a_place_of_the_policy_has_its_place_in_the_file() {
+    let text = "config link\n\toption device 'wan'\n\tlist lan 'a'\n\tlist lan 'b'\n\
+                config policy\n\toption version '1'\n";
+    let read = to_policy(text).unwrap();
+    for (part, origin) in [
+        ("1", "'1'"),
+        ("\"b\"", "'b'"),
+        ("device", "device"),
+        ("[link", "link"),
+    ] {
+        let at = read.policy.find(part).unwrap();
+        assert_eq!(&text[read.origins.of(at)], origin, "{}", read.policy);
     }
 }
 
@@ -361,13 +398,18 @@ fn a_changed_file_is_refused_at_a_line_or_comes_back() {
                 taken += 1;
                 let file = of_policy(&read.policy, read.enabled);
                 let file = file.unwrap_or_else(|error| panic!("{error}\n{}", read.policy));
-                let back = to_policy(&file).unwrap_or_else(|error| panic!("{error}\n{file}"));
+                let back = to_policy(&file).unwrap_or_else(|error| panic!("{error:?}\n{file}"));
                 assert_eq!(of_policy(&back.policy, back.enabled).unwrap(), file);
                 assert_eq!(table(&back.policy), table(&read.policy));
             }
-            Err(error) => {
+            Err(errors) => {
                 refused += 1;
-                assert!((1..=text.lines().count()).contains(&error.line), "{error}");
+                assert!(!errors.is_empty());
+                for error in errors {
+                    let line = error.line_column(&text).0;
+                    assert!((1..=text.lines().count()).contains(&line), "{error:?}");
+                    assert!(!error.hint.is_empty(), "{error:?}");
+                }
             }
         }
     }

@@ -3,12 +3,14 @@
 
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
+use weirgate_aqm::INSTALLED;
+use weirgate_bpf::{kit_number, most_capabilities};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::source;
-use weirgate_import::{ImportError, libreqos, sqm};
-use weirgate_uci::to_policy;
+use weirgate_document::Problem;
+use weirgate_import::{Imported, libreqos, sqm, uci};
 
 /// The tool that wrote the files.
 #[derive(Subcommand)]
@@ -47,20 +49,29 @@ const UCI: &str = "/etc/config/weirgate";
 pub fn run(from: &From, document: &Document) -> Outcome {
     let imported = match from {
         From::Sqm { file, device } => {
+            let text = source::read(file)?;
             let device = device.as_deref().or_else(|| named_after(file));
-            sqm::import(&source::read(file)?, device).map_err(|error| wrong(file, &error))
+            sqm::import(&text, device).map_err(|problems| refused([(file, &text, problems)]))
         }
         From::Libreqos {
             devices,
             configuration,
-        } => libreqos::import(&source::read(devices)?, &source::read(configuration)?)
-            .map_err(|error| wrong(devices, &error)),
-        From::Uci { file } => return uci(file, document),
-    }?;
-    for one in &imported.left_out {
+        } => {
+            let texts = [source::read(devices)?, source::read(configuration)?];
+            libreqos::import(&texts[0], &texts[1]).map_err(|[first, second]| {
+                refused([
+                    (devices, &texts[0], first),
+                    (configuration, &texts[1], second),
+                ])
+            })
+        }
+        From::Uci { file } => return of_uci(file, document),
+    };
+    let Imported { policy, left_out } = imported?;
+    for one in &left_out {
         document.note(&format!("weirgate: left out: {one}"));
     }
-    print(document, imported.policy, imported.left_out)
+    print(document, policy, left_out)
 }
 
 /// Prints a policy, or puts it into the document with what was left out.
@@ -74,9 +85,12 @@ fn print(document: &Document, policy: String, left_out: Vec<String>) -> Outcome 
     Ok(Status::Done)
 }
 
-fn uci(file: &Path, document: &Document) -> Outcome {
-    let configured = to_policy(&source::read(file)?)
-        .map_err(|error| Failure::Input(format!("weirgate: {}: {error}", file.display())))?;
+fn of_uci(file: &PathBuf, document: &Document) -> Outcome {
+    let text = source::read(file)?;
+    // The policy may name disciplines that are installed.
+    weirgate_aqm::scan(Path::new(INSTALLED), kit_number());
+    let configured = uci::import(&text, &most_capabilities())
+        .map_err(|problems| refused([(file, &text, problems)]))?;
     if !configured.enabled {
         document.note(
             "weirgate: `config weirgate` is not enabled, so the service does not apply \
@@ -93,6 +107,16 @@ fn named_after(file: &Path) -> Option<&str> {
     file.file_name()?.to_str()?.strip_suffix(".iface.conf")
 }
 
-fn wrong(file: &Path, error: &ImportError) -> Failure {
-    Failure::Input(format!("weirgate: {}: {error}", file.display()))
+/// Returns the failure that shows every problem of the files.
+fn refused<const FILES: usize>(files: [(&PathBuf, &String, Vec<Problem>); FILES]) -> Failure {
+    let files = files
+        .into_iter()
+        .filter(|(.., problems)| !problems.is_empty());
+    let shown: Vec<String> = files
+        .filter_map(|(file, text, problems)| {
+            source::parse::<()>(file, text, |_| (None, problems)).err()
+        })
+        .map(|failure| failure.text())
+        .collect();
+    Failure::Input(shown.join("\n\n"))
 }

@@ -6,9 +6,9 @@
 //! refused with the line.
 
 use super::queue::{Queue, Setting};
-use super::uci::words;
-use crate::ImportError;
+use crate::codes;
 use std::collections::BTreeMap;
+use weirgate_document::{Problems, SourceSpan};
 
 /// The shell's names of options and UCI's. If an option has several, the first one that is set
 /// counts, as in `src/defaults.sh`.
@@ -56,29 +56,38 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Reads the only queue of the file, which belongs to `device`.
-pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportError> {
+pub(super) fn parse(text: &str, device: Option<&str>, problems: &Problems) -> Queue {
     let mut found: BTreeMap<String, Setting> = BTreeMap::new();
-    for (index, raw) in text.lines().enumerate() {
-        let line = index + 1;
-        let wrong = |what: String| ImportError {
-            line,
-            what,
-            hint: "write NAME=VALUE with the value itself; commands are not run here",
+    let mut begin = 0;
+    for (index, raw) in text.split_inclusive('\n').enumerate() {
+        let line = begin..begin + raw.trim_end().len();
+        begin += raw.len();
+        let wrong = |span: SourceSpan, what: String| {
+            let right = "write NAME=VALUE with the value itself; commands are not run here";
+            problems.error(codes::FORM, span, what, right);
         };
-        let words = words(raw).ok_or_else(|| wrong("a quote has no end".to_owned()))?;
-        for word in words.iter().skip_while(|word| *word == "export") {
-            let (name, value) = word
-                .split_once('=')
-                .filter(|(name, _)| is_name(name))
-                .ok_or_else(|| wrong(format!("`{word}` is no assignment")))?;
+        let Some(words) = words(raw, line.start) else {
+            wrong(line, "a quote has no end".to_owned());
+            continue;
+        };
+        for (word, span) in words.iter().skip_while(|(word, _)| *word == "export") {
+            let assigned = word.split_once('=').filter(|(name, _)| is_name(name));
+            let Some((name, value)) = assigned else {
+                wrong(span.clone(), format!("`{word}` is no assignment"));
+                // The words after a command are its arguments.
+                break;
+            };
+            let span = span.start + name.len() + 1..span.end;
             if value.contains(['$', '`', ';', '\\']) {
-                return Err(wrong(format!("{name} is computed: `{value}`")));
+                wrong(span, format!("{name} is computed: `{value}`"));
+                break;
             }
             // As in the shell, an empty variable counts as unset, and the last assignment counts.
             found.remove(name);
             if !value.is_empty() {
                 let set = Setting {
-                    line,
+                    line: index + 1,
+                    span,
                     written: name.to_owned(),
                     text: value.to_owned(),
                 };
@@ -95,6 +104,7 @@ pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportErr
     options.extend(found);
     let given = |text: &str, written: &str| Setting {
         line: 1,
+        span: 0..0,
         written: written.to_owned(),
         text: text.to_owned(),
     };
@@ -105,5 +115,39 @@ pub(super) fn parse(text: &str, device: Option<&str>) -> Result<Queue, ImportErr
     options
         .entry("enabled".to_owned())
         .or_insert_with(|| given("1", "ENABLED"));
-    Ok(Queue { line: 1, options })
+    Queue {
+        line: 1,
+        span: 0..0,
+        options,
+    }
+}
+
+/// Splits a line that begins at an offset into words with their places, without quotes and comment;
+/// returns `None` if a quote is not closed.
+fn words(line: &str, begin: usize) -> Option<Vec<(String, SourceSpan)>> {
+    let mut words: Vec<(String, SourceSpan)> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut from = 0;
+    let mut quote = None;
+    for (at, c) in line.char_indices() {
+        let at = begin + at;
+        if word.is_none() {
+            from = at;
+        }
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '#') => break,
+            (None, c) if c.is_whitespace() => {
+                words.extend(word.take().map(|word| (word, from..at)));
+            }
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    let end = begin + line.len();
+    words.extend(word.map(|word| (word, from..end)));
+    quote.is_none().then_some(words)
 }

@@ -35,7 +35,7 @@ pub fn pages(folder: &Path) -> Result<Pages, Failure> {
 
 fn messages() -> String {
     let mut text = String::from(
-        "# Messages\n\nEvery problem of a policy, an experiment, a stored result, a domain file or a list of circuits has a code that keeps its \
+        "# Messages\n\nEvery problem of a policy, an experiment, a stored result, a domain file, a list of circuits or a file to import has a code that keeps its \
          meaning.\n\n| code | meaning |\n|---|---|\n",
     );
     let policy = weirgate_policy::CODES
@@ -51,6 +51,8 @@ fn messages() -> String {
         .chain(weirgate_domain::CODES)
         .chain(weirgate_circuits::CODES)
         .chain(weirgate_links::CODES)
+        .chain(weirgate_uci::CODES)
+        .chain(weirgate_import::CODES)
         .copied();
     let all: BTreeMap<&str, &str> = policy.chain(compile).chain(plain).collect();
     for (code, meaning) in all {

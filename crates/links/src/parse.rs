@@ -6,7 +6,7 @@ use crate::health::Timing;
 use crate::model::{Link, Links, Rule, Use};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use weirgate_document::{Problem, Problems, Reader, Value, did_you_mean};
+use weirgate_document::{Kind, Problem, Problems, Reader, Value, did_you_mean};
 use weirgate_policy::{Ports, Prefix, Protocol};
 use weirgate_state::{DeviceName, MOST_LINKS};
 use weirgate_units::{Inserted as _, Span};
@@ -25,6 +25,9 @@ const MOST_PAIRS: usize = 32;
 /// The limits of the health check's times.
 const FASTEST: Span = Span::from_millis(100);
 const SLOWEST: Span = Span::from_secs(60);
+/// Three rounds, and time for the reply to the last one.
+const ROUNDS: u64 = 4;
+const LEAST_SILENCE: Span = Span::from_millis(100 * ROUNDS);
 const LONGEST: Span = Span::from_secs(3_600);
 
 /// Parses a file of links. Returns the links if no problem is an error.
@@ -114,9 +117,10 @@ fn timing(root: &mut Reader<'_, '_>) -> Option<Timing> {
     let mut table = root.table("health")?;
     let limits = [
         ("every", &mut timing.every, FASTEST, SLOWEST),
-        ("silence", &mut timing.silence, FASTEST, LONGEST),
+        ("silence", &mut timing.silence, LEAST_SILENCE, LONGEST),
         ("steady", &mut timing.steady, FASTEST, LONGEST),
     ];
+    let mut in_range = true;
     for (key, member, least, most) in limits {
         let Some(span) = table.parsed::<Span>(key) else {
             continue;
@@ -126,14 +130,23 @@ fn timing(root: &mut Reader<'_, '_>) -> Option<Timing> {
             let message = format!("`{key}` is out of range");
             let problems = table.problems();
             problems.error(codes::TIMING, span.span, message, hint);
+            in_range = false;
         }
         *member = span.value;
     }
-    // Three rounds, and time for the reply to the last one.
-    let rounds = timing.every.as_nanos().saturating_mul(4);
-    if timing.silence.as_nanos() < rounds {
-        let message = "`silence` is shorter than four times `every`";
-        let hint = format!("write `silence = \"{}\"` or more", Span::from_nanos(rounds));
+    // A time out of range would make this advice contradict the range.
+    let rounds = Span::from_nanos(timing.every.as_nanos().saturating_mul(ROUNDS));
+    if in_range && timing.silence < rounds {
+        let stated = if table.has("silence") {
+            ""
+        } else {
+            " by default"
+        };
+        let message = format!(
+            "`silence` is {}{stated}, shorter than four times `every`",
+            timing.silence
+        );
+        let hint = format!("write `silence = \"{rounds}\"` or more");
         let span = table.span_of("silence");
         table.problems().error(codes::TIMING, span, message, hint);
     }
@@ -213,11 +226,17 @@ fn link(
 fn addresses(table: &mut Reader<'_, '_>, key: &'static str, most: usize) -> Vec<Value<IpAddr>> {
     let found = table.parsed_list::<IpAddr>(key).unwrap_or_default();
     let wrong = |one: &&Value<IpAddr>| one.value.is_unspecified() || one.value.is_multicast();
-    if let Some(one) = found.iter().find(wrong).or_else(|| found.get(most)) {
-        let message = format!("`{key}` cannot be {}", one.value);
-        let hint = format!("write at most {most} addresses of hosts");
+    let report = |one: &Value<IpAddr>, message: String, hint: String| {
         let problems = table.problems();
         problems.error(codes::ADDRESS, one.span.clone(), message, hint);
+    };
+    for one in found.iter().filter(wrong) {
+        let message = format!("`{key}` cannot be {}", one.value);
+        report(one, message, "write the address of one host".to_owned());
+    }
+    if let Some(one) = found.get(most) {
+        let message = format!("`{key}` has {} addresses", found.len());
+        report(one, message, format!("write at most {most}"));
     }
     found
 }
@@ -258,10 +277,16 @@ fn rule(table: &mut Reader<'_, '_>, links: &[Link]) -> Rule {
             table.problems().error(codes::PROTOCOL, span, message, hint);
         }
     }
+    let is_list = table.kind("use") == Some(Kind::List);
     let names = table.text_list("use").unwrap_or_default();
-    if names.is_empty() {
-        let hint = "name the links, the most preferred first, such as `use = [\"lte\"]`";
+    let is_empty = is_list && names.is_empty();
+    let hint = "name the links, the most preferred first, such as `use = [\"lte\"]`";
+    if !table.has("use") {
         table.missing::<()>("use", hint);
+    } else if is_empty {
+        let span = table.span_of("use");
+        let message = "`use` names no link";
+        table.problems().error(codes::UNKNOWN, span, message, hint);
     }
     let mut numbers = Vec::new();
     for name in names {

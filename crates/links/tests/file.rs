@@ -226,6 +226,10 @@ use = ["lte"]
         ]
     );
     assert_eq!(codes("version = 1\n"), ["D002"]);
+    let hosts =
+        "\nprobe = [\"224.0.0.1\", \"0.0.0.0\", \"192.0.2.1\", \"192.0.2.2\", \"192.0.2.3\"]\n";
+    let probes = format!("version = 1\n[[link]]\ndevice = \"wan0\"{hosts}");
+    assert_eq!(codes(&probes), ["L105", "L105", "L105"]);
     let rule = |fields: &str| codes(&format!("{TWO}\n[[rule]]\n{fields}\nuse = \"fibre\"\n"));
     assert_eq!(
         rule("protocol = \"tpc\"\nto-port = [0, \"9-8\"]"),
@@ -277,4 +281,43 @@ fn the_guide_shows_a_file_of_links() {
     let pieces = pieces.map(|piece| piece.split("```").next().unwrap());
     let shown = links(&pieces.collect::<String>());
     assert_eq!((shown.links.len(), shown.rules.len()), (2, 2));
+}
+
+/// Returns the messages and hints of the mistakes in a text.
+fn told(text: &str) -> Vec<String> {
+    let told = parse(text).1.into_iter();
+    told.map(|one| format!("{}; {}", one.message, one.hint))
+        .collect()
+}
+
+#[test]
+fn advice_on_times_does_not_contradict_their_ranges() {
+    const LINK: &str = "[[link]]\ndevice = \"wan0\"\n";
+    let of = |times: &str| told(&format!("version = 1\n[health]\n{times}\n{LINK}"));
+    // Four times a wrong `every` would be more than the longest silence.
+    assert_eq!(
+        of("every = \"20min\"\nsilence = \"10s\""),
+        ["`every` is out of range; write a time from 100ms to 1min"]
+    );
+    assert_eq!(
+        of("every = \"100ms\"\nsilence = \"200ms\""),
+        ["`silence` is out of range; write a time from 400ms to 1h"]
+    );
+    assert_eq!(
+        of("every = \"1s\"\nsilence = \"3s\""),
+        ["`silence` is 3s, shorter than four times `every`; write `silence = \"4s\"` or more"]
+    );
+    let unstated = of("every = \"5s\"").join("\n");
+    assert!(unstated.contains(" by default, shorter than"), "{unstated}");
+}
+
+#[test]
+fn a_rule_that_names_no_link_is_told_so() {
+    let text = format!("{TWO}\n[[rule]]\nuse = []\n");
+    let told = told(&text);
+    assert!(told[0].starts_with("`use` names no link; "), "{told:?}");
+    assert_eq!(codes(&text), ["L107"]);
+    assert_eq!(codes(&format!("{TWO}\n[[rule]]\n")), ["D002"]);
+    // Another type is one mistake, not also a missing field.
+    assert_eq!(codes(&format!("{TWO}\n[[rule]]\nuse = true\n")), ["D004"]);
 }

@@ -3,7 +3,7 @@
 
 use crate::class::{Class, Guarantee};
 use crate::codes;
-use crate::model::{in_kbit, less};
+use crate::model::{in_kbit, less, whole_bytes};
 use crate::policy::Policy;
 use crate::policy::shares::SharedClass;
 use weirgate_document::{Problems, SourceSpan};
@@ -30,8 +30,9 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
         }
         if gate < LEAST_GATE {
             margin(policy, direction, line, gate, &mut report);
-        } else if sums(policy, direction, gate, &mut report) {
-            each(policy, direction, &mut report);
+        } else {
+            let fits = sums(policy, direction, gate, &mut report);
+            each(policy, direction, fits, &mut report);
         }
     }
 }
@@ -122,8 +123,9 @@ fn share_of(class: &Class) -> u64 {
     }
 }
 
-/// Checks each class, if the sums are correct.
-fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
+/// Checks each class. If the sums do not fit, shares of what is left mean nothing, so only
+/// guarantees that are written as rates are checked.
+fn each(policy: &Policy, direction: Direction, fits: bool, report: &mut Report<'_>) {
     let Some(shares) = policy.share_out(direction) else {
         return;
     };
@@ -132,6 +134,10 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
         let stated = policy
             .classes_of(direction)
             .find(|stated| stated.span == class.span);
+        let written = |one: &Class| matches!(one.guarantee.value, Guarantee::Rate(_));
+        if !fits && !stated.is_some_and(written) {
+            continue;
+        }
         // The rate of `[ack]` follows from the other direction's rate. If that could not be
         // read, there is nothing to check.
         let unread = stated.is_none() && policy.link.up.value == Rate::default();
@@ -151,7 +157,8 @@ fn each(policy: &Policy, direction: Direction, report: &mut Report<'_>) {
             let hint = "guarantee at least 1kbit; if it is a share, lower reservations by rate";
             report.error(codes::SHARE_ZERO, span, message, hint);
         }
-        if class.ceiling < class.rate {
+        // A rate above the whole link is reported as such.
+        if class.ceiling < class.rate.min(whole_bytes(shares.gate)) {
             let SharedClass {
                 name,
                 ceiling,
@@ -192,5 +199,32 @@ fn states_nothing(class: &Class) -> bool {
     match class.guarantee.value {
         Guarantee::Share(share) => share == Share::default(),
         Guarantee::Rate(rate) => rate == Rate::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse;
+
+    /// Guarantees as rates are checked even if the sums do not fit, and nothing follows from that.
+    #[test]
+    fn ceilings_do_not_wait_for_the_sums() {
+        let class = |name: &str, fields: &str| {
+            format!("[[class]]\nname = \"{name}\"\ndirection = \"up\"\n{fields}\n")
+        };
+        let head = "version = 1\n[link]\ndevice = \"wan\"\nup = \"1mbit\"\nlayer = \"ethernet\"\n";
+        let told = |classes: &[String]| -> Vec<&'static str> {
+            let text = format!("{head}{}", classes.concat());
+            parse(&text).1.iter().map(|one| one.code).collect()
+        };
+        let default = class("a", "share = \"80%\"\ndefault = true");
+        let low = "rate = \"200kbit\"\nceiling = \"100kbit\"";
+        let over = class("c", "share = \"80%\"");
+        let codes = told(&[default.clone(), class("b", low), over]);
+        assert_eq!(codes, ["P117", "P116"]);
+        let most = class("b", "rate = \"2mbit\"");
+        assert_eq!(told(&[default.clone(), most]), ["P116"]);
+        let most = class("b", "rate = \"2mbit\"\nceiling = \"100kbit\"");
+        assert_eq!(told(&[default, most]), ["P116", "P117"]);
     }
 }

@@ -118,7 +118,6 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
             bounds.floor, bounds.base
         );
         wrong(&floor.span, what, "write a rate below that".to_owned());
-        return;
     }
     if bounds.ceiling < bounds.base {
         let span = ceiling.as_ref().map_or(&floor.span, |value| &value.span);
@@ -129,6 +128,8 @@ fn one_way(policy: &Policy, track: &Track, direction: Direction, problems: &Prob
         let right = "write a higher one, or a lower rate in `[link]`, which is the starting rate"
             .to_owned();
         wrong(span, what, right);
+    }
+    if bounds.floor > bounds.base || bounds.ceiling < bounds.base {
         return;
     }
     // A guarantee that is written as a rate may exceed what the floor leaves.
@@ -211,6 +212,9 @@ mod tests {
             "below",
             (20, 16),
         );
+        let both = of("down-floor = \"9mbit\"\ndown-ceiling = \"7mbit\"\n");
+        let places: Vec<_> = both.iter().map(|one| one.1).collect();
+        assert_eq!(places, [(19, 14), (20, 16)], "{both:?}");
         only(of("down-floor = \"1mbit\"\n"), "is not valid", (19, 14));
         only(
             of("down-floor = \"4mbit\"\ninterval = \"1ms\"\n"),

@@ -325,6 +325,23 @@ fn a_broken_file_is_refused_with_everything_that_is_wrong() {
     );
 }
 
+/// A mistake in a class does not hide that two routers are not joined.
+#[test]
+fn a_missing_way_does_not_wait_for_other_mistakes() {
+    let start = ROW.find("[[link]]").expect("links");
+    let end = start + 8 + ROW[start + 8..].find("[[link]]").expect("another");
+    let apart = format!("{}{}", &ROW[..start], &ROW[end..]);
+    let codes =
+        |text: &str| -> Vec<&'static str> { parse(text).1.iter().map(|one| one.code).collect() };
+    let alone = codes(&apart);
+    assert!(
+        !alone.is_empty() && alone.iter().all(|code| *code == "N108"),
+        "{alone:?}"
+    );
+    let both = codes(&format!("{apart}\n[class.odd]\nbehaviour = \"odd\"\n"));
+    assert_eq!(both, [&alone[..], &["N103"]].concat());
+}
+
 #[test]
 fn the_report_shows_sums_and_derivations() {
     let domain = domain(ROW);

@@ -92,6 +92,7 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
     let circuits = circuits::common(root);
     let routers = topology::routers(root);
     let links = topology::links(root, &routers);
+    let is_topology_sound = !root.problems().has_errors();
     // Routers with only circuits have no ports.
     let parts = [
         CLASS.name,
@@ -115,15 +116,19 @@ fn read(root: &mut Reader<'_, '_>) -> Option<Domain> {
         customers,
         services,
     };
-    if root.problems().has_errors() {
+    // What services select and where customers are is compared only if all of it could be read.
+    if !root.problems().has_errors() {
+        crate::contract::settle_smallest(&mut domain);
+        service::apart(&domain, root.problems());
+        service::of_one_version(&domain, root.problems());
+    }
+    if !is_topology_sound {
         return None;
     }
-    crate::contract::settle_smallest(&mut domain);
-    service::apart(&domain, root.problems());
-    service::of_one_version(&domain, root.problems());
     circuits::apart(&domain, root);
+    let known = |name: &String| domain.customers.contains_key(name);
     for (service, path) in domain.services.iter().zip(domain.paths()) {
-        if path.is_none() {
+        if path.is_none() && known(&service.from) && known(&service.to) {
             let message = format!(
                 "there is no way from `{}` to `{}`",
                 service.from, service.to

@@ -92,12 +92,14 @@ pub fn text(text: &str) -> io::Result<()> {
         Some((Width(columns), _)) if out.is_terminal() => usize::from(columns),
         _ => COLUMNS,
     };
-    data(&coloured(&folded(text, width.max(NARROWEST)), &out))
+    let text = harmless(text, out.is_terminal());
+    written(&coloured(&folded(&text, width.max(NARROWEST)), &out))
 }
 
 /// Writes lines unchanged, except for colours on a terminal.
 pub fn lines(text: &str) -> io::Result<()> {
-    data(&coloured(text, &io::stdout()))
+    let out = io::stdout();
+    written(&coloured(&harmless(text, out.is_terminal()), &out))
 }
 
 /// Wraps lines at spaces to at most `width` characters, but not between a number and its unit.
@@ -160,8 +162,22 @@ fn hang(line: &str, most: usize) -> (usize, usize) {
     }
 }
 
-/// Writes data and a newline. A closed pipe is not an error.
+/// Escapes what would control a terminal, such as part of a file's name.
+fn harmless(text: &str, is_shown: bool) -> Cow<'_, str> {
+    if is_shown {
+        weirgate_document::escaped(text, &['\n', '\t'])
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Writes data and a newline; only a terminal gets control characters escaped. A closed pipe is
+/// not an error.
 pub fn data(text: &str) -> io::Result<()> {
+    written(&harmless(text, io::stdout().is_terminal()))
+}
+
+fn written(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
@@ -179,10 +195,11 @@ pub fn data(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a note to standard error, and ignores errors.
+/// Writes a note to standard error, with control characters escaped, and ignores errors.
 pub fn note(text: &str) {
     let mut err = io::stderr().lock();
-    let text = coloured(text.trim_end_matches('\n'), &err);
+    let text = harmless(text.trim_end_matches('\n'), true);
+    let text = coloured(&text, &err);
     let _ = writeln!(err, "{text}");
 }
 
@@ -217,6 +234,14 @@ mod tests {
                         \x1b[1;36m= help\x1b[0m: write 2\nerrors\n";
         assert_eq!(painted(text), expected);
         assert_eq!(painted("2 warnings"), "2 warnings");
+    }
+
+    #[test]
+    fn a_terminal_is_not_controlled() {
+        let text = "a\x1b[31m\u{9b}2J\r\u{202e}b:\tü\n";
+        let expected = "a\\u{1b}[31m\\u{9b}2J\\r\\u{202e}b:\tü\n";
+        assert_eq!(harmless(text, true), expected);
+        assert_eq!(harmless(text, false), text);
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod vocabulary;
 
 pub use draft::{Draft, Origins};
 pub use parameters::{ParameterError, quoted, with_parameters};
-pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, SourceSpan};
+pub use problem::{CODES, OUT_OF_RANGE, Problem, Problems, Severity, SourceSpan, escaped};
 pub use reader::Reader;
 pub use source::{parse, parse_with_parameters, parse_with_vocabulary};
 pub use suggest::{did_you_mean, nearest};

@@ -2,6 +2,7 @@
 //! Problems with their places, and their presentation.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 use weirgate_units::Arrange as _;
@@ -110,8 +111,8 @@ impl Problems {
             severity,
             code,
             span,
-            message: escaped(message),
-            hint: escaped(hint),
+            message: escaped(&message, &[]).into_owned(),
+            hint: escaped(&hint, &[]).into_owned(),
         });
     }
 
@@ -137,13 +138,16 @@ impl Problems {
     }
 }
 
-/// Escapes control characters, and characters that change the direction of writing: a document must
-/// not control the reader's terminal.
-fn escaped(text: String) -> String {
-    let steers =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+/// Escapes control characters, and characters that change the direction of writing, except some
+/// that are kept: neither a document nor the name of a file must control the reader's terminal.
+#[must_use]
+pub fn escaped<'t>(text: &'t str, kept: &[char]) -> Cow<'t, str> {
+    let steers = |c: char| {
+        (c.is_control() && !kept.contains(&c))
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     if !text.contains(steers) {
-        return text;
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -153,7 +157,7 @@ fn escaped(text: String) -> String {
             out.push(c);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 impl Problem {

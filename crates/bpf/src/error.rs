@@ -108,11 +108,50 @@ pub enum BpfError {
 }
 
 impl BpfError {
+    /// Returns whether the program was rejected because the kernel has no qdiscs of BPF programs,
+    /// or no type information. Then libbpf does not find their functions (net/sched/bpf_qdisc.c)
+    /// or their structure.
+    #[must_use]
+    pub fn lacks_qdiscs(&self) -> bool {
+        let lacks = |line: &str| {
+            let function = ["bpf_kfree_skb", "bpf_qdisc_skb_drop"]
+                .into_iter()
+                .any(|name| line.contains(name));
+            (line.contains("extern") && function)
+                || line.contains("Qdisc_ops is not found")
+                || line.contains("loading vmlinux BTF")
+        };
+        matches!(self, Self::Refused { log, .. } if log.lines().any(lacks))
+    }
+
     /// Returns whether the verifier rejected the program itself; a lack of memory is another
     /// reason.
     #[must_use]
     pub fn is_verdict(&self) -> bool {
         matches!(self, Self::Refused { source, .. }
             if source.kind() != libbpf_rs::ErrorKind::OutOfMemory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_bpf_qdiscs_is_recognised() {
+        let refused = |log: &str| BpfError::Refused {
+            kind: "codel".to_owned(),
+            source: libbpf_rs::Error::from_raw_os_error(22),
+            log: log.to_owned(),
+        };
+        for log in [
+            "\nlibbpf: extern (func ksym) 'bpf_kfree_skb': not found in kernel or module BTFs",
+            "\nlibbpf: struct_ops init_kern: struct Qdisc_ops is not found in kernel BTF",
+            "\nlibbpf: Error loading vmlinux BTF: -3",
+        ] {
+            assert!(refused(log).lacks_qdiscs(), "{log}");
+        }
+        // A verifier's log shows calls of the same functions.
+        assert!(!refused("\n12: (85) call bpf_kfree_skb#1234\nR1 is no pointer").lacks_qdiscs());
     }
 }

@@ -188,6 +188,11 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
 pub fn failed(error: BpfError) -> Failure {
     match error {
         BpfError::Classes(text) => wrong(text),
+        error if error.lacks_qdiscs() => Failure::Refused(
+            "this kernel has no qdiscs of BPF programs, which disciplines are: use Linux 6.16 or \
+             later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF"
+                .to_owned(),
+        ),
         error => Failure::Refused(error.to_string()),
     }
 }

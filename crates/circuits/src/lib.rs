@@ -50,6 +50,7 @@ mod terms;
 
 pub use codes::CODES;
 pub use divided::{Listed, Several, Share, read_several};
+pub use files::rate::of_device as rate_of_device;
 pub use files::{File, Located};
 pub use hash::{Known, Mixed};
 pub use keys::{Key, KeyKind, Mac, Prefix, Session, Vlan};

@@ -83,15 +83,19 @@ pub fn write(parts: &Parts, folder: &Path, document: &Document) -> Outcome {
     let is_text = !document.is_wanted();
     if is_text && lists < files.len() {
         output::text(&format!(
-            "{} policies in {}; each is for `weirgate apply` on its router",
-            files.len() - lists,
+            "{} in {}; each is for `weirgate apply` on its router",
+            match files.len() - lists {
+                1 => "1 policy".to_owned(),
+                several => format!("{several} policies"),
+            },
             folder.display()
         ))?;
     }
     if is_text && lists > 0 {
         output::text(&format!(
-            "{lists} lists in {}; each is what `weirgate circuits apply - --confirm 60s` reads on \
+            "{} in {}; each is what `weirgate circuits apply - --confirm 60s` reads on \
              its router",
+            output::count(lists, "list"),
             folder.display()
         ))?;
     }

@@ -48,6 +48,22 @@ pub(crate) fn is_in_range(rate: Rate, zero: bool) -> bool {
     (zero && bits == 0) || ((LEAST * 1e6) as u64..=(MOST * 1e6) as u64).contains(&bits)
 }
 
+/// Parses the rate of a device, with a unit. An error says what is allowed.
+///
+/// # Errors
+/// Fails if the text is no rate, or the engine's rows cannot have it.
+pub fn of_device(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text
+        .parse()
+        .map_err(|error: weirgate_units::ParseError| error.to_string())?;
+    if is_in_range(rate, false) {
+        Ok(rate)
+    } else {
+        let [least, most] = [LEAST, MOST].map(|mbit| Rate::bits_per_second((mbit * 1e6) as u64));
+        Err(format!("out of range; write from {least} to {most}"))
+    }
+}
+
 /// Writes a rate in the form that [`read`] accepts.
 pub(crate) fn write(rate: Rate, text: &mut String) {
     let bits = rate.as_bits_per_second();

@@ -218,8 +218,8 @@ pub fn boot(state: &Path) -> Outcome {
             let device = held.device;
             match held.outcome {
                 Ok(done) => output::note(&format!(
-                    "{device}: its circuits are in force: {} nodes added",
-                    done.change.added
+                    "{device}: its circuits are in force: {} added",
+                    output::count(done.change.added, "node")
                 )),
                 Err(error) => {
                     output::note(&format!("weirgate: {device}: {error}"));

@@ -30,7 +30,7 @@ pub struct Listed {
     #[arg(long)]
     up: bool,
     /// The rate that all circuits share, such as 9gbit; without it, the device's rate.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = weirgate_circuits::rate_of_device)]
     rate: Option<Rate>,
     /// The most transmit queues of the device that share the rate, each with sites of its
     /// own; without it, one for each 2 Gbit/s.
@@ -145,7 +145,10 @@ pub(super) fn summary(list: &List) -> String {
     let counts = list.keys().into_iter().zip(KeyKind::ALL.map(KeyKind::name));
     let of: Vec<String> = counts
         .filter(|(count, name)| *count > 0 || *name == KeyKind::Address.name())
-        .map(|(count, name)| format!("{count} {name}"))
+        .map(|(count, name)| {
+            let one = name.strip_suffix("es").or(name.strip_suffix('s'));
+            format!("{count} {}", one.filter(|_| count == 1).unwrap_or(name))
+        })
         .collect();
     format!(
         "{} with {}, below {}",

@@ -287,6 +287,12 @@ fn trusted(path: &Path) -> Result<(), OpenError> {
         path: path.to_owned(),
         source,
     })?;
+    if !found.is_file() && !found.is_dir() {
+        return Err(OpenError::Seal {
+            path: path.to_owned(),
+            why: SealError::Other,
+        });
+    }
     // SAFETY: the call has no arguments and cannot fail.
     let own = unsafe { libc::geteuid() };
     let writable = |why: String| OpenError::Writable {
@@ -324,6 +330,15 @@ fn loader_says() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Advice to change the mode of `/dev/null` would break the machine.
+    #[test]
+    fn a_special_file_is_no_discipline() {
+        let refused = Discipline::open_trusted(Path::new("/dev/null"), 1);
+        let text = refused.expect_err("no discipline").to_string();
+        assert!(!text.contains("chmod"), "{text}");
+        assert!(text.contains("did not make this file"), "{text}");
+    }
 
     #[test]
     fn what_others_may_write_is_refused() {

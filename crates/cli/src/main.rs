@@ -251,6 +251,10 @@ fn main() -> ExitCode {
     };
     let state = arguments.state_dir;
     let outcome = match arguments.command {
+        _ if state.exists() && !state.is_dir() => Err(exit::wrong(format!(
+            "--state-dir: {} is not a folder",
+            state.display()
+        ))),
         Command::Written(command) => command.run(&state),
         Command::Applied(command) => command.run(&state),
         Command::Running(command) => command.run(&state),

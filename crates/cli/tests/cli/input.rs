@@ -161,6 +161,66 @@ fn wrong_arguments() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// A file's name comes from another person as often as not.
+#[test]
+fn names_do_not_control_the_terminal() {
+    let folder = TempDir::new().unwrap();
+    let name = "a\x1b[31m\u{202e}b\r.toml";
+    let shown = "a\\u{1b}[31m\\u{202e}b\\r.toml";
+    let plain = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
+    let absent = weirgate(folder.path(), &["check", name]);
+    absent.says(2, &[&format!("{shown}: No such file")]);
+    fs::write(folder.path().join(name), "version = 1\n").unwrap();
+    let wrong = weirgate(folder.path(), &["check", name]);
+    wrong.says(2, &[&format!("weirgate: {shown}: ")]);
+    assert!(plain(&absent.err) && plain(&wrong.err), "{wrong:?}");
+}
+
+#[test]
+fn places_of_another_kind_are_told_as_such() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("plain"), "").unwrap();
+    fs::write(folder.path().join("policy"), "").unwrap();
+    for (arguments, part) in [
+        (
+            &["--state-dir", "/dev/null", "show"][..],
+            "--state-dir: /dev/null is not a folder",
+        ),
+        (
+            &["watch", "--access", "/dev/null"],
+            "/dev/null is not a file",
+        ),
+        (
+            &["watch", "--history", "h", "--socket", "plain"],
+            "plain: it exists and is no socket; name another path, or remove it",
+        ),
+    ] {
+        let ended = weirgate(folder.path(), arguments);
+        ended.says(2, &[part]);
+        assert!(!ended.err.contains("chmod"), "{ended:?}");
+    }
+    // It is not removed.
+    assert!(folder.path().join("plain").exists());
+}
+
+#[test]
+fn the_rate_of_a_devices_circuits_has_limits() {
+    let folder = TempDir::new().unwrap();
+    let list =
+        "Circuit ID,IPv4,Download Max Mbps,Upload Max Mbps,VLAN\n1,192.0.2.1,9,9,\n2,,9,9,7\n";
+    fs::write(folder.path().join("list.csv"), list).unwrap();
+    for rate in ["1bit", "999bit", "0bit", "1001gbit"] {
+        let arguments = ["circuits", "plan", "lo", "list.csv", "--rate", rate];
+        let part = "out of range; write from 1kbit to 1000gbit";
+        weirgate(folder.path(), &arguments).says(2, &[part]);
+    }
+    let ended = weirgate(folder.path(), &["circuits", "check", "list.csv"]);
+    assert_eq!(
+        ended.out,
+        "2 circuits with 1 address, 1 VLAN, below 0 sites\n"
+    );
+}
+
 #[test]
 fn a_right_policy_is_told_what_it_promises() {
     let ended = weirgate(&root(), &["check", "policies/default.toml", "--all"]);

@@ -44,9 +44,15 @@ pub(crate) async fn listen(
 
 /// Makes a Unix socket, replacing one on which no process listens.
 fn unix(path: &Path) -> io::Result<UnixListener> {
-    let old = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if old && UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path)?;
+    if let Ok(old) = std::fs::symlink_metadata(path) {
+        if !old.file_type().is_socket() {
+            return Err(io::Error::other(
+                "it exists and is no socket; name another path, or remove it",
+            ));
+        }
+        if UnixStream::connect(path).is_err() {
+            std::fs::remove_file(path)?;
+        }
     }
     let listener = UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
-use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::exit::{Failure, Outcome, Status, wrong as wrong_argument};
 use weirgate_console::output;
 use weirgate_console::policy::SITE;
 use weirgate_console::runtime::in_runtime;
@@ -166,6 +166,10 @@ pub fn run(state: &Path, arguments: Arguments) -> Outcome {
 fn watch(state: &Path, arguments: Arguments) -> Outcome {
     in_runtime(async {
         for file in arguments.access.iter().chain(&arguments.tls_key) {
+            // To `trusted`, only the mode of `/dev/null` would be wrong.
+            if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+                return Err(wrong_argument(format!("{} is not a file", file.display())));
+            }
             trusted(file).map_err(refused)?;
         }
         let legend = legend(state, arguments.policy.as_deref(), sorter)?;

@@ -185,7 +185,7 @@ fn a_list_outlives_its_device() {
         "{text}"
     );
     assert!(
-        text.contains("1 nodes added, 1 changed, 0 removed"),
+        text.contains("1 node added, 1 changed, 0 removed"),
         "{text}"
     );
     assert!(is_attached());
@@ -245,7 +245,7 @@ fn one_circuit_comes_changes_and_goes() {
                20mbit --up-max 2mbit";
     let text = done(add);
     assert!(
-        text.contains("1 nodes added, 0 changed, 0 removed, 2 entries"),
+        text.contains("1 node added, 0 changed, 0 removed, 2 entries"),
         "{text}"
     );
     assert!(done(add).contains("0 nodes added, 0 changed, 0 removed, 0 entries"));

@@ -148,7 +148,7 @@ fn status_says_what_is_in_force() {
     keys.delete(&key).expect("it goes");
     drop(keys);
     let (text, json) = status(1);
-    assert!(text.contains("1 entries written"), "{text}");
+    assert!(text.contains("1 entry written"), "{text}");
     assert_eq!(json["devices"][0]["differs"]["written"], 1);
     done("change sub0 2 --down-max 2mbit");
     forget_all();

@@ -40,9 +40,17 @@ pub(super) fn here(state: &Path) -> Result<(Folders, Kernel), Failure> {
 
 /// Returns the counts of a change as text.
 pub(super) fn summary(change: &CircuitsChange) -> String {
+    let entries = if change.written == 1 {
+        "entry"
+    } else {
+        "entries"
+    };
     format!(
-        "{} nodes added, {} changed, {} removed, {} entries written",
-        change.added, change.changed, change.removed, change.written
+        "{} added, {} changed, {} removed, {} {entries} written",
+        output::count(change.added, "node"),
+        change.changed,
+        change.removed,
+        change.written
     )
 }
 

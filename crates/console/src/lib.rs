@@ -15,6 +15,8 @@ pub mod discipline;
 pub mod exit;
 pub mod handover;
 pub mod json;
+#[cfg(not(feature = "packed"))]
+mod manual;
 pub mod measurement;
 pub mod output;
 pub mod policy;

@@ -2,6 +2,8 @@
 //! Pages that a program generates about itself: manual pages, completions.
 
 use crate::exit::{Failure, Outcome, Status};
+#[cfg(not(feature = "packed"))]
+use crate::manual;
 use crate::output;
 use clap::{Command, Subcommand};
 use clap_complete::shells;
@@ -46,13 +48,21 @@ fn manual_pages(program: Command) -> Result<Pages, Failure> {
     let mut handed = Vec::new();
     let name = program.get_name().to_owned();
     handed_over(&program, &name, &mut handed);
-    clap_mangen::generate_to(program, folder.path())?;
+    let mut program = program.disable_help_subcommand(true);
+    program.build();
+    let mut environments = BTreeMap::new();
+    manual::environments(&program, &mut environments);
+    clap_mangen::generate_to(manual::with_synopsis(program), folder.path())?;
     let mut pages = Pages::new();
     for entry in fs::read_dir(folder.path())? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if !handed.contains(&name) {
-            pages.insert(format!("man/{name}"), fs::read(entry.path())?);
+            let mut page = fs::read(entry.path())?;
+            if let Some(section) = environments.get(&name) {
+                page.extend_from_slice(section.as_bytes());
+            }
+            pages.insert(format!("man/{name}"), page);
         }
     }
     Ok(pages)

@@ -74,7 +74,7 @@ impl Problems {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Severity::Error, code, span, message.into(), hint.into());
+        self.add(Severity::Error, code, span, &message.into(), &hint.into());
     }
 
     /// Adds a warning.
@@ -85,7 +85,7 @@ impl Problems {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Severity::Warning, code, span, message.into(), hint.into());
+        self.add(Severity::Warning, code, span, &message.into(), &hint.into());
     }
 
     /// Adds a note.
@@ -96,7 +96,7 @@ impl Problems {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.add(Severity::Note, code, span, message.into(), hint.into());
+        self.add(Severity::Note, code, span, &message.into(), &hint.into());
     }
 
     fn add(
@@ -104,15 +104,15 @@ impl Problems {
         severity: Severity,
         code: &'static str,
         span: SourceSpan,
-        message: String,
-        hint: String,
+        message: &str,
+        hint: &str,
     ) {
         self.list.borrow_mut().push(Problem {
             severity,
             code,
             span,
-            message: escaped(&message, &[]).into_owned(),
-            hint: escaped(&hint, &[]).into_owned(),
+            message: escaped(message, &[]).into_owned(),
+            hint: escaped(hint, &[]).into_owned(),
         });
     }
 

@@ -353,7 +353,7 @@ fn an_interruption_anywhere_changes_nothing() {
 fn another_link_is_not_measured_in_place_of_the_named_one() {
     let router = Router::new();
     for line in [
-        "ip link add lte type dummy",
+        "ip link add lte type veth peer name mast",
         "ip link set lte up",
         "ip addr add 198.51.100.2/24 dev lte",
         "ip route add default via 198.51.100.1 dev lte metric 20",

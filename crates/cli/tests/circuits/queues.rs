@@ -3,10 +3,13 @@
 
 use crate::inside::{Flood, address, circuits, done, fails, line, net, routes, sent, settled};
 use crate::lists::{CircuitLine, SITES, written};
+use crate::status::status;
 use net::Far;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -158,8 +161,10 @@ fn sixteen_queues_share_a_rate() {
     one_of_many(&tree);
     what_is_refused(&list);
     drop(tree);
+    fewer_queues(&list, &lines[10]);
     done("remove wan0 --all");
     assert!(!tc("qdisc show dev wan0").contains("weir_c"));
+    let_send(QUEUES);
     by_processor(&list);
     drop(far);
     settled([0; 3]);
@@ -209,6 +214,55 @@ fn one_of_many(tree: &CircuitTree) {
     done("remove wan0 9001 9002");
     let left: BTreeSet<String> = nodes(tree).into_keys().collect();
     assert!(!left.contains("c9001") && !left.contains("c9002"));
+}
+
+/// Lets so many queues of `wan0` send, as `ethtool -L wan0 tx COUNT` does.
+fn let_send(count: usize) {
+    // `struct ethtool_channels`: the command (ETHTOOL_SCHANNELS); the largest numbers, which the
+    // kernel ignores; the numbers of receiving, sending, other and combined queues.
+    let mut channels: [u32; 9] = [0x3d, 0, 0, 0, 0, QUEUES as u32, count as u32, 0, 0];
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    #[expect(unsafe_code, reason = "no crate of the tests changes queues")]
+    // SAFETY: the request has a name that zero terminates, and points to the structure of its
+    // command; both live until the call returns.
+    let status = unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"wan0") {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
+    };
+    assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+    let sending = fs::read_dir("/sys/class/net/wan0/queues").expect("queues");
+    let sending = sending.flatten().map(|entry| entry.file_name());
+    let sending = sending.filter(|name| name.to_string_lossy().starts_with("tx-"));
+    assert_eq!(sending.count(), count);
+}
+
+/// A device loses queues, but their qdiscs stay. Its circuits come into force at the queues that
+/// are left. The test must have no circuits open: they would keep the kind of the qdisc.
+fn fewer_queues(list: &str, line: &CircuitLine) {
+    let_send(2);
+    assert_eq!(at_queues(), QUEUES);
+    let (text, _) = status(1);
+    assert!(text.contains("fewer queues than before"), "{text}");
+    let text = done(&format!(
+        "apply wan0 {list} --rate 40mbit --queues {QUEUES}"
+    ));
+    assert!(text.contains("wan0: 2 queues share the rate"), "{text}");
+    assert_eq!(at_queues(), 2);
+    status(0);
+    // A circuit is limited, and no packet counts as others.
+    let tree = circuits();
+    let before = nodes(&tree)["o"].counts.sent_packets;
+    let flood = Flood::to(address(line, false), 40);
+    thread::sleep(Duration::from_millis(500));
+    let (bytes, span) = had(&tree, &[Label::Circuit(line.number.to_string())]);
+    let due = f64::from(line.kbit) * 125.0 * span;
+    assert!((bytes[1] - due).abs() <= 0.01 * due, "{bytes:?} of {due}");
+    only_the_kernels(nodes(&tree)["o"].counts.sent_packets - before);
+    drop(flood);
 }
 
 /// The qdisc kind of `wan0`'s engine is refused on other devices and at single queues: both would

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Runs `status`, which must end with this exit status; returns its text and JSON.
-fn status(expected: i32) -> (String, serde_json::Value) {
+pub(crate) fn status(expected: i32) -> (String, serde_json::Value) {
     let run = |more: &[&str]| {
         let mut command = Command::new("weirgate");
         let command = command.args(["circuits", "status"]).args(more);

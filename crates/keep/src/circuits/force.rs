@@ -64,14 +64,10 @@ impl Circuits<'_> {
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let (kernel, store, point) = (self.kernel, &self.store, target.point);
         let kind = CircuitTree::kind(point);
-        let present = store.circuits(point)?;
+        let mut present = store.circuits(point)?;
         let mut queues = self.queues(target, kept);
-        let mut has = 1;
-        if let Some(tree) = &present {
-            has = tree.queues()?;
-            queues.count = has;
-        }
-        let root = self.root(target, &kind, has).await?;
+        let has = present.as_ref().map_or(Ok(1), CircuitTree::queues)?;
+        let mut root = self.root(target, &kind, has).await?;
         if let Root::Foreign(kind) = &root
             && !adopt
         {
@@ -80,18 +76,30 @@ impl Circuits<'_> {
                 kind: kind.clone(),
             });
         }
+        if let Some(tree) = &present
+            && tree.direction()? != kept.direction
+        {
+            return Err(CircuitsRefused::Direction(target.name.clone()));
+        }
+        if self.lacks_queues(target, has) {
+            // A row never changes its queue, so begin again with the queues that are left.
+            present = None;
+            if let Root::Own { .. } = root {
+                kernel.drop_root(target.name, target.index).await?;
+                root = Root::Default;
+            }
+        }
         let is_new = present.is_none();
         let mut tree = if let Some(tree) = present {
-            if tree.direction()? != kept.direction {
-                return Err(CircuitsRefused::Direction(target.name.clone()));
-            }
+            queues.count = has;
             tree
         } else {
             let able = kernel.capabilities().await?;
             if !able.kit {
                 return Err(CircuitsRefused::Unable(able.release));
             }
-            // Remove what a process left that died while it set up circuits.
+            // Remove the pins of the former queues, or what a process left that died while it set up
+            // circuits.
             store.remove_circuits(point)?;
             CircuitTree::load(point, kept.direction, &size(&kept.list, queues.count))?
         };

@@ -164,6 +164,7 @@ impl<'k> Circuits<'k> {
             && let has = tree.queues()?
             && kept.queues != Some(has)
             && self.queues(&target, kept).count != has
+            && !self.lacks_queues(&target, has)
         {
             return Err(CircuitsRefused::Queues(name.clone(), has));
         }
@@ -314,10 +315,11 @@ impl<'k> Circuits<'k> {
         })
     }
 
-    /// Returns whether that many queues of the device have the qdisc of its circuits.
+    /// Returns whether that many queues of the device send, and have the qdisc of its circuits.
     async fn has_root(&self, target: &Target<'_>, queues: u32) -> Result<bool, CircuitsRefused> {
         let kind = CircuitTree::kind(target.point);
-        Ok(self.root(target, &kind, queues).await?.is_whole(queues))
+        let is_whole = self.root(target, &kind, queues).await?.is_whole(queues);
+        Ok(is_whole && !self.lacks_queues(target, queues))
     }
 
     /// Removes what is left of devices that are gone.

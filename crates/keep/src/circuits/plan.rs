@@ -29,8 +29,10 @@ impl Circuits<'_> {
             });
         }
         let is_open = tree.as_ref().map_or(Ok(true), CircuitTree::is_open)?;
-        let is_whole =
-            !is_open && root.is_whole(queues) && self.store.circuits_are_on(target.point);
+        let is_whole = !is_open
+            && root.is_whole(queues)
+            && !self.lacks_queues(&target, queues)
+            && self.store.circuits_are_on(target.point);
         if kept.is_some() && !is_whole {
             told.push("the stored list comes into force again".to_owned());
         }

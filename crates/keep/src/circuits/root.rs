@@ -124,6 +124,13 @@ impl Circuits<'_> {
         }
     }
 
+    /// Returns whether the device lost some of these queues since circuits were put there, as by
+    /// `ethtool -L`. Their qdiscs stay, but the kernel sends packets to the queues that are left.
+    pub(super) fn lacks_queues(&self, target: &Target<'_>, count: u32) -> bool {
+        let lacks = |last| self.kernel.lacks_queue(target.name, target.index, last);
+        count > 1 && lacks(count - 1)
+    }
+
     /// Puts the qdisc at that many queues, where it is missing, and reads the result back. Undoes
     /// everything if that fails. Returns whether offloads were switched off.
     pub(super) async fn put(

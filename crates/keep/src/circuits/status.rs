@@ -122,7 +122,11 @@ impl Circuits<'_> {
         let Some(tree) = self.store.circuits(target.point)? else {
             return Ok(InForce::Missing("its programs are not loaded"));
         };
-        if !self.has_root(&target, tree.queues()?).await? {
+        let queues = tree.queues()?;
+        if self.lacks_queues(&target, queues) {
+            return Ok(InForce::Missing("its device has fewer queues than before"));
+        }
+        if !self.has_root(&target, queues).await? {
             return Ok(InForce::Missing("its qdisc is not on the device"));
         }
         if !self.store.circuits_are_on(target.point) {

@@ -79,6 +79,12 @@ pub(crate) fn sending_queues(name: &DeviceName, index: u32) -> SendingQueues {
     }
 }
 
+/// Returns whether a device lacks a transmit queue; `false` if sysfs does not show the device.
+pub(crate) fn lacks_queue(name: &DeviceName, index: u32, queue: u32) -> bool {
+    let folder = folder(name, index);
+    folder.is_some_and(|folder| !folder.join(format!("queues/tx-{queue}")).exists())
+}
+
 /// Reads what only sysfs shows of a device.
 pub(crate) fn device(name: &DeviceName, device: &mut Interface) {
     let Some(folder) = folder(name, device.index) else {

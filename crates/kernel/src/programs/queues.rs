@@ -40,6 +40,12 @@ impl Kernel {
         files::sending_queues(name, device.0)
     }
 
+    /// Returns whether a device lacks the transmit queue of this number, counted from 0; `false` if
+    /// sysfs does not show the device.
+    pub fn lacks_queue(&self, name: &DeviceName, device: DeviceIndex, queue: u32) -> bool {
+        files::lacks_queue(name, device.0, queue)
+    }
+
     /// Returns mq's handle and the kind of the qdisc of each queue, if mq is the device's root.
     /// Queues are numbered from 0.
     pub async fn queue_kinds(

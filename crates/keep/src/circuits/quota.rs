@@ -42,6 +42,9 @@ struct Had {
     bytes: u64,
     /// The value of the engine's counter when `bytes` was updated.
     counter: u64,
+    /// The bytes in the file. Lists come into force with these.
+    #[serde(skip)]
+    written: u64,
 }
 
 /// What the circuits of a device have used in a month.
@@ -65,8 +68,17 @@ impl Used {
 
     fn read(folders: &Folders, device: &DeviceName) -> Result<Self, KeepError> {
         let path = path(folders, device);
-        let read = sealed::read(&path, HINT)?;
-        Ok(read.unwrap_or_default())
+        let read: Option<Self> = sealed::read(&path, HINT)?;
+        let mut used = read.unwrap_or_default();
+        used.is_written();
+        Ok(used)
+    }
+
+    /// Records that the file has these bytes.
+    fn is_written(&mut self) {
+        for had in self.circuits.values_mut() {
+            had.written = had.bytes;
+        }
     }
 
     /// Returns the bytes of a circuit in the month of the time `at`, in seconds since 1970. A clock
@@ -152,8 +164,10 @@ pub struct Meters {
 
 #[derive(Debug, Default)]
 struct Meter {
-    /// The list that `circuits` are of.
+    /// The list that `circuits` are of, and the number of the engine that has their rows, which is
+    /// never 0.
     list: Option<Stamp>,
+    engine: u32,
     circuits: Vec<Metered>,
     /// What was used; `None` until a list with quotas is found, and the file is read.
     used: Option<Used>,
@@ -170,8 +184,9 @@ struct Metered {
 }
 
 impl Meters {
-    /// Counts what the circuits of a device have sent since the last look. Returns whether a quota
-    /// was used up since, or a used-up quota was renewed by a new month.
+    /// Counts what the circuits of a device have sent since the last look. Returns whether the list
+    /// has to come into force again: a quota was used up since, or renewed by a new month, or the
+    /// last command did not know that.
     pub(super) fn look(
         &mut self,
         folders: &Folders,
@@ -180,17 +195,21 @@ impl Meters {
     ) -> Result<bool, CircuitsRefused> {
         let file = ListFile::of(folders, device);
         let meter = self.devices.entry(device.clone()).or_default();
-        if !meter.list.as_ref().is_some_and(|list| file.is(list)) {
-            let list = file.stamp()?;
-            meter.circuits = match file.read(false)? {
+        let engine = tree.number()?;
+        meter.follow(&file, engine, || {
+            Ok(match file.read(false)? {
                 Some(text) => metered(&file.whole(&text.list, &text.changes)?, tree)?,
                 None => Vec::new(),
-            };
-            meter.list = list;
-        }
-        let engine = (&*folders.boot, tree.number()?);
+            })
+        })?;
         let sent = |one: &Metered| tree.sent_bytes(one.row, &one.id);
-        Ok(meter.look(folders, device, engine, sent)?)
+        let changed = meter.count(folders, device, (&*folders.boot, engine), sent)?;
+        if changed {
+            // If anything fails from here on, the next check brings the list into force.
+            tree.set_holds(&(0..0))?;
+        }
+        meter.write(folders, device, changed)?;
+        Ok(changed)
     }
 
     /// Writes the counts at the end of the service, because nobody reads the counters any more.
@@ -205,9 +224,25 @@ impl Meters {
 }
 
 impl Meter {
-    /// Reads what was used, at the first look, and counts what was sent since the last one. Writes
-    /// the file if it is time. Returns whether any circuit crossed its quota.
-    fn look(
+    /// Reads the circuits and their rows again after a change of the list, or in a new engine, which
+    /// may have them in other rows.
+    fn follow(
+        &mut self,
+        file: &ListFile,
+        engine: u32,
+        read: impl FnOnce() -> Result<Vec<Metered>, CircuitsRefused>,
+    ) -> Result<(), CircuitsRefused> {
+        if self.engine != engine || !self.list.as_ref().is_some_and(|list| file.is(list)) {
+            let list = file.stamp()?;
+            self.circuits = read()?;
+            (self.list, self.engine) = (list, engine);
+        }
+        Ok(())
+    }
+
+    /// Reads what was used, at the first look, and counts what was sent since the last one. Returns
+    /// whether any circuit is on the other side of its quota than the file says.
+    fn count(
         &mut self,
         folders: &Folders,
         device: &DeviceName,
@@ -221,19 +256,34 @@ impl Meter {
             Some(used) => used,
             none => none.insert(Used::read(folders, device)?),
         };
+        let month = Month::of(clock::unix());
+        Ok(used.count(&self.circuits, month, engine, sent))
+    }
+
+    /// Writes the file if something `changed`, or if it is time.
+    fn write(
+        &mut self,
+        folders: &Folders,
+        device: &DeviceName,
+        changed: bool,
+    ) -> Result<(), KeepError> {
         let now = clock::unix();
-        let changed = used.count(&self.circuits, Month::of(now), engine, sent);
-        if changed || !(self.written..self.written + WRITE).contains(&now) {
+        let is_due = changed || !(self.written..self.written + WRITE).contains(&now);
+        if let Some(used) = &mut self.used
+            && !self.circuits.is_empty()
+            && is_due
+        {
             used.write(folders, device)?;
+            used.is_written();
             self.written = now;
         }
-        Ok(changed)
+        Ok(())
     }
 }
 
 impl Used {
     /// Counts the bytes since the last look. Counters begin at 0 after a reboot or in a new engine.
-    /// Returns whether any circuit crossed its quota.
+    /// Returns whether any circuit is on the other side of its quota than the file says.
     fn count(
         &mut self,
         circuits: &[Metered],
@@ -263,12 +313,16 @@ impl Used {
                     };
                     // The circuit may have had no quota so far, in an engine that has counted it
                     // for months.
-                    new.insert(Had { bytes: 0, counter })
+                    new.insert(Had {
+                        counter,
+                        ..Had::default()
+                    })
                 }
             };
-            let was_used_up = had.bytes >= one.quota;
             if is_new {
-                had.bytes = 0;
+                // The file says nothing of this month.
+                changed |= had.written >= one.quota;
+                (had.bytes, had.written) = (0, 0);
             }
             if !counts_on {
                 had.counter = 0;
@@ -278,7 +332,7 @@ impl Used {
                 had.bytes = had.bytes.saturating_add(more);
                 had.counter = counter;
             }
-            changed |= was_used_up != (had.bytes >= one.quota);
+            changed |= (had.written >= one.quota) != (had.bytes >= one.quota);
         }
         changed
     }
@@ -316,143 +370,4 @@ fn quotas(list: &List, direction: Direction) -> BTreeMap<&str, u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a circuit with a quota of 1,000 bytes.
-    fn metered(id: &str) -> Metered {
-        Metered {
-            id: id.to_owned(),
-            row: 7,
-            quota: 1_000,
-        }
-    }
-
-    /// The list has no quotas at first, so the file is read at a later look.
-    #[test]
-    fn what_was_stored_counts_where_quotas_come_later() {
-        let folder = tempfile::tempdir().unwrap();
-        let folders = Folders {
-            run: folder.path().to_owned(),
-            state: folder.path().to_owned(),
-            boot: "a".to_owned(),
-        };
-        crate::store::folder::folder(&folder.path().join("circuits")).unwrap();
-        let device = DeviceName::new("access0").unwrap();
-        let look = |meter: &mut Meter, sent| {
-            let changed = meter.look(&folders, &device, ("a", 1), |_| Some(sent));
-            changed.unwrap();
-            Used::known(&folders, &device).bytes("1", clock::unix())
-        };
-        let mut before = Meter {
-            circuits: vec![metered("1")],
-            ..Meter::default()
-        };
-        assert_eq!(look(&mut before, 900), 900);
-        let mut meter = Meter::default();
-        assert_eq!(look(&mut meter, 0), 900);
-        meter.circuits = vec![metered("1")];
-        assert_eq!(look(&mut meter, 950), 950);
-        // A damaged file is not replaced.
-        let path = path(&folders, &device);
-        std::fs::write(&path, "no").unwrap();
-        let mut meter = before;
-        meter.used = None;
-        for _ in 0..2 {
-            let sent = meter.look(&folders, &device, ("a", 1), |_| Some(0));
-            assert!(sent.is_err_and(|error| error.is_loss()));
-        }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "no");
-    }
-
-    #[test]
-    fn counters_that_begin_again_are_added_up() {
-        let (circuits, mut used) = ([metered("1")], Used::default());
-        let november = Month(682);
-        let mut count = |month, of, sent| {
-            let changed = used.count(&circuits, month, of, |_| sent);
-            (changed, used.bytes("1", month.end() - 1))
-        };
-        assert_eq!(count(november, ("a", 1), Some(400)), (false, 400));
-        assert_eq!(count(november, ("a", 1), Some(900)), (false, 900));
-        // A row that now belongs to another circuit counts nothing.
-        assert_eq!(count(november, ("a", 1), None), (false, 900));
-        // The circuit was removed and added again, so its counter began again.
-        assert_eq!(count(november, ("a", 1), Some(50)), (false, 950));
-        // Another engine of this boot, whose counter is beyond the former one.
-        assert_eq!(count(november, ("a", 2), Some(60)), (true, 1_010));
-        assert_eq!(count(november, ("a", 2), Some(70)), (false, 1_020));
-        assert_eq!(count(november, ("b", 2), Some(80)), (false, 1_100));
-        // At the first look of a month, everything since the last look counts for it.
-        let december = Month(november.0 + 1);
-        assert_eq!(count(december, ("b", 2), Some(90)), (true, 10));
-        assert_eq!(used.bytes("1", december.end()), 0);
-    }
-
-    /// After a reboot, the clock is in an earlier month until the network sets it.
-    #[test]
-    fn a_clock_that_is_behind_erases_no_usage() {
-        let (one, november) = ([metered("1")], Month(682));
-        let mut used = Used::default();
-        assert!(used.count(&one, november, ("a", 1), |_| Some(1_200)));
-        let (wrong, right) = (Month(600), november);
-        assert_eq!(used.bytes("1", wrong.end() - 1), 1_200);
-        assert!(!used.count(&one, wrong, ("b", 1), |_| Some(30)));
-        assert_eq!(used.bytes("1", wrong.end() - 1), 1_230);
-        assert!(!used.count(&one, right, ("b", 1), |_| Some(50)));
-        assert_eq!(used.bytes("1", right.end() - 1), 1_250);
-        let december = Month(683);
-        assert!(used.count(&one, december, ("b", 1), |_| Some(60)));
-        assert_eq!(used.bytes("1", december.end() - 1), 10);
-    }
-
-    #[test]
-    fn a_circuit_that_was_absent_at_the_turn_of_the_month_begins_it_with_nothing() {
-        let all = [metered("1"), metered("2")];
-        let (november, december) = (Month(682), Month(683));
-        let mut used = Used::default();
-        let engine = ("a", 1);
-        assert!(used.count(&all, november, engine, |_| Some(2_000)));
-        // In November both stay, even if one is absent for a while.
-        used.count(&all[..1], november, engine, |_| Some(2_000));
-        assert_eq!(used.bytes("2", november.end() - 1), 2_000);
-        assert!(used.count(&all[..1], december, engine, |_| Some(2_005)));
-        assert_eq!(used.circuits.len(), 1);
-        // It is added again, with a counter that begins again.
-        assert!(!used.count(&all, december, engine, |_| Some(5)));
-        assert!(!used.count(&all, december, engine, |_| Some(12)));
-        assert_eq!(used.bytes("2", december.end() - 1), 7);
-    }
-
-    /// Its plan gets a quota when the engine has counted it for long.
-    #[test]
-    fn what_was_sent_without_a_quota_does_not_count() {
-        let (all, november) = ([metered("1"), metered("2")], Month(682));
-        let mut used = Used::default();
-        let look = |used: &mut Used, circuits: &[Metered], second| {
-            let sent = |one: &Metered| Some(if one.id == "2" { second } else { 10 });
-            let changed = used.count(circuits, november, ("a", 1), sent);
-            (changed, used.bytes("2", november.end() - 1))
-        };
-        assert_eq!(look(&mut used, &all[..1], 0), (false, 0));
-        assert_eq!(look(&mut used, &all, 5_000_000), (false, 0));
-        assert_eq!(look(&mut used, &all, 5_000_007), (false, 7));
-        // A new engine has counted nothing before.
-        let mut used = Used::default();
-        used.count(&all[..1], november, ("a", 1), |_| Some(10));
-        used.count(&all, november, ("a", 2), |_| Some(20));
-        assert_eq!(used.bytes("2", november.end() - 1), 20);
-    }
-
-    /// The counter of a circuit cannot be read at the first look of a month.
-    #[test]
-    fn a_counter_is_not_counted_twice() {
-        let (one, november) = ([metered("1")], Month(682));
-        let mut used = Used::default();
-        used.count(&one, november, ("a", 1), |_| Some(2_000));
-        let december = Month(683);
-        assert!(used.count(&one, december, ("a", 1), |_| None));
-        assert!(!used.count(&one, december, ("a", 1), |_| Some(2_010)));
-        assert_eq!(used.bytes("1", december.end() - 1), 10);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@
 //! force, because an interrupted process may have written there; these are checked before use.
 
 use crate::layout::{circuits_label, engine_config};
+use std::collections::BTreeSet;
 use std::hash::Hasher as _;
 use weirgate_circuits::rows::RowLayout;
 use weirgate_circuits::{Known, Mixed};
@@ -17,14 +18,14 @@ pub(super) struct Index {
     /// Rows by the hash of label and queue. If two rows have one label, the live one is listed.
     rows: Known<u64, u32>,
     /// For each queue, rows of circuits that were used before and are free now.
-    pub(super) free: Vec<Vec<u32>>,
+    pub(super) free: Vec<BTreeSet<u32>>,
     /// The first circuit row that was never used.
     pub(super) fresh: u32,
     /// The sum of the guarantees directly below each inner node, in bytes a second.
     pub(super) below: Vec<u64>,
 }
 
-fn hash(text: &[u8; 64], queue: u32) -> u64 {
+pub(super) fn hash(text: &[u8; 64], queue: u32) -> u64 {
     let mut own = Mixed::default();
     own.write(text);
     own.write_u64(queue.into());
@@ -36,7 +37,7 @@ impl Index {
     pub(super) fn new(layout: RowLayout) -> Self {
         Self {
             rows: Known::default(),
-            free: vec![Vec::new(); layout.queues as usize],
+            free: vec![BTreeSet::new(); layout.queues as usize],
             fresh: layout.nodes() + 1,
             below: vec![0; layout.inner as usize + 1],
         }
@@ -70,7 +71,7 @@ impl Index {
 
     fn put_free(&mut self, id: u32, queue: u32) {
         if let Some(free) = self.free.get_mut(queue as usize) {
-            free.push(id);
+            free.insert(id);
         }
     }
 

@@ -200,6 +200,11 @@ impl<K: Layout, V: Value> Map<K, V> {
         }
     }
 
+    /// Returns the largest number of entries.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.handle.max_entries()
+    }
+
     /// Iterates over all keys, in no particular order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = K> + '_ {
         let keys = self.handle.keys();
@@ -273,11 +278,6 @@ impl<K: Layout, V: Value> Map<K, V> {
 
 /// Array maps, and access to their first value.
 impl<V: Value> Map<u32, V> {
-    /// Returns the number of entries.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.handle.max_entries()
-    }
-
     /// Returns its identifier in the kernel, which is unique since the last boot.
     pub(crate) fn number(&self) -> Result<u32, BpfError> {
         let info = self.handle.info();

@@ -71,8 +71,23 @@ pub struct CircuitsSize {
 #[derive(Debug, thiserror::Error)]
 pub enum CircuitsError {
     /// The list has more nodes than there are rows.
-    #[error("{0}, the rows of what has gone and still has packets not counted")]
+    #[error(
+        "{0}; the row of a circuit that is gone keeps its queue, and is not free while it has \
+         packets"
+    )]
     Full(#[from] Full),
+    /// The list has more keys than a table takes besides those in force.
+    #[error(
+        "the list and the one in force have {keys} {what} together, and there is room for {room}"
+    )]
+    Keys {
+        /// Which keys.
+        what: &'static str,
+        /// How many different keys both lists have.
+        keys: usize,
+        /// How many the table takes.
+        room: u32,
+    },
     /// The site of a circuit does not exist.
     #[error("there is no site `{0}` in the list in force")]
     NoSite(String),

@@ -10,6 +10,7 @@ mod lists;
 mod places;
 mod plans;
 mod queues;
+mod room;
 mod sent;
 mod served;
 mod status;
@@ -43,6 +44,7 @@ mod together {
                 "inside::a_killed_change_leaves_one_of_the_lists",
                 "kept::one_circuit_comes_changes_and_goes",
                 "frames::a_tunnel_has_addresses_alone",
+                "room::a_refused_list_takes_no_room",
             ],
         );
 
@@ -75,6 +77,11 @@ mod together {
         #[test]
         fn a_tunnel_has_addresses_alone() {
             println!("{}", GUEST.run("frames::a_tunnel_has_addresses_alone"));
+        }
+
+        #[test]
+        fn a_refused_list_takes_no_room() {
+            println!("{}", GUEST.run("room::a_refused_list_takes_no_room"));
         }
     }
 }

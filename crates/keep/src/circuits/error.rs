@@ -88,10 +88,10 @@ impl From<CircuitsError> for CircuitsRefused {
     fn from(error: CircuitsError) -> Self {
         match error {
             CircuitsError::Bpf(error) => error.into(),
-            full @ CircuitsError::Full(_) => Self::DoesNotFit(
+            full @ (CircuitsError::Full(_) | CircuitsError::Keys { .. }) => Self::DoesNotFit(
                 full,
-                "`weirgate circuits remove --all` and `apply` make more room, and lose what is \
-                 queued",
+                "`weirgate circuits remove DEVICE --all` and `apply` make more room, and lose \
+                 what is queued",
             ),
             other @ CircuitsError::NoSite(_) => {
                 Self::DoesNotFit(other, "Apply a list that has the site")

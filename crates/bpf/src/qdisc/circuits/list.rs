@@ -54,6 +54,7 @@ impl CircuitTree {
             let active = (rule.generation & 1) as usize;
             if !is_in_force(&stored, active, list, &circuits) {
                 let entries = entries(&stored, active, &rows::table(list, &circuits));
+                fits(&stored, &entries, self.room())?;
                 change.written = entries.len();
                 self.write(&entries)?;
                 rule.next ^= 1;
@@ -242,6 +243,11 @@ impl CircuitTree {
         Ok(all.chain(prefixes).collect())
     }
 
+    /// Returns how many keys the tables take: prefixes, and all others.
+    fn room(&self) -> [u32; 2] {
+        [self.prefixes.capacity(), self.addresses.capacity()]
+    }
+
     pub(super) fn write(&self, entries: &[(Key, [u32; 2])]) -> Result<(), BpfError> {
         let of = |is_prefix: bool| {
             let own = entries
@@ -261,6 +267,29 @@ impl CircuitTree {
         }
         self.prefixes.remove(&own)
     }
+}
+
+/// Checks that the tables take these entries besides the stored ones. If the kernel refused one,
+/// those before it would stay, and the tables would be full for lists that would fit.
+fn fits(
+    stored: &Stored,
+    entries: &[(Key, [u32; 2])],
+    [prefixes, others]: [u32; 2],
+) -> Result<(), CircuitsError> {
+    let new = entries.iter().map(|(key, _)| key);
+    let new = new.filter(|key| !stored.contains_key(*key));
+    let all = stored.keys().chain(new);
+    for (is_prefix, what, room) in [
+        (true, "prefixes", prefixes),
+        (false, "addresses and other keys", others),
+    ] {
+        let own = |key: &&Key| key.prefix().is_some() == is_prefix;
+        let keys = all.clone().filter(own).count();
+        if keys > room as usize {
+            return Err(CircuitsError::Keys { what, keys, room });
+        }
+    }
+    Ok(())
 }
 
 /// Iterates over all keys of a list.
@@ -311,4 +340,30 @@ fn entries(stored: &Stored, active: usize, new: &Table) -> Vec<(Key, [u32; 2])> 
         .map(placed)
         .filter(|(key, leaves)| stored.get(key) != Some(leaves))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_circuits::KeyKind;
+
+    fn key(text: &str) -> Key {
+        let found = KeyKind::Address.read_all(text);
+        found.expect("an address")[0]
+    }
+
+    /// Keys that are stored already take no more room, and prefixes have a table of their own.
+    #[test]
+    fn a_list_fits_if_both_lists_do() {
+        let one = |text| (key(text), [1, 1]);
+        let stored: Stored = ["10.0.0.1", "10.1.0.0/16"].map(one).into_iter().collect();
+        let entries = ["10.0.0.1", "10.0.0.2", "10.1.0.0/16"].map(one);
+        assert!(fits(&stored, &entries, [1, 2]).is_ok());
+        let full = fits(&stored, &entries, [1, 1]);
+        let found = full.expect_err("two addresses").to_string();
+        assert!(found.contains("2 addresses"), "{found}");
+        let full = fits(&stored, &[one("10.2.0.0/16")], [1, 2]);
+        let found = full.expect_err("two prefixes").to_string();
+        assert!(found.contains("2 prefixes"), "{found}");
+    }
 }

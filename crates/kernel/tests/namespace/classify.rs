@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType, ipproto, sendto, socket};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 use weirgate_kernel::{DeviceCounters, Kernel};
 use weirgate_plan::{plan, verify};
@@ -61,8 +62,10 @@ fn test_of(field: Field, a: u128, b: u128, point: bool, negated: bool) -> Match 
             (value, value)
         }
         Field::TcpFlags { mask } => (a & u128::from(mask), a & u128::from(mask)),
-        Field::Mark { mask } | Field::ConnectionMark { mask } | Field::ConnectionState { mask } => {
-            (a & u128::from(mask), a & u128::from(mask))
+        Field::ConnectionState { mask } => (a & u128::from(mask), a & u128::from(mask)),
+        Field::Mark { mask } | Field::ConnectionMark { mask } => {
+            let (a, b) = (a & u128::from(mask), b & u128::from(mask));
+            if point { (a, a) } else { (a.min(b), a.max(b)) }
         }
         Field::InputKind => (a & 0xffff, a & 0xffff),
         field => {
@@ -533,5 +536,49 @@ fn thousands_of_rules_and_classes_go_in_one_transaction() {
         kernel.apply(&plan).await.unwrap();
         let after = observe(&kernel, &[&desired]).await;
         assert_eq!(verify(&after, &desired), vec![]);
+    });
+}
+
+/// Sends a datagram from a socket with this mark.
+fn send_marked(mark: u32) {
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    // SAFETY: the descriptor is open, and the kernel reads four bytes.
+    #[expect(unsafe_code, reason = "no crate of the tree has this option")]
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MARK,
+            (&raw const mark).cast(),
+            4,
+        )
+    };
+    assert_eq!(outcome, 0);
+    socket.send_to(b"x", "10.9.0.2:9").unwrap();
+}
+
+/// The kernel compares ranges byte by byte, and holds marks in the order of the processor.
+#[test]
+fn marks_are_compared_as_numbers() {
+    in_namespace(|kernel| async move {
+        let mask = 0x00ff_0000;
+        let desired = sieve(&[Match::range(Field::Mark { mask }, 0, 0x0001_ffff)]);
+        let before = observe(&kernel, &[&desired]).await;
+        kernel
+            .apply(&plan(&before, &desired).unwrap())
+            .await
+            .unwrap();
+        for (mark, hit) in [
+            (0, true),
+            (0x0001_0000, true),
+            (0xff01_00ff, true),
+            (0x0002_0000, false),
+            (0x00ff_0000, false),
+        ] {
+            let before = packets(&counters(&kernel, "wan").await, 0x10);
+            send_marked(mark);
+            let after = packets(&counters(&kernel, "wan").await, 0x10);
+            assert_eq!(after > before, hit, "{mark:#x}");
+        }
     });
 }

@@ -66,6 +66,12 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         mask: None,
         turned: Some(length),
     };
+    // Converted, because ranges of values are compared byte by byte.
+    let mark = |load, mask: u32| Source {
+        load,
+        mask: Some(mask.to_ne_bytes().to_vec()),
+        turned: Some(4),
+    };
     match field {
         Field::Version if netdev => plain(Load::Meta(MetaKey::Protocol)),
         Field::EtherType => plain(Load::Meta(MetaKey::Protocol)),
@@ -78,13 +84,8 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::User => turned(Load::Meta(MetaKey::SkUid), 4),
         Field::Group => turned(Load::Meta(MetaKey::SkGid), 4),
         Field::ControlGroup { level } => plain(Load::ControlGroup(level)),
-        Field::Mark { mask } => masked(Load::Meta(MetaKey::Mark), mask.to_ne_bytes().to_vec()),
-        // Converted, because ranges of values are compared.
-        Field::ConnectionMark { mask } => Source {
-            load: Load::Connection(CtKey::Mark),
-            mask: Some(mask.to_ne_bytes().to_vec()),
-            turned: Some(4),
-        },
+        Field::Mark { mask } => mark(Load::Meta(MetaKey::Mark), mask),
+        Field::ConnectionMark { mask } => mark(Load::Connection(CtKey::Mark), mask),
         Field::ConnectionState { mask } => {
             masked(Load::Connection(CtKey::State), mask.to_ne_bytes().to_vec())
         }
@@ -177,9 +178,7 @@ pub(super) fn raw(field: Field, netdev: bool, value: u128) -> Vec<u8> {
             .map_or(vec![0], |known| vec![known.1]),
         Field::EtherType | Field::PppProtocol => last(2, value),
         Field::InputKind => (value as u16).to_ne_bytes().to_vec(),
-        Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
-            (value as u32).to_ne_bytes().to_vec()
-        }
+        Field::ConnectionState { .. } | Field::Class => (value as u32).to_ne_bytes().to_vec(),
         Field::ConnectionBytes | Field::ConnectionPackets | Field::ConnectionMeanSize => {
             last(8, value)
         }
@@ -204,7 +203,7 @@ pub(super) fn value(field: Field, netdev: bool, bytes: &[u8]) -> Option<u128> {
         Field::EtherType if ETHERTYPES.iter().any(|known| known.1 == bytes) => return None,
         Field::Version => FAMILIES.iter().find(|known| [known.1] == bytes)?.0,
         Field::InputKind => u128::from(u16::from_ne_bytes(bytes.try_into().ok()?)),
-        Field::Mark { .. } | Field::ConnectionState { .. } | Field::Class => {
+        Field::ConnectionState { .. } | Field::Class => {
             u128::from(u32::from_ne_bytes(bytes.try_into().ok()?))
         }
         // Keep bits outside the mask: no packet has such a value.

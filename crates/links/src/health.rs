@@ -26,7 +26,8 @@ pub struct Timing {
     pub every: Span,
     /// The longest silence of the hosts.
     pub silence: Span,
-    /// How long replies must last, without a gap of half the silence, before a link is used again.
+    /// How long replies must last, without a gap of half the silence and one round, before a link is
+    /// used again.
     pub steady: Span,
 }
 
@@ -211,10 +212,12 @@ impl Health {
         (self.asks && self.unanswered >= ROUNDS).then(|| silent.max(asked))
     }
 
-    /// Returns the time at which replies have a gap.
+    /// Returns the time at which replies have a gap. A single lost round makes none: otherwise a
+    /// link that loses one packet in a hundred would not be used again for hours.
     fn gap(&self) -> u64 {
         self.heard
             .saturating_add(self.timing.silence.as_nanos() / 2)
+            .saturating_add(self.timing.every.as_nanos())
     }
 
     /// Returns the time at which replies have lasted long enough.

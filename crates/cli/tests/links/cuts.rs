@@ -23,8 +23,9 @@ const LONGEST: Duration = Duration::from_secs(320);
 /// A cut shorter than this goes unnoticed: half of `silence` is the least silence that ends a link.
 const UNNOTICED: Duration = Duration::from_millis(900);
 
-/// A cut as long as this makes a gap in the answers: half of `silence`, and a little for timers.
-const GAP: Duration = Duration::from_millis(1_050);
+/// A cut as long as this makes a gap in the answers: half of `silence`, one round, and a little for
+/// timers.
+const GAP: Duration = Duration::from_millis(1_550);
 
 /// A change of the first link in the messages of the service.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::netlink::wire::{self, Attrs};
-use libc::{IFA_ADDRESS, IFA_LOCAL, RTM_GETADDR};
+use libc::{IFA_ADDRESS, IFA_F_OPTIMISTIC, IFA_F_TENTATIVE, IFA_LOCAL, RTM_GETADDR};
 use nlink::netlink::MessageBuilder;
 use nlink::netlink::message::NLM_F_REQUEST;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -43,7 +43,8 @@ impl Subnet {
 }
 
 impl Kernel {
-    /// Returns every address of every device. Needs no privilege.
+    /// Returns every address of every device, except those under duplicate address detection, from
+    /// which nothing is sent (RFC 4862 section 5.4). Needs no privilege.
     pub async fn subnets(&self) -> Result<Vec<Subnet>, KernelError> {
         let links = self.links().await?;
         let mut message = MessageBuilder::new(RTM_GETADDR, NLM_F_REQUEST);
@@ -51,6 +52,10 @@ impl Kernel {
         let listed = self.route.get(&message, "listing addresses", false).await?;
         let read = |payload: &Vec<u8>| {
             let length = wire::u8_at(payload, 1)?;
+            let flags = u32::from(wire::u8_at(payload, 2)?);
+            if flags & (IFA_F_TENTATIVE | IFA_F_OPTIMISTIC) == IFA_F_TENTATIVE {
+                return None;
+            }
             let index = wire::u32_at(payload, 4)?;
             let attrs = Attrs::after(payload, IFADDRMSG);
             // On a point-to-point link `IFA_ADDRESS` is the peer's.

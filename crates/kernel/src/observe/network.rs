@@ -82,7 +82,7 @@ impl Kernel {
             let found = self.route.get(&ask, "listing routes", false).await?;
             let mut routes: Vec<DefaultRoute> = found
                 .iter()
-                .filter_map(|payload| default_route(payload, &names))
+                .flat_map(|payload| default_routes(payload, &names))
                 .collect();
             routes.arrange_by_key(|route| route.metric);
             network.defaults.extend(routes);
@@ -172,30 +172,50 @@ fn below(payload: &[u8]) -> Option<u32> {
     attrs.u32(IFLA_LINK).filter(|_| here && kind == "vlan")
 }
 
-/// Reads a default route of the main table; `None` for any other route.
-pub(crate) fn default_route(payload: &[u8], names: &Names) -> Option<DefaultRoute> {
-    let length = wire::u8_at(payload, 1)?;
+/// Reads a default route of the main table, once for each next hop. Returns nothing for any other
+/// route.
+pub(crate) fn default_routes(payload: &[u8], names: &Names) -> Vec<DefaultRoute> {
     let attrs = Attrs::after(payload, RTMSG);
-    let table = attrs.u32(RTA_TABLE);
-    let table = table.or_else(|| wire::u8_at(payload, 4).map(u32::from))?;
-    let kind = wire::u8_at(payload, 7)?;
-    if length != 0 || table != u32::from(RT_TABLE_MAIN) || kind != RTN_UNICAST {
-        return None;
+    if !is_default(payload, &attrs) {
+        return Vec::new();
     }
-    // The first of several next hops represents them all.
-    let hops = attrs.bytes(RTA_MULTIPATH);
-    let first = hops.and_then(|hops| {
-        let hop = Attrs::after(hops.get(..wire::u16_at(hops, 0)?.into())?, RTNEXTHOP);
-        Some((wire::u32_at(hops, 4)?, hop.bytes(RTA_GATEWAY)))
+    let mut hops = Vec::new();
+    match attrs.bytes(RTA_MULTIPATH) {
+        Some(mut rest) => {
+            while let Some(hop) = wire::u16_at(rest, 0).and_then(|size| rest.get(..size.into()))
+                && let Some(index) = wire::u32_at(hop, 4)
+            {
+                hops.push((index, Attrs::after(hop, RTNEXTHOP).bytes(RTA_GATEWAY)));
+                rest = rest
+                    .get(hop.len().next_multiple_of(4)..)
+                    .unwrap_or_default();
+            }
+        }
+        None => hops.extend(
+            attrs
+                .u32(RTA_OIF)
+                .map(|index| (index, attrs.bytes(RTA_GATEWAY))),
+        ),
+    }
+    let metric = attrs.u32(RTA_PRIORITY).unwrap_or(0);
+    let routes = hops.into_iter().filter_map(|(index, gateway)| {
+        Some(DefaultRoute {
+            device: names.get(&index)?.clone(),
+            gateway: gateway.and_then(address),
+            metric,
+            port: None,
+        })
     });
-    let own = || Some((attrs.u32(RTA_OIF)?, attrs.bytes(RTA_GATEWAY)));
-    let (index, gateway) = first.or_else(own)?;
-    Some(DefaultRoute {
-        device: names.get(&index)?.clone(),
-        gateway: gateway.and_then(address),
-        metric: attrs.u32(RTA_PRIORITY).unwrap_or(0),
-        port: None,
-    })
+    routes.collect()
+}
+
+/// Returns whether a route of the main table is for all destinations, and sends packets somewhere.
+fn is_default(payload: &[u8], attrs: &Attrs<'_>) -> bool {
+    let length = wire::u8_at(payload, 1);
+    let table = attrs.u32(RTA_TABLE);
+    let table = table.or_else(|| wire::u8_at(payload, 4).map(u32::from));
+    let kind = wire::u8_at(payload, 7);
+    length == Some(0) && table == Some(RT_TABLE_MAIN.into()) && kind == Some(RTN_UNICAST)
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -253,31 +273,36 @@ mod tests {
     #[test]
     fn default_routes_are_read_and_damage_is_harmless() {
         let wan = DeviceName::new("wan").unwrap();
-        let names = Names::from([(7, wan.clone())]);
+        let lte = DeviceName::new("lte").unwrap();
+        let names = Names::from([(7, wan.clone()), (8, lte.clone())]);
         let out = attribute(RTA_OIF, &7_u32.to_ne_bytes());
         let gateway = attribute(RTA_GATEWAY, &[192, 0, 2, 1]);
         let metric = attribute(RTA_PRIORITY, &100_u32.to_ne_bytes());
         let single = route(0, 254, &[out.clone(), gateway.clone(), metric]);
-        let hop = [
-            &(RTNEXTHOP as u16 + 8).to_ne_bytes()[..],
-            &[0, 0],
-            &7_u32.to_ne_bytes(),
-            &gateway,
-        ];
-        let several = route(0, 254, &[attribute(RTA_MULTIPATH, &hop.concat())]);
-        for (payload, metric) in [(&single, 100), (&several, 0)] {
-            let found = default_route(payload, &names).unwrap();
-            assert_eq!((&found.device, found.metric), (&wan, metric));
-            assert_eq!(found.gateway, Some(IpAddr::from([192, 0, 2, 1])));
+        let hop = |index: u32| {
+            let size = (RTNEXTHOP as u16 + 8).to_ne_bytes();
+            [&size[..], &[0, 0], &index.to_ne_bytes(), &gateway].concat()
+        };
+        let hops = [hop(7), hop(8)].concat();
+        let several = route(0, 254, &[attribute(RTA_MULTIPATH, &hops)]);
+        let read = |payload: &[u8]| -> Vec<(DeviceName, u32)> {
+            let found = default_routes(payload, &names);
+            let next = Some(IpAddr::from([192, 0, 2, 1]));
+            assert!(found.iter().all(|route| route.gateway == next));
+            found
+                .into_iter()
+                .map(|route| (route.device, route.metric))
+                .collect()
+        };
+        assert_eq!(read(&single), [(wan.clone(), 100)]);
+        assert_eq!(read(&several), [(wan, 0), (lte, 0)]);
+        for payload in [&single, &several] {
             for end in 0..payload.len() {
-                let _ = default_route(&payload[..end], &names);
+                let _ = default_routes(&payload[..end], &names);
             }
         }
-        assert_eq!(
-            default_route(&route(24, 254, std::slice::from_ref(&out)), &names),
-            None
-        );
-        assert_eq!(default_route(&route(0, 255, &[out]), &names), None);
+        assert_eq!(read(&route(24, 254, std::slice::from_ref(&out))), []);
+        assert_eq!(read(&route(0, 255, &[out])), []);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::Kernel;
 use crate::error::KernelError;
 use crate::link::{self, IFF_UP, IFINFOMSG};
 use crate::netlink::wire::{self, Attrs};
-use crate::observe::network::default_route;
+use crate::observe::network::default_routes;
 use libc::{
     AF_INET, AF_INET6, IFF_LOWER_UP, IFF_POINTOPOINT, IFF_RUNNING, IFLA_IFNAME, RTM_GETROUTE,
 };
@@ -21,7 +21,8 @@ use weirgate_units::{Arrange as _, Inserted as _};
 impl Kernel {
     /// Returns how each device leads to the internet: by the next hop that is stated for it,
     /// otherwise by the main table's default route with the lowest metric. Without such a route, a
-    /// point-to-point device leads there directly.
+    /// point-to-point device leads there directly, if it has an address that is not link-local:
+    /// each such device has a link-local one for IPv6, whatever the provider offers.
     pub async fn link_paths(
         &self,
         devices: &[(&DeviceName, &[IpAddr])],
@@ -41,7 +42,11 @@ impl Kernel {
         for (version, family) in [(IpVersion::V4, AF_INET), (IpVersion::V6, AF_INET6)] {
             let ask = message::asking(RTM_GETROUTE, family);
             let routes = self.route.get(&ask, "listing routes", false).await?;
-            let found = routes.iter().filter_map(|one| default_route(one, &names));
+            // A kernel without this family lists all others instead.
+            let own = routes
+                .iter()
+                .filter(|one| wire::u8_at(one, 0).map(i32::from) == Some(family));
+            let found = own.flat_map(|one| default_routes(one, &names));
             defaults.extend(found.map(|route| (version, route)));
         }
         defaults.arrange_by_key(|(_, route)| route.metric);
@@ -63,7 +68,12 @@ impl Kernel {
                 let known = defaults
                     .iter()
                     .find(|(of, route)| *of == version && route.device == **device);
-                let direct = has(IFF_POINTOPOINT) && path.addresses.iter().any(is_of);
+                let is_local = |address: &IpAddr| match address {
+                    IpAddr::V4(_) => false,
+                    IpAddr::V6(address) => address.is_unicast_link_local(),
+                };
+                let mut own = path.addresses.iter();
+                let direct = has(IFF_POINTOPOINT) && own.any(|one| is_of(one) && !is_local(one));
                 let hop = match stated.iter().find(|one| is_of(one)) {
                     Some(stated) => Some(Some(*stated)),
                     None if !stated.is_empty() => None,

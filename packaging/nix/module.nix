@@ -44,7 +44,8 @@ in
       startLimitIntervalSec = 0;
       serviceConfig = {
         Type = "notify";
-        ExecStartPre = "${cfg.package}/bin/weirgate apply /etc/weirgate/site.toml";
+        # It fails if a device is missing still; `keep` then brings the stored state into force.
+        ExecStartPre = "-${cfg.package}/bin/weirgate apply /etc/weirgate/site.toml";
         ExecStart = "${cfg.package}/bin/weirgate keep";
         Restart = "on-failure";
         RestartSec = 2;

@@ -56,6 +56,10 @@ impl Writer<'_> {
         let decision = keep.map(|number| number << mask.trailing_zeros());
         if let (Some(value), Some(field)) = (decision, self.decisions) {
             let kept = Match::one(field, value.into());
+            if here {
+                let held = [(vec![kept.clone()], Vec::new())];
+                out.extend(segments::stated(rule, &held, &body.origin));
+            }
             out.extend(with_dscp(
                 vec![kept],
                 rule.set_dscp.as_ref().map(|d| d.value),

@@ -5,7 +5,7 @@
 use crate::Origin;
 use crate::classify::field::{Field, ICMP, ICMPV6, TCP};
 use crate::classify::value::{IpVersion, Key};
-use crate::classify::{Content, Match, Rule, Set};
+use crate::classify::{Content, Match, Rule, Set, Values};
 
 impl Rule {
     /// Returns the rule with the preconditions of its matches before them: the IP version and the
@@ -76,8 +76,7 @@ fn guarded(matches: Vec<Match>) -> Vec<Match> {
         }
     }
     let port = fields().any(|f| matches!(f, Field::SourcePort | Field::DestinationPort));
-    let named = matches.iter().any(Match::names_protocol);
-    if port && !named {
+    if port && !matches.iter().any(has_ports) {
         add(Match::within(Field::Protocol, PORT_PROTOCOLS));
     }
     // Tests of version and protocol come before the tests that need them.
@@ -95,6 +94,22 @@ fn guarded(matches: Vec<Match>) -> Vec<Match> {
     let (meters, tests): (Vec<Match>, Vec<Match>) =
         seen.into_iter().partition(|m| matches!(m, Match::Meter(_)));
     [tests, meters].concat()
+}
+
+/// Returns whether a match only holds for stated protocols, which have ports if it is a single one.
+fn has_ports(one: &Match) -> bool {
+    let single = match one {
+        Match::Test {
+            field: Field::Protocol,
+            negated: false,
+            values: Values::Range(from, to),
+        } if from == to => u8::try_from(*from).ok(),
+        other => other.protocol(),
+    };
+    match single {
+        Some(protocol) => PROTOCOLS_WITH_PORTS.contains(&protocol),
+        None => one.names_protocol(),
+    }
 }
 
 #[cfg(test)]
@@ -119,10 +134,14 @@ mod tests {
         assert_eq!(matches[0], Match::version_is(IpVersion::V4));
         assert_eq!(matches[1], Match::one(Field::Protocol, 6));
         assert_eq!(matches.len(), 4);
-        let port = vec![Match::one(Field::DestinationPort, 80)];
-        assert_eq!(
-            guarded(port)[0],
-            Match::within(Field::Protocol, PORT_PROTOCOLS)
-        );
+        let port = Match::one(Field::DestinationPort, 80);
+        let ports = Match::within(Field::Protocol, PORT_PROTOCOLS);
+        assert_eq!(guarded(vec![port.clone()])[0], ports);
+        // ICMP has no ports: its checksum is not one.
+        let icmp = Match::one(Field::Protocol, u128::from(ICMP));
+        let not = port.negated();
+        assert!(guarded(vec![icmp, not.clone()]).contains(&ports));
+        let udp = Match::one(Field::Protocol, 17);
+        assert!(!guarded(vec![udp, not]).contains(&ports));
     }
 }

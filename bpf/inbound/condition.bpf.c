@@ -160,7 +160,9 @@ __noinline u32 condition_carries(struct __sk_buff *skb,
 			at += fragment ? 8 : (next[1] + 1) * 8;
 		}
 	}
-	if (later ||
+	/* UDP-Lite may cover no more than its header, so its ports are not
+	 * matched, as in rules. */
+	if (later || packet->protocol == IPPROTO_UDPLITE ||
 	    (packet->protocol != IPPROTO_DCCP &&
 	     !tuple_has_ports((u8)packet->protocol)) ||
 	    tc_load(skb, at, next, sizeof(next)))

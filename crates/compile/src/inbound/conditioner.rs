@@ -142,13 +142,15 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
             );
         }
         let full = u64::from(policy.link.mtu.value);
-        let burst = match wanted.meter {
-            Some(
-                ColourMeter::Bucket { burst, .. }
-                | ColourMeter::SingleRate { burst, .. }
-                | ColourMeter::TwoRate { burst, .. },
-            ) => burst.as_bytes(),
-            _ => full,
+        // The largest packet that is not red, and what determines it.
+        let (burst, field) = match wanted.meter {
+            Some(ColourMeter::Bucket { burst, .. }) => (burst.as_bytes(), "burst"),
+            Some(ColourMeter::SingleRate { burst, excess, .. }) if burst >= excess => {
+                (burst.as_bytes(), "burst")
+            }
+            Some(ColourMeter::SingleRate { excess, .. }) => (excess.as_bytes(), "excess-burst"),
+            Some(ColourMeter::TwoRate { peak_burst, .. }) => (peak_burst.as_bytes(), "peak-burst"),
+            _ => (full, "burst"),
         };
         // RFC 2697 and 2698 section 1 recommend at least this.
         if burst < full && wanted.actions[2] == ColourAction::Drop {
@@ -159,7 +161,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                     "a packet of more than {burst} bytes never conforms to `{}`, at any rate",
                     wanted.name.value
                 ),
-                format!("write `burst` of at least {full} bytes, unless this is intended"),
+                format!("write `{field}` of at least {full} bytes, unless this is intended"),
             );
         }
     }

@@ -562,11 +562,44 @@ fn conditioners_need_their_program_and_let_a_full_packet_conform() {
     };
     assert_eq!(refused(&of("3kB"), &all), []);
     assert_eq!(refused(&of("1kB"), &all), [("C221", Severity::Warning)]);
+    // A packet conforms to one of two rates if it is not red.
+    for (burst, peak, warned) in [("3kB", "1kB", true), ("1kB", "3kB", false)] {
+        let rates = format!(
+            "meter = \"two-rate\"\npeak-rate = \"2mbit\"\npeak-burst = \"{peak}\"\nred = \"drop\""
+        );
+        let two = of(burst).replace("meter = \"bucket\"", &rates);
+        assert_eq!(refused(&two, &all).len(), usize::from(warned), "{two}");
+    }
     let without = Capabilities {
         payload: false,
         ..all
     };
     assert_eq!(refused(&of("3kB"), &without), [("C221", Severity::Error)]);
+}
+
+/// The decision of a connection is stored at its first packet; later SYNs and SYN-ACKs announce a
+/// segment size, too.
+#[test]
+fn segments_are_lowered_after_a_decision_was_stored() {
+    let source = format!(
+        "{SITE}[[rule]]\nclass = \"all\"\nprotocol = \"tcp\"\nremote-port = 443\nkeep = true\nmss = 600\n"
+    );
+    let (state, problems) = compile(&policy(&source), &Capabilities::all());
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    let chains = state.tables.iter().flat_map(|table| &table.chains);
+    let mut lowered = 0;
+    for rule in chains.flat_map(|chain| &chain.rules) {
+        let sizes = rule.effects.iter();
+        let sizes = sizes.filter(|effect| matches!(effect, Effect::MaxSegment(_)));
+        let kept = rule
+            .matches
+            .iter()
+            .filter_map(Match::field)
+            .any(|field| matches!(field, Field::ConnectionMark { .. } | Field::Mark { .. }));
+        lowered += usize::from(kept && sizes.count() > 0);
+    }
+    // Before the rule and after its decision, in two directions and IP versions.
+    assert_eq!(lowered, 8);
 }
 
 #[test]

@@ -72,16 +72,16 @@ fn ceilings(policy: &Policy, problems: &Problems) {
         let mut above = guarantees
             .filter(|(division, _, guarantee)| ceiling.value.of(division.gate) < *guarantee);
         if let Some((division, class, guarantee)) = above.next() {
-            problems.error(
+            problems.warning(
                 codes::CEILING,
                 ceiling.span.clone(),
                 format!(
-                    "this is below the {} that the group is guaranteed in `{}`, {}",
+                    "the group is guaranteed {} in `{}`, {}, which replaces this lower ceiling",
                     in_kbit(guarantee),
                     class.name,
                     division.direction.stream()
                 ),
-                "raise the ceiling, or lower `share`",
+                "raise the ceiling, or lower `share`; a ceiling as a share holds in both directions",
             );
         }
     }

@@ -72,6 +72,14 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
             "leave out `map`, or trust one direction",
         );
     }
+    if in_a_circle(&written.map) {
+        table.problems().error(
+            codes::DSCP_TREATMENT,
+            table.span_of("map"),
+            "`map` leads from a code point back to itself",
+            "leave one of these entries out",
+        );
+    }
     let except = match written.except {
         Some(list) => list.into_iter().map(|value| value.value).collect(),
         // NQB is not cleared, because the packet would then enter the queue that it is meant to
@@ -85,6 +93,23 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
         except,
         map: written.map,
     }
+}
+
+/// Returns whether a chain of entries leads back to where it began. The entries are written as rules
+/// that follow each other, of which no order maps each packet only once then.
+fn in_a_circle(map: &[(Dscp, Dscp)]) -> bool {
+    map.iter().any(|(from, to)| {
+        let next = |at: &Dscp| {
+            let mut entries = map.iter();
+            entries
+                .find(|(one, to)| one == at && to != one)
+                .map(|(_, to)| *to)
+        };
+        from != to
+            && std::iter::successors(Some(*to), next)
+                .take(map.len())
+                .any(|at| at == *from)
+    })
 }
 
 fn map(cell: &mut Cell<'_, '_, '_, ()>) -> Vec<(Dscp, Dscp)> {

@@ -16,6 +16,8 @@ const MOST: usize = 99;
 struct Link {
     device: Option<(String, SourceSpan)>,
     lan: Option<(String, SourceSpan)>,
+    /// Whether it routes on one interface, with VLANs for the two directions.
+    on_a_stick: bool,
     up: Option<(f64, SourceSpan)>,
     down: Option<(f64, SourceSpan)>,
 }
@@ -139,6 +141,7 @@ fn configuration_of(
             // A is towards the clients, B towards the internet (ispConfig.example.py).
             "interfaceA" => link.lan = Some(word()),
             "interfaceB" => link.device = Some(word()),
+            "OnAStick" => link.on_a_stick = value == "True",
             other if !other.starts_with('#') && !other.contains(' ') => {
                 left_out.push(format!("ispConfig line {}: {other} = {value}", index + 1));
             }
@@ -261,6 +264,10 @@ fn policy(draft: &mut Draft, link: &Link, circuits: &[Circuit], left_out: &mut V
     draft.push("layer = \"ethernet\"\n", &(0..0));
     if let Some((lan, span)) = &link.lan {
         draft.push(&format!("lan = {}\n", quoted(lan)), span);
+        // LibreQoS is between two ports of a bridge, unless it routes on one interface.
+        if !link.on_a_stick {
+            draft.push("bridge = true\n", span);
+        }
     }
     draft.push(
         "\n[[class]]\nname = \"others\"\nrate = \"100kbit\"\ndefault = true\n",
@@ -384,7 +391,7 @@ downlink_bandwidth_mbps = 1000
             assert!(policy.is_some(), "{problems:?}\n{}", imported.policy);
             for part in [
                 "device = \"eth0\"",
-                "lan = \"eth1\"",
+                "lan = \"eth1\"\nbridge = true\n",
                 "up = \"500000kbit\"",
                 "name = \"c-968-circle-st-gurnee\"",
                 "\"100.64.0.14\", \"fdd7:b724:0:100::/56\", \"100.64.0.2\"",

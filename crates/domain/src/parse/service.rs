@@ -80,7 +80,8 @@ const PACKET: Field<Within<Size>> = Field::new(
     "packet",
     field::size(Size::bytes(20), LARGEST),
     "The size of the service's IP packets, which decides what they cost on the wire; the \
-     smallest, where sizes differ. If it is stated, smaller packets count as that size",
+     smallest, where sizes differ. If it is stated, smaller packets count as that size. Times \
+     hold for packets of at most this size",
 )
 .default("`\"1500B\"`");
 

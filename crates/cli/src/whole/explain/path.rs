@@ -72,7 +72,7 @@ pub fn kernel_path(about: &About<'_>, item: &Item, shown: &Shown, class: &Class)
             (Direction::Down, _) => None,
         };
         if let Some(device) = device {
-            steps.push(format!("HTB on {device}: gate 1:, class {}", class.title()));
+            steps.push(format!("queue on {device}: class {}", class.title()));
         }
         if ifb {
             steps.push("back to the stack: connection tracking, routing".to_owned());

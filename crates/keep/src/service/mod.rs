@@ -167,13 +167,7 @@ pub async fn keep(
             }
             want(site, &mut lookups, &mut report)?;
             regroup(site, &mut groups, &mut report).await;
-            let head = site.history.head().ok();
-            let last = head.map(|head| (head.generation, head.pending.is_some()));
-            if last != change {
-                // Sets were left as they were while a change waited.
-                change = last;
-                refresh(site, &Answers::new(), &mut report).await;
-            }
+            settled(site, &mut change, &mut report).await;
             renew(site, &mut rates, &following, &mut report).await;
         } else if !waits {
             timer.set(pace.next(clock::now()))?;
@@ -352,6 +346,17 @@ async fn refill(site: &Site, looked: Result<(), KeepError>, report: &mut impl Fn
         Ok(0) => {}
         Ok(sets) => report(Report::Followed { what, sets }),
         Err::<_, KeepError>(error) => report(Report::NotFollowing { what, error }),
+    }
+}
+
+/// Puts the known addresses into the sets after a change was made or settled: sets are left as they
+/// are while a change waits. `last` is the last change that was seen, and whether it waited.
+async fn settled(site: &Site, last: &mut Option<(u64, bool)>, report: &mut impl FnMut(Report)) {
+    let head = site.history.head().ok();
+    let now = head.map(|head| (head.generation, head.pending.is_some()));
+    if now != *last {
+        *last = now;
+        refresh(site, &Answers::new(), report).await;
     }
 }
 

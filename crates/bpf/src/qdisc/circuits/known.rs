@@ -130,7 +130,7 @@ mod tests {
     struct Rows {
         index: Index,
         layout: RowLayout,
-        rows: BTreeMap<u32, (circuits_label, bool)>,
+        held: BTreeMap<u32, (circuits_label, bool)>,
     }
 
     impl Rows {
@@ -145,15 +145,15 @@ mod tests {
             Self {
                 index,
                 layout,
-                rows: BTreeMap::new(),
+                held: BTreeMap::new(),
             }
         }
 
         fn find(&mut self, name: &str) -> Found {
-            let rows = &self.rows;
+            let held = &self.held;
             let standing = |id: u32| {
                 let unused = (circuits_label::new_zeroed(), false);
-                let (label, live) = *rows.get(&id).unwrap_or(&unused);
+                let (label, live) = *held.get(&id).unwrap_or(&unused);
                 Some((label, (live, true)))
             };
             let text = LabelText::circuit(name).0;
@@ -170,7 +170,7 @@ mod tests {
                 live: u32::from(live),
                 ..engine_config::new_zeroed()
             };
-            self.rows.insert(id, (label, live));
+            self.held.insert(id, (label, live));
             self.index
                 .follow((id, &label), &config(!live), &config(live));
         }

@@ -145,11 +145,9 @@ impl Found {
             .chain(&lan)
             .filter_map(|name| machine.devices.get_key_value(name))
             .collect();
-        let other = network.defaults.iter().map(|route| &route.device);
-        let mut others: Vec<DeviceName> = other
-            .filter(|one| *one != named && !is_tunnel(one))
-            .cloned()
-            .collect();
+        let others = network.defaults.iter().map(|route| &route.device);
+        let others = others.filter(|one| *one != named && !is_tunnel(one));
+        let mut others: Vec<DeviceName> = others.cloned().collect();
         others.dedup();
         let is_port = |one: &(&DeviceName, &Interface)| {
             one.1

@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives the crate the digest of its own sources, its tests left out.
+//! Gives the crate the digest of its own sources, and that of the sources of formulas. Tests are
+//! left out.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+/// What figures that are calculated, not run, follow from.
+const FORMULAS: [&str; 2] = ["../experiment/src", "../linklayer/src"];
+
 fn main() -> io::Result<()> {
-    println!("cargo:rerun-if-changed=src");
+    let own = digest_of(&["src"])?;
+    println!("cargo:rustc-env=WEIRGATE_MEASURE_SOURCES={own}");
+    let formulas = digest_of(&FORMULAS)?;
+    println!("cargo:rustc-env=WEIRGATE_FORMULA_SOURCES={formulas}");
+    Ok(())
+}
+
+/// Returns the digest of all files below folders, by name and content.
+fn digest_of(folders: &[&str]) -> io::Result<String> {
     let mut files = Vec::new();
-    collect(Path::new("src"), &mut files)?;
+    for folder in folders {
+        println!("cargo:rerun-if-changed={folder}");
+        collect(Path::new(folder), &mut files)?;
+    }
     files.sort();
     let mut digest = Sha256::new();
     for file in files {
@@ -26,8 +41,7 @@ fn main() -> io::Result<()> {
             let _ = write!(text, "{byte:02x}");
             text
         });
-    println!("cargo:rustc-env=WEIRGATE_MEASURE_SOURCES={digest}");
-    Ok(())
+    Ok(digest)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -9,7 +9,7 @@ use weirgate_console::exit::Status;
 use weirgate_experiment::{Arm, Experiment, Outcome, Recording};
 use weirgate_ledger::Digest;
 use weirgate_measure::predict::{Counting, Prediction, Shaper, ShaperClass, predict};
-use weirgate_measure::repeat::{Intervals, combine, margin};
+use weirgate_measure::repeat::{Intervals, combine, judge_each, margin};
 use weirgate_measure::{ArmFigures, JudgedExpectation, best, calculate, judge, measure, outcome};
 use weirgate_policy::Direction;
 use weirgate_report::{Findings, Tried};
@@ -181,6 +181,7 @@ impl ExperimentResult {
         self.verdicts = judge(&self.experiment, &figures, &self.predictions);
         for verdict in &mut self.verdicts {
             verdict.margin = margin(verdict, &runs);
+            judge_each(verdict, &runs);
         }
         let recordings: Vec<&Recording> = self.arms.iter().map(|arm| &arm.recording).collect();
         self.outcome = outcome(&self.experiment, self.seed, &recordings, &figures);

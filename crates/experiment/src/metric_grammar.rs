@@ -99,7 +99,8 @@ quantities! {
     PacketRate: "pps" Flow "mean" ONLY OwnLine;
     /// Share of packets that were lost: of a probe, requests without a reply over requests sent,
     /// without those that the end of the run cut off; of datagrams, sequence numbers missing
-    /// between the first and the last one received.
+    /// between the first and the last one received. If a flow stopped for good a second or more
+    /// before its end, the rest counts as lost.
     Loss: "loss" FlowOrProbe "ratio" ONLY AnyLine;
     /// Packets received after a later one: datagrams received after one with a larger number (RFC
     /// 4737 section 3).
@@ -202,7 +203,7 @@ quantities! {
     /// qdisc of weirgate's is on the line's device to 1 s after the change.
     Change: "change" Change "ms" CHANGE OwnLine;
     /// Longest gap between datagrams: the longest time between two datagrams of a member at the
-    /// receiver, minus their interval; never below 0.
+    /// receiver, or from the last one to the end, minus their interval; never below 0.
     Gap: "gap" Flow "ms" MAX AnyLine;
     /// Longest pause of the line: the longest time within the window in which the line transmitted
     /// nothing.

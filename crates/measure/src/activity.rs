@@ -44,7 +44,11 @@ pub(crate) fn of_member(traffic: &Traffic, instance: u16, delivered: &[&Delivere
                         .filter(own)
                         .map(|r| u64::from(r.bytes))
                         .sum();
-                    let last = delivered.iter().rev().find(own).map(|record| record.at_ns);
+                    let last = delivered
+                        .iter()
+                        .rev()
+                        .find(own)
+                        .map(|record| record.at_ns + 1);
                     last.filter(|_| received >= amount.as_bytes())
                 }),
                 TrafficKind::Udp {
@@ -105,7 +109,7 @@ mod tests {
         let s = 1_000_000_000;
         assert_eq!(
             of_member(&traffic, 0, &records),
-            [(10 * s, 12 * s), (80 * s, 90 * s)]
+            [(10 * s, 12 * s + 1), (80 * s, 90 * s)]
         );
     }
 

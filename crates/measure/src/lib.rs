@@ -57,6 +57,10 @@ mod tests;
 /// differ.
 pub const SOURCES: &str = env!("WEIRGATE_MEASURE_SOURCES");
 
+/// The SHA-256 of the sources of formulas and of the link layer. Calculated figures follow from
+/// these, too.
+pub const FORMULAS: &str = env!("WEIRGATE_FORMULA_SOURCES");
+
 pub use error::MeasureError;
 pub use figures::{ArmFigures, calculate};
 pub use metric::measure;

@@ -2,6 +2,7 @@
 //! Rates, losses and jitter of flows.
 
 use crate::figures::Figures;
+use crate::metric::gap::interval;
 use crate::run::{Run, Subject};
 use crate::stats::{Sorted, jain};
 use crate::window::{SECOND, Window};
@@ -147,8 +148,13 @@ impl Datagrams {
     }
 }
 
+/// If nothing arrives for this long before a flow's end, and nothing after it, what it sent in this
+/// time is lost, too.
+const STOPPED_NS: u64 = 1_000_000_000;
+
 fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
     let mut all = Datagrams::default();
+    let interval = interval(run, subject);
     for &member in &subject.members {
         for &(start, end) in active {
             let inside = |record: &&&Delivered| (start..end).contains(&record.at_ns);
@@ -159,6 +165,16 @@ fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut 
                 .copied()
                 .collect();
             all.add(&records);
+            let arrived = run.delivered[member]
+                .last()
+                .map_or(0, |record| record.at_ns);
+            let stopped = records.last().map(|last| end - last.at_ns);
+            if let (Some(interval), Some(stopped)) = (interval, stopped)
+                && stopped > STOPPED_NS.max(interval)
+                && arrived < end
+            {
+                all.expected += (stopped / interval).saturating_sub(1);
+            }
         }
     }
     if all.expected == 0 {

@@ -14,12 +14,8 @@ const FULL_BYTES: u64 = 1500;
 
 /// Stores `gap` of datagrams that are sent at an interval.
 pub(crate) fn of_flow(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
-    let entry = subject.name.split('#').next().unwrap_or(&subject.name);
-    let mut entries = run.experiment.traffic.iter();
-    let kind = entries.find(|traffic| traffic.name == entry);
-    let interval = match kind.map(|traffic| &traffic.kind) {
-        Some(TrafficKind::Udp { interval, .. } | TrafficKind::Voice { interval, .. }) => *interval,
-        _ => return,
+    let Some(interval) = interval(run, subject) else {
+        return;
     };
     let mut longest: Option<u64> = None;
     for &member in &subject.members {
@@ -31,12 +27,27 @@ pub(crate) fn of_flow(run: &Run, subject: &Subject, active: &[(u64, u64)], figur
                 .filter(|at_ns| (start..end).contains(at_ns))
                 .collect();
             let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-            longest = longest.max(gaps.max());
+            // A flow that stopped for good has a gap up to its end.
+            let last = times.last().map(|last| end - last);
+            longest = longest.max(gaps.max()).max(last);
         }
     }
-    let beyond = longest.map(|gap| gap.saturating_sub(interval.as_nanos()));
+    let beyond = longest.map(|gap| gap.saturating_sub(interval));
     let ms = beyond.map(|ns| ns as f64 / 1e6);
     figures.put(Quantity::Gap, &subject.name, Statistic::Max, ms);
+}
+
+/// Returns the nanoseconds between two datagrams of a flow, if they are sent at an interval.
+pub(crate) fn interval(run: &Run, subject: &Subject) -> Option<u64> {
+    let entry = subject.name.split('#').next().unwrap_or(&subject.name);
+    let mut entries = run.experiment.traffic.iter();
+    let traffic = entries.find(|traffic| traffic.name == entry)?;
+    match &traffic.kind {
+        TrafficKind::Udp { interval, .. } | TrafficKind::Voice { interval, .. } => {
+            Some(interval.as_nanos()).filter(|interval| *interval > 0)
+        }
+        _ => None,
+    }
 }
 
 /// Stores `silence` of both directions and `unshaped` upstream.
@@ -124,9 +135,9 @@ mod tests {
         let mut experiment = experiment(&[("only", 0, 10)]);
         experiment.traffic = vec![udp("stream", 20_000, 200, &[(0, 10)])];
         let mut recording = recording(10, &[("stream", 0)]);
-        let times = [0, 20, 41, 60, 95, 100];
+        let times = [0, 20, 41, 60, 95, 100].into_iter();
         recording.delivered = times
-            .iter()
+            .chain((120..10_000).step_by(20))
             .enumerate()
             .map(|(number, at)| Delivered {
                 flow: 0,
@@ -138,6 +149,27 @@ mod tests {
             .collect();
         let metrics = crate::measure(&experiment, &recording).unwrap().metrics;
         assert_eq!(metrics.get("gap.stream.max_ms"), Some(&15.0));
+    }
+
+    #[test]
+    fn a_flow_that_stops_for_good_has_a_gap_to_its_end() {
+        let mut experiment = experiment(&[("only", 0, 10)]);
+        experiment.traffic = vec![udp("stream", 20_000, 200, &[(0, 10)])];
+        let mut recording = recording(10, &[("stream", 0)]);
+        recording.delivered = (0..250_u32)
+            .map(|number| Delivered {
+                flow: 0,
+                at_ns: u64::from(number) * 20 * MS,
+                bytes: 172,
+                datagram: Some(number),
+                transit_ns: None,
+            })
+            .collect();
+        let metrics = crate::measure(&experiment, &recording).unwrap().metrics;
+        assert_eq!(metrics.get("gap.stream.max_ms"), Some(&5_000.0));
+        // Half of the datagrams did not arrive, too.
+        let loss = metrics.get("loss.stream.ratio").copied().unwrap();
+        assert!((loss - 0.5).abs() < 0.01, "{loss}");
     }
 
     #[test]

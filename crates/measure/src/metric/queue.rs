@@ -61,8 +61,8 @@ pub(crate) fn place_name(place: &str) -> String {
 }
 
 /// Returns how much a counter rose in a window: from the last sample at or before its start to the
-/// last one before its end. A whole run counts from 0. Returns `None` if the counter went back,
-/// because the queue was replaced.
+/// last one before its end. A whole run counts from 0. A counter that went back is of a new queue,
+/// which counts from 0; what the former one counted after its last sample is not known.
 fn counted(
     samples: &[&QueueSample],
     window: &Window,
@@ -73,15 +73,19 @@ fn counted(
     let inside = samples.iter().skip(first);
     let inside = inside.filter(|sample| sample.at_ns < window.end_ns);
     let values: Vec<u64> = inside.map(|sample| counter(sample)).collect();
-    if !values.is_sorted() {
-        return None;
-    }
     let from = match (window.phase, before) {
         (None, _) => 0,
         (Some(_), 0) => *values.first()?,
         (Some(_), before) => counter(samples[before - 1]),
     };
-    values.last()?.checked_sub(from).map(|rise| rise as f64)
+    let mut last = from;
+    let mut rise = 0_u64;
+    for value in &values {
+        let more = value.checked_sub(last).unwrap_or(*value);
+        rise = more.saturating_add(rise);
+        last = *value;
+    }
+    (!values.is_empty()).then_some(rise as f64)
 }
 
 fn sojourn(recording: &Recording, class: usize, window: &Window, figures: &mut Figures) {

@@ -145,7 +145,7 @@ pub(crate) fn figures_for<'a>(
     }
 }
 
-fn keeps(promise: Promise, measured: f64) -> bool {
+pub(crate) fn keeps(promise: Promise, measured: f64) -> bool {
     let room = FRACTION * promised(promise).abs().max(1.0);
     match promise {
         Promise::Near { value, tolerance } => {

@@ -2,16 +2,17 @@
 //! Combines runs with different seeds into one result: means with their confidence intervals.
 //!
 //! A figure of the result is the mean over the runs that have it, but the largest of a `max` and
-//! the smallest of a `min`. The interval is that of Student's t at 95 %: half its width is `t s /
+//! the smallest of a `min`. A promise is judged only if each run has its figure, and a least `max`
+//! or a most `min` has to be kept in each run. The interval is that of Student's t at 95 %: half its width is `t s /
 //! sqrt(n)`, with `s` the standard deviation of the n runs. If an expectation compares two arms,
 //! both have the same arrivals in each run. Its interval is therefore that of the differences, run
 //! by run.
 
-use crate::result::judge::{figures_for, promised};
+use crate::result::judge::{figures_for, keeps, promised};
 use crate::stats::mean;
-use crate::{ArmFigures, JudgedExpectation};
+use crate::{ArmFigures, JudgedExpectation, Judgement};
 use std::collections::BTreeMap;
-use weirgate_experiment::{Metric, Statistic};
+use weirgate_experiment::{Metric, Promise, Statistic};
 
 /// Half the width of a 95 % interval by arm and metric.
 pub type Intervals = BTreeMap<String, BTreeMap<String, f64>>;
@@ -66,6 +67,42 @@ fn extreme_of(metric: &str) -> Option<fn(f64, f64) -> f64> {
         Statistic::Max => Some(f64::max),
         Statistic::Min => Some(f64::min),
         _ => None,
+    }
+}
+
+/// Corrects a verdict on combined figures by the single runs. A run that lacks the figure, or what
+/// the promise is calculated from, may be the one that breaks it: then there is no verdict. Of a
+/// `max` that is promised to be at least a value, and of a `min` at most one, the worst run counts.
+pub fn judge_each(verdict: &mut JudgedExpectation, runs: &[Arms]) {
+    if verdict.measured.is_none() {
+        return;
+    }
+    let expectation = &verdict.expectation;
+    let figure = |arms: &Arms| {
+        let figures = arms.get(&expectation.arm)?;
+        let metrics = figures_for(expectation, figures, arms);
+        expectation.promise_for(&metrics).ok()?;
+        figures.metrics.get(&expectation.metric).copied()
+    };
+    let values: Vec<f64> = runs.iter().filter_map(figure).collect();
+    if values.len() < runs.len() {
+        let why = format!("only {} of {} runs have it", values.len(), runs.len());
+        verdict.judgement = Judgement::NoData(why);
+        return;
+    }
+    let metric = expectation.metric.parse::<Metric>().ok();
+    let worst = match (metric.map(|metric| metric.statistic), verdict.promise) {
+        (Some(Statistic::Max), Some(Promise::AtLeast(_))) => f64::min,
+        (Some(Statistic::Min), Some(Promise::AtMost(_))) => f64::max,
+        _ => return,
+    };
+    verdict.measured = values.into_iter().reduce(worst);
+    if let (Some(promise), Some(measured)) = (verdict.promise, verdict.measured) {
+        verdict.judgement = if keeps(promise, measured) {
+            Judgement::Kept
+        } else {
+            Judgement::Broken
+        };
     }
 }
 
@@ -161,6 +198,52 @@ mod tests {
         assert_eq!(names.map(|name| metrics[name]), [3.0, 6.0, 1.0]);
         let own: Vec<&String> = intervals["a"].keys().collect();
         assert_eq!(own, ["response.mice.mean_s"]);
+    }
+
+    /// Returns the judgement of runs whose figures are these.
+    fn judgement(name: &str, promise: Promise, runs: &[Option<f64>]) -> Judgement {
+        let mut experiment = sample::experiment(&[("p", 0, 10)]);
+        experiment.arms = vec![sample::arm("a")];
+        experiment.expectations = vec![Expectation::new("a", name, promise, "")];
+        let one = |value: &Option<f64>| {
+            let mut arms = arms(&[("a", "util.up.mean_ratio", 1.0)]);
+            if let (Some(value), Some(own)) = (value, arms.get_mut("a")) {
+                own.metrics.insert(name.to_owned(), *value);
+            }
+            arms
+        };
+        let runs: Vec<Arms> = runs.iter().map(one).collect();
+        let mut verdicts = judge(&experiment, &combine(&runs).0, &BTreeMap::new());
+        judge_each(&mut verdicts[0], &runs);
+        verdicts.remove(0).judgement
+    }
+
+    #[test]
+    fn a_figure_that_one_run_lacks_keeps_nothing() {
+        let most = Promise::AtMost(1.0);
+        let name = "response.mice.mean_s";
+        assert_eq!(judgement(name, most, &[Some(0.0); 3]), Judgement::Kept);
+        let lacking = judgement(name, most, &[Some(0.0), None, Some(0.0)]);
+        assert!(matches!(lacking, Judgement::NoData(_)), "{lacking:?}");
+    }
+
+    #[test]
+    fn the_worst_run_counts_for_an_extreme() {
+        let runs = [Some(5.0), Some(1.0), Some(5.0)];
+        let (max, min) = ("rtt.p.max_ms", "rtt.p.min_ms");
+        assert_eq!(
+            judgement(max, Promise::AtLeast(2.0), &runs),
+            Judgement::Broken
+        );
+        assert_eq!(
+            judgement(max, Promise::AtLeast(1.0), &runs),
+            Judgement::Kept
+        );
+        assert_eq!(
+            judgement(min, Promise::AtMost(2.0), &runs),
+            Judgement::Broken
+        );
+        assert_eq!(judgement(min, Promise::AtMost(5.0), &runs), Judgement::Kept);
     }
 
     #[test]

@@ -336,7 +336,7 @@ fn sampled_queues_and_waits_by_hand() {
     );
     recording.queues[2].drops = 1;
     let replaced = measure(&experiment, &recording).unwrap();
-    assert_eq!(figure(&replaced, "b.drops.wan-1:50.packets"), None);
+    assert_eq!(figure(&replaced, "b.drops.wan-1:50.packets"), Some(1.0));
 }
 
 #[test]

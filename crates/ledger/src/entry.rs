@@ -141,11 +141,14 @@ impl Entry {
         counts
     }
 
-    /// Returns arm and metric of each miss without a reason. An entry with one is not accepted.
+    /// Returns arm and metric of each miss without a reason, or without a figure in some run: no
+    /// reason excuses what was not measured. An entry with one is not accepted.
     pub fn unexplained(&self) -> impl Iterator<Item = (&str, &str)> {
         self.expected().filter_map(|(arm, line, expected)| {
-            let silent =
-                matches!(&expected.verdict, Standing::Missed { reason } if reason.is_empty());
+            let Standing::Missed { reason } = &expected.verdict else {
+                return None;
+            };
+            let silent = reason.is_empty() || line.runs.len() < self.seeds.len();
             silent.then_some((arm.name.as_str(), line.metric.as_str()))
         })
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use weirgate_console::exit::Failure;
 use weirgate_lab::{Cache, KernelChoice, Lab};
 use weirgate_ledger::{Digest, Machine, MadeWith, Measurement, SingleRun, content};
-use weirgate_measure::{SOURCES, calculate};
+use weirgate_measure::{FORMULAS, SOURCES, calculate};
 
 /// How experiments are measured.
 #[derive(Args)]
@@ -79,7 +79,10 @@ impl Bench {
         Ok(MadeWith {
             setup: content(&loaded.text).setup,
             files,
-            measure: SOURCES.parse().context("the digest of crate measure")?,
+            measure: match &machine {
+                Some(_) => SOURCES.parse().context("the digest of crate measure")?,
+                None => Digest::of(format!("{SOURCES}{FORMULAS}").as_bytes()),
+            },
             machine,
         })
     }

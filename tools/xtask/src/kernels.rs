@@ -201,7 +201,17 @@ fn measured(outcome: &Value, promise: &Promise) -> String {
     let (mut all, mut missed) = (0, Vec::new());
     for (metric, expected) in arm["expected"].as_object().into_iter().flatten() {
         let how = expected["tolerance"].as_str().unwrap_or_default();
-        let Some((value, wanted)) = value(metric).zip(expected["value"].as_f64()) else {
+        // A second expectation on a metric is named `METRIC#2`.
+        let number = metric
+            .rsplit_once('#')
+            .filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+        let name = number.map_or(metric.as_str(), |(name, _)| name);
+        let Some(wanted) = expected["value"].as_f64() else {
+            continue;
+        };
+        let Some(value) = value(name) else {
+            all += 1;
+            missed.push(format!("`{metric}` has no figure"));
             continue;
         };
         let Some(kept) = judge(value, wanted, how) else {

@@ -20,8 +20,8 @@ const HEAD: &str = "<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
     ![delay against throughput given up](inbound-campaign.svg)\n\n\
     | arm | what it is |\n|---|---|\n\
     | `none` | nothing: the modem and the provider alone |\n\
-    | `ifb` | `inbound = \"ifb\"`, `margin-down = \"3%\"`, two classes |\n\
-    | `auto` | `inbound = \"auto\"`, `margin-down = \"3%\"`, two classes |\n\
+    | `ifb` | `inbound = \"ifb\"`, `margin-down = \"3%\"`, two classes, the ICMP probe in the more urgent one |\n\
+    | `auto` | `inbound = \"auto\"`, `margin-down = \"3%\"`, the same classes |\n\
     | `filter` | `inbound = \"filter\"`, 2.5 % |\n\
     | `police` | `inbound = \"police\"`, 3 % |\n\
     | `receive` | `[receive]` at 97.5 %, nothing beside it |\n\

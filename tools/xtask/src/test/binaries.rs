@@ -120,6 +120,11 @@ pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) 
         runs.extend(binary.runs(extent)?);
     }
     runs.retain(|run| only.is_empty() || only.iter().any(|word| run.name.contains(word)));
+    anyhow::ensure!(
+        only.is_empty() || !runs.is_empty(),
+        "no test has a name with {}",
+        only.join(" or ")
+    );
     let mut unchanged = Unchanged::read(root)?;
     let all = runs.len();
     if extent == Extent::Short && only.is_empty() {
@@ -236,6 +241,8 @@ impl Binary {
             .current_dir(&self.folder)
             .output()
             .with_context(|| self.name.clone())?;
+        let (name, status) = (&self.name, output.status);
+        anyhow::ensure!(status.success(), "{name} cannot list its tests: {status}");
         let text = String::from_utf8_lossy(&output.stdout);
         let name = |line: &str| line.strip_suffix(": test").map(str::to_owned);
         Ok(text.lines().filter_map(name).collect())

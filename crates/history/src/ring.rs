@@ -61,7 +61,25 @@ impl Ring {
             }
         }
         ring.slots.arrange_by_key(|slot| slot.head.number);
+        ring.drop_former_laps();
         Ok(ring)
+    }
+
+    /// Drops chunks of earlier laps, between which and the others there is a hole. Addresses go back
+    /// only once, where the newest lap began, and no chunks are missing there. A single one may be
+    /// damaged.
+    fn drop_former_laps(&mut self) {
+        let mut wrapped = false;
+        let pairs = self.slots.windows(2).rev();
+        let kept = pairs.take_while(|pair| {
+            let goes_back = pair[1].at < pair[0].at;
+            let missing = pair[1].head.number - pair[0].head.number - 1;
+            let is_former = goes_back && (wrapped || missing > 1);
+            wrapped |= goes_back;
+            !is_former
+        });
+        let former = self.slots.len().saturating_sub(kept.count() + 1);
+        self.slots.drain(..former);
     }
 
     fn fits(&self, head: &Head, at: u64) -> bool {
@@ -109,9 +127,13 @@ impl Ring {
         head.tier = self.tier;
         head.length = (HEADER + body.len()) as u32;
         let size = u64::from(head.length).next_multiple_of(UNIT);
-        let mut at = self.slots.last().map_or(0, Slot::end);
+        let end = self.slots.last().map_or(0, Slot::end);
+        let mut at = end;
         if at + size > self.region.size {
             at = 0;
+            // What is behind the newest chunk is of the lap before. From now on, chunks between the
+            // two are overwritten.
+            self.slots.retain(|other| other.at < end);
         }
         let slot = Slot { head, at };
         // The overwritten chunks are lost from the first byte on, even if the write fails.
@@ -188,5 +210,78 @@ impl Window {
             .bytes
             .get((at - self.start) as usize..)
             .unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that nobody keeps: only the places of chunks matter.
+    struct Nothing;
+
+    impl Storage for Nothing {
+        fn read(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write(&mut self, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+    }
+
+    fn consecutive(slots: &[Slot]) -> bool {
+        let mut pairs = slots.windows(2);
+        pairs.all(|pair| pair[0].head.number + 1 == pair[1].head.number)
+    }
+
+    /// Chunks of a day are larger than those of a night. The ring never has a hole between two
+    /// chunks, also if it was left with one by an earlier version.
+    #[test]
+    fn chunks_of_any_sizes_leave_no_hole() {
+        let region = Region {
+            start: 0,
+            size: 1 << 20,
+        };
+        let mut ring = Ring {
+            tier: 0,
+            region,
+            slots: Vec::new(),
+        };
+        let mut written = Vec::new();
+        for number in 1..2_000_u64 {
+            let size = if number / 11 % 2 == 0 { 30_000 } else { 90_000 } + number * 7_919 % 9_000;
+            let head = Head {
+                tier: 0,
+                number,
+                source: 0,
+                first: 0,
+                last: 0,
+                length: 0,
+            };
+            let body = vec![0; size as usize];
+            ring.add(&mut Nothing, head, &body).unwrap();
+            assert!(consecutive(&ring.slots), "after {number}");
+            // What the former version kept: all that is not overwritten.
+            let new = *ring.slots.last().unwrap();
+            written.retain(|old: &Slot| old.end() <= new.at || new.end() <= old.at);
+            written.push(new);
+            let mut found = Ring {
+                slots: written.clone(),
+                ..ring.clone()
+            };
+            found.drop_former_laps();
+            assert!(consecutive(&found.slots), "found after {number}");
+            assert_eq!(found.newest(), number);
+        }
+        assert!(ring.slots.len() > 5);
     }
 }

@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use weirgate_units::Direction;
@@ -260,7 +260,8 @@ impl Runner<'_> {
     ) -> Result<Option<String>, RemoteError> {
         let connected = Connected::open(self.server, &moving.wanted(self.play))?;
         let Connected { stream, mut from } = connected;
-        let kept = stream.try_clone()?;
+        let kept = Arc::new(stream.try_clone()?);
+        self.stop.shuts(&kept);
         let ended = AtomicBool::new(false);
         let up = matches!(moving, Moving::Up(_));
         let result = thread::scope(|scope| {
@@ -276,7 +277,6 @@ impl Runner<'_> {
                     let _ = kept.shutdown(how);
                 }
             });
-            self.stop.shuts(&stream);
             let result = match moving {
                 Moving::Down(bytes) => self.down(&mut from, bytes, done),
                 Moving::Up(bytes) => self.up(&stream, &mut from, bytes, done),

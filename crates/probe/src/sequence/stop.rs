@@ -2,7 +2,7 @@
 //! Stops all concurrent activities of a sequence.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 /// A signal that stops all activities at once.
@@ -10,7 +10,8 @@ use std::time::Instant;
 pub struct Stop {
     over: Mutex<bool>,
     changed: Condvar,
-    open: Mutex<Vec<TcpStream>>,
+    /// Connections of transfers that have not ended.
+    open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 impl Stop {
@@ -18,15 +19,20 @@ impl Stop {
     pub fn stop(&self) {
         *lock(&self.over) = true;
         self.changed.notify_all();
-        for stream in lock(&self.open).drain(..) {
+        for stream in lock(&self.open).drain(..).filter_map(|one| one.upgrade()) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Registers a connection to be shut down at that time.
-    pub(crate) fn shuts(&self, stream: &TcpStream) {
-        if let Ok(other) = stream.try_clone() {
-            lock(&self.open).push(other);
+    /// Registers a connection to be shut down at that time, unless it is dropped before.
+    pub(crate) fn shuts(&self, stream: &Arc<TcpStream>) {
+        let mut open = lock(&self.open);
+        open.retain(|one| one.strong_count() > 0);
+        open.push(Arc::downgrade(stream));
+        drop(open);
+        // All may have been stopped before this one was registered.
+        if self.stopped() {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 

@@ -20,6 +20,9 @@ const FASTER: f64 = 1.4;
 /// The number of packets in the first estimate.
 const FIRST: u32 = 40;
 
+/// Between packets that are sent one by one, the shortest gap.
+const SHORTEST: Duration = Duration::from_micros(20);
+
 /// The longest time of a full packet: about 45 kbit/s. On a slower line, the sweep would take
 /// minutes.
 const SLOWEST_NS: f64 = 250e6;
@@ -45,6 +48,8 @@ pub struct MeasuredLine {
     pub buffer: Size,
     /// Whether packets were lost, which means that the buffer was full.
     pub full: bool,
+    /// Whether packets waited or were lost. If not, the line may be faster than `ip_rate`.
+    pub busy: bool,
 }
 
 /// The progress of a measurement.
@@ -96,7 +101,13 @@ pub fn measure(
         queueing: Span::from_nanos(filled.delay_ns),
         buffer: Size::bytes((held * bits / 8.0).round() as u64),
         full: lost,
+        busy: lost || is_busy(&filled),
     })
+}
+
+/// Returns whether packets waited on the line, so that the train shows the line's rate.
+fn is_busy(seen: &Seen) -> bool {
+    seen.standing_ns as f64 > seen.gap_ns
 }
 
 /// Measures the time of a full packet on the line by packets that are sent back to back.
@@ -104,7 +115,18 @@ fn look(client: &mut Client, direction: Direction, payload: u16) -> Result<f64, 
     let mut seen = client.train(direction, payload, FIRST, Duration::ZERO)?;
     if seen.gap_ns == 0.0 {
         // So few packets arrived that the line has almost no buffer: send them one by one.
-        seen = client.train(direction, payload, FIRST, Duration::from_millis(30))?;
+        let mut gap = Duration::from_millis(30);
+        seen = client.train(direction, payload, FIRST, gap)?;
+        // Each packet may arrive as slowly as it is sent. Send faster until packets wait or are
+        // lost.
+        while gap > SHORTEST && seen.received == FIRST && !is_busy(&seen) {
+            gap /= 2;
+            let faster = client.train(direction, payload, FIRST, gap)?;
+            if faster.gap_ns == 0.0 {
+                break;
+            }
+            seen = faster;
+        }
     }
     let gap_ns = client.bounded(within("gap_ns", seen.gap_ns, 0.0..=SLOWEST_NS))?;
     Ok(gap_ns.max(1000.0) * 1e-9)
@@ -114,8 +136,7 @@ fn look(client: &mut Client, direction: Direction, payload: u16) -> Result<f64, 
 /// the line.
 fn timed(size: u32, seen: &Seen) -> Option<Timed> {
     let gap = seen.gap_ns * 1e-9;
-    let busy = seen.standing_ns as f64 * 1e-9 > gap;
-    (busy && gap > 0.0).then(|| Timed {
+    (is_busy(seen) && gap > 0.0).then(|| Timed {
         size,
         time: gap,
         // Clocks have a resolution of at most a microsecond, once at each end of a train.

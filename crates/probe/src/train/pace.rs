@@ -35,8 +35,8 @@ pub fn send(socket: &UdpSocket, to: SocketAddr, train: &Train, clock: Instant) -
     Ok(())
 }
 
-/// Returns whether an error concerns a single packet and not the path: no room (ENOBUFS), or an
-/// unreachable port that an earlier packet found.
+/// Returns whether an error concerns a single packet, or an outage that may end: no room (ENOBUFS),
+/// an unreachable port or host that an earlier packet found, no route, or a rule that forbids it.
 pub(crate) fn passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -44,6 +44,10 @@ pub(crate) fn passing(error: &io::Error) -> bool {
             | io::ErrorKind::WouldBlock
             | io::ErrorKind::TimedOut
             | io::ErrorKind::Interrupted
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::PermissionDenied
     ) || error.raw_os_error() == Some(105)
 }
 

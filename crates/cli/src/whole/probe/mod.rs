@@ -232,6 +232,12 @@ impl Measured {
         let line = |name: &str, direction: &MeasuredLine| {
             let kbit = |rate: Rate| format!("{name} = \"{:.0}kbit\"", rate.as_kbit());
             match (known, direction.layer.rate()) {
+                (None, _) if !direction.busy => {
+                    format!(
+                        "{} # at least: nothing waited on the line",
+                        kbit(direction.ip_rate)
+                    )
+                }
                 (None, _) => kbit(direction.ip_rate),
                 (Some(_), Some(wire)) => kbit(wire),
                 (Some((_, fit)), None) => match on_the_wire(direction.ip_rate, fit) {
@@ -319,7 +325,8 @@ fn described(direction: &MeasuredLine) -> String {
     };
     let _ = writeln!(
         text,
-        "  {:.0} kbit/s of IP packets of {FULL} bytes",
+        "  {}{:.0} kbit/s of IP packets of {FULL} bytes",
+        if direction.busy { "" } else { "at least " },
         direction.ip_rate.as_kbit()
     );
     let least = if direction.full { "" } else { "at least " };
@@ -361,6 +368,7 @@ fn values(direction: &MeasuredLine) -> Value {
         "queueing_ms": direction.queueing.as_millis_f64(),
         "buffer_bytes": direction.buffer.as_bytes(),
         "buffer_full": direction.full,
+        "busy": direction.busy,
     })
 }
 
@@ -385,6 +393,7 @@ mod tests {
             queueing: Span::ZERO,
             buffer: Size::bytes(0),
             full: true,
+            busy: true,
         }
     }
 

@@ -432,6 +432,16 @@ function said(words) {
 // Receive samples only while the page is visible: a browser has few connections to one
 // machine, and every page in the background would take one.
 let source = null;
+// Restarted by each sample. A connection that ended without a word brings no event.
+let silence;
+
+function hear() {
+  clearTimeout(silence);
+  if (!source || !now) return;
+  silence = setTimeout(() => {
+    said("no new sample since " + new Date(now.time_ms).toLocaleTimeString());
+  }, Math.max(5000, 4 * now.interval_ms));
+}
 
 function listen() {
   if (document.hidden) {
@@ -442,7 +452,9 @@ function listen() {
     source.onmessage = (event) => {
       now = JSON.parse(event.data);
       showNow();
+      hear();
     };
+    hear();
     source.onerror = () => {
       said("no connection; trying again");
       // The browser reconnects on its own, except after a refusal.

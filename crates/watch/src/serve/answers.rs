@@ -2,7 +2,9 @@
 //! Answers to the web process: current values, the history, OpenMetrics. Requests cannot change
 //! anything.
 
-use crate::channel::{BAD_REQUEST, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write};
+use crate::channel::{
+    BAD_REQUEST, LATER, LONGEST_REQUEST, OK, PIECE, SETTINGS, gone, read, whole, write,
+};
 use crate::export::openmetrics::openmetrics;
 use crate::lock::lock;
 use crate::serve::host_names::host_names;
@@ -34,6 +36,11 @@ pub(crate) async fn answer(mut stream: UnixStream, shared: &Arc<Shared>) -> io::
         "/api/live" => live(stream, shared).await,
         "/metrics" => {
             let seen = Arc::clone(&shared.seen.borrow());
+            // Counters that stand still would look like a line without traffic.
+            if let Some(age) = seen.overdue(shared.every) {
+                let text = format!("nothing was seen for {} s\n", age.as_secs());
+                return whole(&mut stream, LATER, &text).await;
+            }
             let own = shared.own(seen.failing.is_some());
             whole(&mut stream, OK, &openmetrics(&seen.changes, &own)).await
         }

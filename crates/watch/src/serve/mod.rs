@@ -219,6 +219,7 @@ impl Round {
         self.keep(step.time, step.interval, &step.changes, &report)
             .await;
         Some(Seen {
+            at: Some(Instant::now()),
             time: step.time,
             json: step.json(self.steps.looker.legend()).to_string(),
             changes: step.changes,

@@ -13,13 +13,15 @@ use crate::step::diff::Change;
 use crate::storage::FileStorage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weirgate_history::{History, Status};
 
 /// The last look.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
+    /// When it was seen; `None` before the first look.
+    pub(crate) at: Option<Instant>,
     /// The time in milliseconds of Unix time.
     pub(crate) time: i64,
     /// The objects and their changes.
@@ -28,6 +30,18 @@ pub(crate) struct Seen {
     pub(crate) json: String,
     /// Why the history cannot be written at present, if it cannot.
     pub(crate) failing: Option<String>,
+}
+
+/// A look that is older than this many intervals, and than this time, is no present one.
+const MISSED_LOOKS: u32 = 4;
+const OLD: Duration = Duration::from_secs(10);
+
+impl Seen {
+    /// Returns how old the look is, if the next ones are overdue.
+    pub(crate) fn overdue(&self, every: Duration) -> Option<Duration> {
+        let age = self.at?.elapsed();
+        (age > OLD.max(every * MISSED_LOOKS)).then_some(age)
+    }
 }
 
 /// The data from which requests are answered.

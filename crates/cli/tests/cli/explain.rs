@@ -64,17 +64,17 @@ fn what_is_for_the_router_itself_is_reported() {
     fs::write(folder.path().join("ifb.toml"), ifb).unwrap();
     let down = "down udp 203.0.113.6:9 > 198.51.100.7:51820";
     let through = answer("lan.toml", &format!("{down} => fast"));
-    assert!(through.contains("HTB on lan"), "{through}");
+    assert!(through.contains("queue on lan"), "{through}");
     let own = answer("lan.toml", &format!("{down} own => -"));
     let parts = [
         "class none: for the router itself",
         "-> to the router itself",
     ];
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
-    assert!(!own.contains("HTB on"), "{own}");
+    assert!(!own.contains("queue on"), "{own}");
     // On an IFB, it is shaped like all arriving packets.
     let own = answer("ifb.toml", &format!("{down} own => fast"));
-    let parts = ["HTB on ifb-wan", "-> to the router itself"];
+    let parts = ["queue on ifb-wan", "-> to the router itself"];
     assert!(parts.iter().all(|part| own.contains(part)), "{own}");
 }
 

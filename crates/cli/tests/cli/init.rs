@@ -360,7 +360,7 @@ fn another_link_is_not_measured_in_place_of_the_named_one() {
     ] {
         router.namespace.run(line);
     }
-    let ended = router.init("--device lte --line lte --for home --yes --measure 203.0.113.9");
+    let ended = router.init("--device lte --line lte --for calls --yes --measure 203.0.113.9");
     ended.says(
         2,
         &[

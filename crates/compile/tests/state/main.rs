@@ -564,9 +564,8 @@ fn conditioners_need_their_program_and_let_a_full_packet_conform() {
     assert_eq!(refused(&of("1kB"), &all), [("C221", Severity::Warning)]);
     // A packet conforms to one of two rates if it is not red.
     for (burst, peak, warned) in [("3kB", "1kB", true), ("1kB", "3kB", false)] {
-        let rates = format!(
-            "meter = \"two-rate\"\npeak-rate = \"2mbit\"\npeak-burst = \"{peak}\"\nred = \"drop\""
-        );
+        let rates =
+            format!("meter = \"trtcm\"\npeak = \"2mbit\"\npeak-burst = \"{peak}\"\nred = \"drop\"");
         let two = of(burst).replace("meter = \"bucket\"", &rates);
         assert_eq!(refused(&two, &all).len(), usize::from(warned), "{two}");
     }

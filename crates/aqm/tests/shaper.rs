@@ -49,6 +49,21 @@ struct Sent {
     wire: u64,
 }
 
+/// Asks for a packet of a shaper that has some. The error is the time to ask again.
+fn depart(shaper: &mut Shaper<()>, now: u64) -> Result<Sent, u64> {
+    let departure = shaper.depart(now);
+    let Some((class, _, packet, ())) = departure.sent else {
+        let opens = departure.opens_ns.expect("something is queued");
+        assert!(opens > now, "asked again at {now} for {opens}");
+        return Err(opens);
+    };
+    Ok(Sent {
+        at_ns: now,
+        class,
+        wire: u64::from(packet.wire),
+    })
+}
+
 /// Runs for `span` with classes that are always backlogged. The host is woken up to `late` after
 /// the time that it asked for. Every other time it asks earlier, as it does when a packet arrives.
 fn saturated(
@@ -76,21 +91,10 @@ fn saturated(
                 shaper.arrive(class, &packet, 0, ());
             }
         }
-        let departure = shaper.depart(now);
-        if let Some((class, _, packet, ())) = departure.sent {
-            sent.push(Sent {
-                at_ns: now,
-                class,
-                wire: u64::from(packet.wire),
-            });
-        } else {
-            let opens = departure.opens_ns.expect("something is queued");
-            assert!(opens > now, "asked again at {now} for {opens}");
-            now = if chance.below(2) == 0 {
-                now + 1 + chance.below(opens - now)
-            } else {
-                opens + chance.below(late + 1)
-            };
+        match depart(shaper, now) {
+            Ok(one) => sent.push(one),
+            Err(opens) if chance.below(2) == 0 => now += 1 + chance.below(opens - now),
+            Err(opens) => now = opens + chance.below(late + 1),
         }
     }
     sent
@@ -118,15 +122,9 @@ fn backlogged(
                 shaper.arrive(*class, &packet, 0, ());
             }
         }
-        let departure = shaper.depart(now);
-        if let Some((class, _, packet, ())) = departure.sent {
-            sent.push(Sent {
-                at_ns: now,
-                class,
-                wire: u64::from(packet.wire),
-            });
-        } else {
-            now = departure.opens_ns.expect("something is queued");
+        match depart(shaper, now) {
+            Ok(one) => sent.push(one),
+            Err(opens) => now = opens,
         }
     }
 }

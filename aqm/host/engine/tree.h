@@ -191,7 +191,8 @@ AQM_FN void engine_due(struct engine *e, u32 id, struct engine_node *n,
 /*
  * Applies a changed configuration. A change is noticed anyway when the node
  * sends a packet. This is for a node that would wait long for that, above its
- * former ceiling or behind others.
+ * former ceiling or behind others. After a change of a cap, the caller also
+ * calls it for the nodes that name the cap.
  */
 AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 {
@@ -200,10 +201,13 @@ AQM_WHOLE_FN int engine_look(struct engine *e AQM_NONNULL, u32 id, u64 now_ns)
 
 	if (!n)
 		return 0;
+	if (n->config.live && n->config.ceiling_bytes_s)
+		most += (u64)e->full * 1000000000 / n->config.ceiling_bytes_s;
+	if (n->config.live == ENGINE_CAP) {
+		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
+		return 0;
+	}
 	if (n->state == ENGINE_HELD) {
-		if (n->config.live && n->config.ceiling_bytes_s)
-			most += (u64)e->full * 1000000000 /
-				n->config.ceiling_bytes_s;
 		n->ceiling.opens_ns = aqm_min(n->ceiling.opens_ns, most);
 		if (id == e->shared_root)
 			engine_line_look(e, n, most - now_ns, now_ns);

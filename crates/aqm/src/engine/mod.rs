@@ -217,7 +217,15 @@ impl<T> Engine<T> {
         self.live(id)?;
         let own = &mut self.nodes[id as usize].config;
         *own = config(own.parent, own.fork, rule);
+        let is_cap = own.live == ffi::CAP;
         self.look(id);
+        if is_cap {
+            let names = |one: &u32| self.nodes[*one as usize].config.cap == id;
+            let members: Vec<u32> = (1..=self.size.nodes).filter(names).collect();
+            for member in members {
+                self.look(member);
+            }
+        }
         Ok(())
     }
 

@@ -351,3 +351,36 @@ fn a_leaf_that_loses_its_cap_sends_at_once() {
     assert!(engine.depart(now).sent.is_some());
     engine.audit().expect("rows that agree");
 }
+
+/// A leaf that waits only for its cap sends at once when the cap's ceiling is raised.
+#[test]
+fn a_raised_cap_wakes_the_leaves_that_wait_for_it() {
+    let mut engine = Engine::new(&link(1_000 * LINK), SIZE);
+    let cap = engine.cap(8_000).expect("room");
+    let root = engine.root();
+    let leaf = engine
+        .add(root, false, &NodeRule { cap, ..rule(0, 0) })
+        .expect("room");
+    for item in 0..3 {
+        let packet = Packet {
+            arrived_ns: S,
+            len: LEN,
+            wire: LEN,
+            flow: 1,
+            ecn: 0,
+        };
+        assert!(engine.arrive(leaf, &packet, 1, item).refused.is_none());
+    }
+    while engine.depart(S).sent.is_some() {}
+    // The cap opens after 190 ms.
+    let now = S + 2_000_000;
+    assert!(engine.depart(now).sent.is_none());
+    let raised = NodeRule {
+        ceiling_bytes_s: LINK,
+        ..NodeRule::default()
+    };
+    engine.change(cap, &raised).expect("a cap");
+    // A full packet at the new ceiling, and some ticks.
+    assert!(engine.depart(now + 1_000_000).sent.is_some());
+    engine.audit().expect("rows that agree");
+}

@@ -215,12 +215,12 @@ impl RowTree {
             first: u32::from(rows.other.major) << 16,
             ..Leaves::default()
         };
-        let mut changed = Vec::new();
+        let mut changed = BTreeSet::new();
         for (id, row) in &wanted {
             let is = self.engine.config(*id);
             if is.is_none_or(|is| is.as_bytes() != config(row).as_bytes()) {
                 self.engine.put(*id, row);
-                changed.push(*id);
+                changed.insert(*id);
             }
         }
         self.engine.say(&setup, &leaves)?;
@@ -234,8 +234,12 @@ impl RowTree {
                 self.engine.end(id);
             }
         }
-        // A change without a request is found when the node next sends a packet.
-        for id in changed {
+        // A change without a request is found when the node next sends a packet. Nodes also wait
+        // for their caps, so the requests for caps come first.
+        let mut looks: Vec<u32> = changed.iter().copied().collect();
+        let names_changed = |(_, row): &&(u32, NodeRow)| changed.contains(&row.rule.cap);
+        looks.extend(wanted.iter().filter(names_changed).map(|(id, _)| *id));
+        for id in looks {
             self.engine.look(id);
         }
         Ok(())

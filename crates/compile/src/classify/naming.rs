@@ -13,6 +13,9 @@ use weirgate_policy::Rule as PolicyRule;
 use weirgate_state::{Chain, Effect, Field, Match, Meter, Rule, RuleVerdict, Set};
 use weirgate_units::{Inserted as _, fnv1a_64, fnv1a_64_more};
 
+/// The purpose, in the name of a chain, of the alternatives of one rule.
+pub(crate) const ANY: &str = "any";
+
 /// A character that neither nftables nor classes allow in names.
 const MARKER: char = '#';
 
@@ -60,11 +63,18 @@ impl Settled {
     /// Calculates names from contents, in the order of the policy's rules.
     fn of(chains: &[Chain]) -> Self {
         let mut contents: BTreeMap<Token, Digest> = BTreeMap::new();
-        for rule in chains.iter().flat_map(|chain| &chain.rules) {
-            let counter = rule.counter.as_deref().unwrap_or_default();
-            if let Some((label, position, _)) = divided(counter) {
-                // The label begins with the direction.
+        let all = chains
+            .iter()
+            .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
+        for (chain, rule) in all {
+            let named = rule.counter.as_ref().unwrap_or(&chain.name);
+            if let Some((label, position, _)) = divided(named) {
+                // The label begins with the direction. A chain's is followed by its purpose.
                 let class = label.split_once('_').map_or(label, |(_, class)| class);
+                let of_chain = class
+                    .strip_prefix(ANY)
+                    .and_then(|rest| rest.strip_prefix('_'));
+                let class = of_chain.filter(|_| rule.counter.is_none()).unwrap_or(class);
                 let token = (position, class.to_owned());
                 digest_rule(contents.entry(token).or_default(), rule);
             }

@@ -71,23 +71,39 @@ impl Writer<'_> {
         }
         let alternatives = self.alternatives(rule, decision, &name);
         out.extend(segments::stated(rule, &alternatives, &body.origin));
-        let mut own = Vec::new();
-        for (matches, late) in alternatives {
-            let body = match (decision, self.tracked) {
-                (Some(value), true) => {
-                    let mut body = body.clone();
-                    body.effects.push(Effect::ConnectionMark { mask, value });
-                    body
-                }
-                _ => body.clone(),
-            };
-            let matches = [matches, late].concat();
-            own.extend(with_dscp(
+        let body = match (decision, self.tracked) {
+            (Some(value), true) => {
+                let mut body = body;
+                body.effects.push(Effect::ConnectionMark { mask, value });
+                body
+            }
+            _ => body,
+        };
+        let dscp = rule.set_dscp.as_ref().map(|d| d.value);
+        let meters = Metered::of(&alternatives);
+        // A packet may match several alternatives: services overlap. It is counted once.
+        let once = alternatives.len() > meters.len() && !meters.is_empty();
+        if once {
+            let counted = meters
+                .iter()
+                .flat_map(|meter| with_dscp(meter.matches(), dscp, &body));
+            let chain = self.call(direction, "counted", &label, counted.collect());
+            let matching = alternatives.into_iter().map(|(matches, _)| Rule {
+                frame: Frame::Plain,
                 matches,
-                rule.set_dscp.as_ref().map(|d| d.value),
-                &body,
-            ));
+                counter: None,
+                effects: Vec::new(),
+                verdict: RuleVerdict::Goto(chain.clone()),
+                origin: self.origin(rule),
+            });
+            let matching = matching.collect();
+            out.push(self.jump(rule, direction, &label, matching));
+            return;
         }
+        let all = alternatives.into_iter();
+        let mut own: Vec<Rule> = all
+            .flat_map(|(matches, late)| with_dscp([matches, late].concat(), dscp, &body))
+            .collect();
         // Services may overlap, so return after the first match to count each packet once.
         if rule.services.len() > 1 && !rule.last {
             for one in &mut own {
@@ -95,22 +111,38 @@ impl Writer<'_> {
                     one.verdict = RuleVerdict::Return;
                 }
             }
-            let chain = format!("{direction}_any_{label}");
-            out.push(Rule {
-                frame: Frame::Plain,
-                matches: Vec::new(),
-                counter: None,
-                effects: Vec::new(),
-                verdict: RuleVerdict::Jump(chain.clone()),
-                origin: self.origin(rule),
-            });
-            self.called.push(Chain {
-                name: chain,
-                hook: Hook::Called,
-                rules: own.into(),
-            });
+            out.push(self.jump(rule, direction, &label, own));
         } else {
             out.extend(own);
+        }
+    }
+
+    /// Adds a chain that other chains call; returns its name.
+    fn call(&mut self, direction: Direction, what: &str, label: &str, rules: Vec<Rule>) -> String {
+        let name = format!("{direction}_{what}_{label}");
+        self.called.push(Chain {
+            name: name.clone(),
+            hook: Hook::Called,
+            rules: rules.into(),
+        });
+        name
+    }
+
+    /// Adds a chain with the alternatives of a rule; returns the rule that jumps to it.
+    fn jump(
+        &mut self,
+        rule: &PolicyRule,
+        direction: Direction,
+        label: &str,
+        alternatives: Vec<Rule>,
+    ) -> Rule {
+        Rule {
+            frame: Frame::Plain,
+            matches: Vec::new(),
+            counter: None,
+            effects: Vec::new(),
+            verdict: RuleVerdict::Jump(self.call(direction, naming::ANY, label, alternatives)),
+            origin: self.origin(rule),
         }
     }
 
@@ -165,11 +197,7 @@ impl Writer<'_> {
                             Match::range(field, 0, u128::from(value) - 1)
                         });
                     }
-                    let version = matches.iter().find_map(Match::version).or_else(|| {
-                        IpVersion::BOTH
-                            .into_iter()
-                            .find(|one| matches.contains(&Match::version_is(*one)))
-                    });
+                    let version = version_of(&matches);
                     if let Some(Count::Connections(_)) =
                         rule.meter.as_ref().map(|meter| counted(&meter.value))
                     {
@@ -226,6 +254,40 @@ impl Writer<'_> {
             over: meter.over,
         })
     }
+}
+
+/// A meter of a rule, for packets of one IP version.
+#[derive(PartialEq)]
+struct Metered {
+    version: IpVersion,
+    late: Vec<Match>,
+}
+
+impl Metered {
+    /// Returns the meters of these alternatives, each once.
+    fn of(alternatives: &[(Vec<Match>, Vec<Match>)]) -> Vec<Self> {
+        let mut found = Vec::new();
+        for (matches, late) in alternatives {
+            let version = version_of(matches).filter(|_| !late.is_empty());
+            let late = late.clone();
+            let meter = version.map(|version| Self { version, late });
+            found.extend(meter.filter(|meter| !found.contains(meter)));
+        }
+        found
+    }
+
+    fn matches(&self) -> Vec<Match> {
+        [vec![Match::version_is(self.version)], self.late.clone()].concat()
+    }
+}
+
+/// Returns the IP version of the packets that these matches describe, if they imply one.
+fn version_of(matches: &[Match]) -> Option<IpVersion> {
+    matches.iter().find_map(Match::version).or_else(|| {
+        IpVersion::BOTH
+            .into_iter()
+            .find(|one| matches.contains(&Match::version_is(*one)))
+    })
 }
 
 /// Bits of a packet's state without a connection (`NF_CT_STATE_BIT`).

@@ -39,7 +39,8 @@ codes! {
     SHARES_OVER "P116" "Guarantees sum to more than there is.";
     CEILING "P117" "A ceiling is below the class's guarantee, above the link, or 0.";
     GUARANTEE "P118" "A class states both a share and a rate, or neither.";
-    UNSHAPED "P119" "A class or rule is for a direction that the policy does not shape.";
+    UNSHAPED "P119" "A class or rule is for a direction that the policy does not shape; or code points \
+                    are to be cleared in such a direction (warning).";
     QUEUE "P120" "A queue is malformed.";
     QUEUE_LIMIT "P121" "A queue's limit is 0 or holds less than one full packet.";
     QUEUE_SETTINGS "P122" "Settings of a queue contradict each other or are out of range.";
@@ -81,7 +82,8 @@ codes! {
     GROUP_SHARE "P177" "Shares of groups are 0, given twice, or sum to more than 99 % of a class.";
     HOST_CAP "P178" "A limit for each host has no rate, has too many hosts, or is for a class \
                      that is already divided.";
-    DELAY "P179" "The `delay` of a class is out of range.";
+    DELAY "P179" "The `delay` of a class is out of range; or the class does not exist upstream \
+                 (warning).";
     PAYLOAD "P181" "A rule with `payload` does not keep its decision, or names a protocol \
                     without a signature.";
     MSS "P185" "A rule has `mss` but matches no start of a TCP connection, or also counts packets.";

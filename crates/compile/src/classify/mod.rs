@@ -59,7 +59,8 @@ pub(crate) fn chains(
     let mask = policy.marks.decisions;
     let wash = policy.dscp.as_ref().filter(|dscp| {
         dscp.wash
-            .is_some_and(|directions| directions.contains(direction))
+            .as_ref()
+            .is_some_and(|directions| directions.value.contains(direction))
     });
     let mut parts = part_rules::rules(scheduler, sets);
     if matches!(hook, Hook::Ingress { .. }) {
@@ -262,7 +263,8 @@ impl Writer<'_> {
         if let Some(dscp) = &self.policy.dscp {
             let distrusted = dscp
                 .distrust
-                .is_some_and(|directions| directions.contains(direction));
+                .as_ref()
+                .is_some_and(|directions| directions.value.contains(direction));
             if distrusted {
                 rules.extend(clear(dscp, "not trusted"));
             } else {

@@ -85,7 +85,8 @@ pub(crate) fn add(
 /// Returns whether code points are changed before rules read them.
 fn rewritten(policy: &Policy, direction: Direction) -> bool {
     policy.dscp.as_ref().is_some_and(|dscp| {
-        !dscp.map.is_empty() || dscp.distrust.is_some_and(|some| some.contains(direction))
+        let distrusted = dscp.distrust.as_ref();
+        !dscp.map.is_empty() || distrusted.is_some_and(|some| some.value.contains(direction))
     })
 }
 

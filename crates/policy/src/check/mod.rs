@@ -20,7 +20,7 @@ use crate::condition::facts::Conditions;
 use crate::link::engine::Engine;
 use crate::link::inbound::Inbound;
 use crate::marks;
-use crate::model::{Rule, in_kbit};
+use crate::model::{Directions, Rule, in_kbit};
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::queue::limit::check_limit;
@@ -71,6 +71,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
             unshaped(policy, "class", &class.span, problems);
         }
     }
+    elsewhere(policy, problems);
     rules(policy, problems);
     // Conditions that could not be read are missing in the model. A rule then seems to match
     // more than it does, so skip these checks.
@@ -93,6 +94,36 @@ fn unshaped(
     };
     let message = format!("this {what} is for the downstream, which this policy does not shape");
     problems.error(codes::UNSHAPED, span.clone(), message, hint);
+}
+
+/// Reports fields without effect, because they are for a direction that has no queue here, or for
+/// the other one.
+fn elsewhere(policy: &Policy, problems: &Problems) {
+    if let (Some(dscp), None) = (&policy.dscp, policy.line_rate(Direction::Down)) {
+        let down = |found: &&Value<Directions>| found.value == Directions::Down;
+        for found in [&dscp.distrust, &dscp.wash]
+            .into_iter()
+            .flatten()
+            .filter(down)
+        {
+            problems.warning(
+                codes::UNSHAPED,
+                found.span.clone(),
+                "code points of the downstream stay, because this policy does not shape it",
+                "add `down` to `[link]`, choose another `inbound`, or leave this out",
+            );
+        }
+    }
+    for class in &policy.classes {
+        if let (Some(delay), false) = (&class.delay, class.directions.contains(Direction::Up)) {
+            problems.warning(
+                codes::DELAY,
+                delay.span.clone(),
+                "`delay` limits packets of the upstream, where this class does not exist",
+                "leave it out, or write it for a class of the upstream",
+            );
+        }
+    }
 }
 
 fn names(policy: &Policy, problems: &Problems) {

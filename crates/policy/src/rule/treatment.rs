@@ -14,9 +14,9 @@ pub struct DscpTreatment {
     /// The line number of its table, from 1.
     pub line: u32,
     /// Directions in which code points are cleared before any rule sees them.
-    pub distrust: Option<Directions>,
+    pub distrust: Option<Value<Directions>>,
     /// Directions in which they are cleared after the rules.
-    pub wash: Option<Directions>,
+    pub wash: Option<Value<Directions>>,
     /// Code points that are not cleared.
     pub except: Vec<Dscp>,
     /// Code points that are replaced before the rules, and their replacements.
@@ -88,8 +88,8 @@ pub(crate) fn read_dscp(mut table: Reader<'_, '_>) -> DscpTreatment {
     };
     DscpTreatment {
         line: table.line(),
-        distrust: written.distrust.map(|found| found.value),
-        wash: written.wash.map(|found| found.value),
+        distrust: written.distrust,
+        wash: written.wash,
         except,
         map: written.map,
     }

@@ -3,6 +3,7 @@
 
 use crate::model::{Links, Rule, Use};
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weirgate_policy::Prefix;
 use weirgate_state::{
     Choice, FIRST_PRIORITY, IpVersion, LinkPath, LinkRoute, Marking, Routing, RoutingRule,
@@ -28,7 +29,7 @@ const MAIN: u32 = 254;
 #[must_use]
 pub fn routing(links: &Links, up: &[bool], paths: &[LinkPath]) -> Routing {
     let mut wanted = Routing {
-        marks: Some(marking(links, up)),
+        marks: Some(marking(links, up, paths)),
         ..Routing::default()
     };
     for version in IpVersion::BOTH {
@@ -83,26 +84,36 @@ fn route(wanted: &mut Routing, version: IpVersion, links: &Links, up: &[bool], p
 }
 
 /// Returns how connections are marked.
-pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
-    let is_up = |number: usize| up.get(number) == Some(&true);
+pub(crate) fn marking(links: &Links, up: &[bool], paths: &[LinkPath]) -> Marking {
+    let leads = |number: usize, version| {
+        let path = paths.get(number).filter(|path| path.up);
+        up.get(number) == Some(&true) && path.is_some_and(|path| path.hops.contains_key(&version))
+    };
+    // An IP version that no link has needs no choices of its own.
+    let served = IpVersion::BOTH.map(|version| (0..links.links.len()).any(|n| leads(n, version)));
+    let versions = match served {
+        [true, false] => [IpVersion::V4; 2],
+        [false, true] => [IpVersion::V6; 2],
+        _ => IpVersion::BOTH,
+    };
     let mut choices = Vec::new();
     for rule in &links.rules {
-        if let Some(number) = rule.links.iter().find(|number| is_up(**number)) {
-            choices.extend(selectors(rule).into_iter().map(|of| Choice {
-                of,
-                links: vec![(links.mark(*number), 1)],
-            }));
+        let links = versions.map(|version| {
+            let mut named = rule.links.iter();
+            let first = named.find(|number| leads(**number, version));
+            first.map(|number| vec![(links.mark(*number), 1)])
+        });
+        for of in selectors(rule) {
+            choices.extend(by_version(of, &links));
         }
     }
-    let weighted: Vec<(u32, u32)> = (0..links.links.len())
-        .filter(|number| is_up(*number))
-        .map(|number| (links.mark(number), links.links[number].weight))
-        .collect();
-    if links.usage == Use::Balance && weighted.len() > 1 {
-        choices.push(Choice {
-            of: Selector::default(),
-            links: weighted,
+    if links.usage == Use::Balance {
+        let weighted = versions.map(|version| {
+            let used = (0..links.links.len()).filter(|number| leads(*number, version));
+            let weighted = used.map(|number| (links.mark(number), links.links[number].weight));
+            Some(weighted.collect::<Vec<_>>()).filter(|links| links.len() > 1)
         });
+        choices.extend(by_version(Selector::default(), &weighted));
     }
     let devices = links.links.iter().enumerate();
     Marking {
@@ -112,6 +123,39 @@ pub(crate) fn marking(links: &Links, up: &[bool]) -> Marking {
             .inserted(),
         choices,
     }
+}
+
+/// Returns the choices of a selector, given the links for each version of [`IpVersion::BOTH`]: one
+/// choice if they are the same.
+fn by_version(of: Selector, links: &[Option<Vec<(u32, u32)>>; 2]) -> Vec<Choice> {
+    let of_version = |version: &IpVersion| {
+        let address = of.from.or(of.to).map(|(address, _)| address);
+        address.is_none_or(|address| address.is_ipv4() == (*version == IpVersion::V4))
+    };
+    let implied = of.from.is_some() || of.to.is_some();
+    if let ([Some(one), Some(other)], false) = (links, implied)
+        && one == other
+    {
+        let links = one.clone();
+        return vec![Choice { of, links }];
+    }
+    IpVersion::BOTH
+        .into_iter()
+        .zip(links)
+        .filter(|(version, _)| of_version(version))
+        .filter_map(|(version, links)| {
+            let any: IpAddr = match version {
+                IpVersion::V4 => Ipv4Addr::UNSPECIFIED.into(),
+                IpVersion::V6 => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            let from = of.from.or((!implied).then_some((any, 0)));
+            let links = links.clone()?;
+            Some(Choice {
+                of: Selector { from, ..of },
+                links,
+            })
+        })
+        .collect()
 }
 
 /// Returns the connections of a rule: one selector for each protocol and port range.

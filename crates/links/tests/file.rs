@@ -108,8 +108,9 @@ fn both_links_up() {
             "prerouting: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
             "prerouting: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
             "prerouting: from 10.0.2.0/24 mark 0x200",
-            "prerouting: 3/4 mark 0x100",
-            "prerouting: mark 0x200",
+            // The second link has no path for IPv6.
+            "prerouting: from 0.0.0.0/0 3/4 mark 0x100",
+            "prerouting: from 0.0.0.0/0 mark 0x200",
             "output: ct mark & 0xf00 == 0x100 set mark 0x100 accept",
             "output: ct mark & 0xf00 == 0x200 set mark 0x200 accept",
             "postrouting: oifname wan0 ct mark & 0xf00 == 0 set ct mark 0x100",
@@ -173,7 +174,7 @@ fn a_rule_by_port() {
             let line = line.strip_prefix("prerouting: ")?;
             line.strip_suffix(" mark 0x100").map(str::to_owned)
         });
-        own.filter(|line| line != "3/4" && !line.starts_with("iifname"))
+        own.filter(|line| !line.starts_with("from 0.0.0.0/0") && !line.starts_with("iifname"))
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -320,4 +321,27 @@ fn a_rule_that_names_no_link_is_told_so() {
     assert_eq!(codes(&format!("{TWO}\n[[rule]]\n")), ["D002"]);
     // Another type is one mistake, not also a missing field.
     assert_eq!(codes(&format!("{TWO}\n[[rule]]\nuse = true\n")), ["D004"]);
+}
+
+/// A link without a path for an IP version is not chosen for its connections, nor balanced over.
+#[test]
+fn a_rule_takes_the_first_link_that_has_the_version() {
+    let links = links(&format!(
+        "{TWO}\n[[rule]]\nprotocol = \"tcp\"\nto-port = 443\nuse = [\"lte\", \"fibre\"]\n"
+    ));
+    let wanted = routing(&links, &[true, true], &paths(&links));
+    let choices = wanted.marks.unwrap().choices;
+    let shown = choices
+        .iter()
+        .map(|choice| (choice.of.to_string(), choice.links.clone()));
+    let [fibre, lte] = [0, 1].map(|number| links.mark(number));
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            ("from 10.0.2.0/24 ".to_owned(), vec![(lte, 1)]),
+            ("from 0.0.0.0/0 tcp 443 ".to_owned(), vec![(lte, 1)]),
+            ("from ::/0 tcp 443 ".to_owned(), vec![(fibre, 1)]),
+            ("from 0.0.0.0/0 ".to_owned(), vec![(fibre, 3), (lte, 1)]),
+        ]
+    );
 }

@@ -272,6 +272,11 @@ fn prefix(out: &mut Vec<Expr>, address: IpAddr, length: u8, source: bool) {
             key: MetaKey::NfProto,
         },
         equal(vec![version as u8]),
+    ]);
+    if length == 0 {
+        return;
+    }
+    out.extend([
         Expr::Payload {
             dreg: Register::R0,
             base: PayloadBase::Network,

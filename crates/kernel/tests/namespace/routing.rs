@@ -99,17 +99,27 @@ fn whatever_is_refused_the_former_routing_is_back() {
         after.marks = Some(Marking {
             mask: 0xf000,
             devices: BTreeMap::from([(name("wan"), 0x1000)]),
-            choices: vec![Choice {
-                of: Selector {
-                    from: Some(("10.0.0.0".parse().unwrap(), 8)),
-                    transport: Some(Transport {
-                        protocol: 17,
-                        to_port: Some((5_060, 5_061)),
-                    }),
-                    ..Selector::default()
+            choices: vec![
+                Choice {
+                    of: Selector {
+                        from: Some(("10.0.0.0".parse().unwrap(), 8)),
+                        transport: Some(Transport {
+                            protocol: 17,
+                            to_port: Some((5_060, 5_061)),
+                        }),
+                        ..Selector::default()
+                    },
+                    links: vec![(0x1000, 1)],
                 },
-                links: vec![(0x1000, 1)],
-            }],
+                // All connections of an IP version.
+                Choice {
+                    of: Selector {
+                        from: Some(("::".parse().unwrap(), 0)),
+                        ..Selector::default()
+                    },
+                    links: vec![(0x1000, 1)],
+                },
+            ],
         });
         let mut failed = 0;
         loop {

@@ -35,6 +35,7 @@ static IN_THE_GUEST: Together = Together::new(
         "confirmed::held_meanwhile",
         "confirmed::an_ifb_stays",
         "signs::told",
+        "signs::renewed",
     ],
 );
 
@@ -66,6 +67,11 @@ mod together {
         #[test]
         fn a_device_that_is_not_operational_makes_its_link_suspected() {
             println!("{}", IN_THE_GUEST.run("signs::told"));
+        }
+
+        #[test]
+        fn a_renewed_default_route_is_no_outage() {
+            println!("{}", IN_THE_GUEST.run("signs::renewed"));
         }
     }
 }

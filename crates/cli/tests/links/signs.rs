@@ -159,3 +159,30 @@ fn told() {
     service.end();
     router("weirgate links remove");
 }
+
+/// A default route that is removed and added again, as at a DHCP client's renewal, is no outage.
+#[test]
+#[ignore = "runs in the guest"]
+fn renewed() {
+    build();
+    router("ip route add default via 192.0.2.1 dev wan0");
+    fs::write(FILE, LINKS.replacen("gateway = \"192.0.2.1\"\n", "", 1)).unwrap();
+    let service = Service::begin();
+    service.says("routing: ", Duration::from_secs(5));
+    suspected(None, Duration::from_secs(1));
+    let renewal = "/tmp/renewal";
+    fs::write(
+        renewal,
+        "route del default\nroute add default via 192.0.2.1 dev wan0\n",
+    )
+    .unwrap();
+    for _ in 0..5 {
+        run(&format!("ip -n router -batch {renewal}"));
+        sleep(Duration::from_millis(300));
+        assert_eq!(first(), (true, false));
+    }
+    router("ip route del default");
+    service.says("first (wan0) is down", Duration::from_secs(1));
+    service.end();
+    router("weirgate links remove");
+}

@@ -25,8 +25,12 @@ use weirgate_state::{DeviceName, LinkPath, Routing};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The kernel's state is read at most once in this time, in nanoseconds, because routes may change
-/// by the thousand. The first change after a quiet period is handled at once.
+/// by the thousand.
 const PAUSE: u64 = 100 * MILLISECOND;
+/// The kernel's state is read this long after a change is reported. A DHCP client that renews an
+/// address removes the default route and adds it again, and a link that has lost its route in
+/// between is not used for the time of `returns`.
+const WHOLE: u64 = 50 * MILLISECOND;
 /// A failed attempt is retried after this time.
 const AGAIN: u64 = 1_000 * MILLISECOND;
 /// The advice for a damaged file.

@@ -2,7 +2,7 @@
 //! The links that `weirgate links run` watches: the state of each, and the routing that follows
 //! from it.
 
-use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, paths};
+use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, WHOLE, paths};
 use crate::clock;
 use crate::error::KeepError;
 use crate::rate::reflector::Asked;
@@ -115,7 +115,7 @@ impl<'a> WatchedLinks<'a> {
 
     /// Schedules a reading of the kernel's state, after it reported a change.
     pub(super) fn kernel_changed(&mut self) {
-        let at = clock::now().max(self.looked.saturating_add(PAUSE));
+        let at = (clock::now() + WHOLE).max(self.looked.saturating_add(PAUSE));
         self.look = Some(self.look.map_or(at, |look| look.min(at)));
     }
 

@@ -4,6 +4,7 @@
 use super::read::{Fault, Witness};
 use super::tree::Tree;
 use crate::test::binaries::{self, Binary};
+use crate::test::total;
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -232,7 +233,7 @@ fn outcome(status: Option<ExitStatus>, text: &str, filter: &str) -> TrialOutcome
         return TrialOutcome::Failed(format!("{filter}, which has no end"));
     };
     if status.success() {
-        let [passed, ..] = binaries::counts(text);
+        let [passed, ..] = total::counts(text);
         return TrialOutcome::Passed(passed);
     }
     let name = |line: &str| {

@@ -13,6 +13,7 @@
 //! passed with the same programs and files.
 
 use super::processor::executed;
+use super::total::{Ran, Total, skipped};
 use super::unchanged::Unchanged;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,19 +99,6 @@ impl Which {
     }
 }
 
-/// The result of a run.
-struct Ran {
-    name: String,
-    executable: PathBuf,
-    folder: PathBuf,
-    output: String,
-    succeeded: bool,
-    /// Wall-clock time.
-    seconds: f64,
-    /// Processor time in seconds of the run and its children.
-    busy: f64,
-}
-
 /// Runs the tests of these binaries, and prints the output of those that failed. Fails if one
 /// failed. If `only` has texts, only tests with one of them in their name run.
 #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
@@ -169,7 +157,10 @@ pub fn run(root: &Path, binaries: Vec<Binary>, extent: Extent, only: &[String]) 
             if !ran.succeeded {
                 println!("{}", ran.output);
             }
-            unchanged.note(&ran.name, &ran.executable, &ran.folder, ran.succeeded);
+            for why in skipped(&ran.output) {
+                println!("  {why}");
+            }
+            unchanged.note(&ran.name, &ran.executable, &ran.folder, ran.passed());
             total.add(ran);
         }
     });
@@ -356,70 +347,9 @@ fn times(root: &Path) -> BTreeMap<String, f64> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// The sums of all runs.
-#[derive(Default)]
-struct Total {
-    /// Tests that passed, failed and were ignored.
-    counts: [u32; 3],
-    failed: Vec<String>,
-    /// The wall-clock time of each run, for the next time.
-    seconds: BTreeMap<String, f64>,
-    /// The processor time of each run.
-    busy: Vec<(String, f64)>,
-}
-
-impl Total {
-    fn add(&mut self, ran: Ran) {
-        for (count, one) in self.counts.iter_mut().zip(counts(&ran.output)) {
-            *count += one;
-        }
-        self.seconds.insert(ran.name.clone(), ran.seconds);
-        self.busy.push((ran.name.clone(), ran.busy));
-        if !ran.succeeded {
-            self.failed.push(ran.name);
-        }
-    }
-
-    /// Prints the runs with the most processor time, the total, and the counts.
-    #[allow(clippy::print_stdout, reason = "the tests' output is the result")]
-    fn print(&mut self) {
-        self.busy.sort_by(|a, b| b.1.total_cmp(&a.1));
-        println!("processor time");
-        for (name, busy) in self.busy.iter().take(20) {
-            println!("{busy:7.1} s  {name}");
-        }
-        let all: f64 = self.busy.iter().map(|(_, busy)| busy).sum();
-        println!("{all:7.1} s  all {} runs", self.busy.len());
-        let [passed, failed, skipped] = self.counts;
-        println!("{passed} passed, {failed} failed, {skipped} skipped");
-    }
-}
-
-/// Returns the counts on the last line of a test binary: passed, failed, ignored.
-pub(crate) fn counts(output: &str) -> [u32; 3] {
-    let line = output
-        .lines()
-        .rev()
-        .find(|line| line.starts_with("test result:"));
-    let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
-    ["passed;", "failed;", "ignored;"].map(|kind| {
-        let at = words.iter().position(|word| *word == kind);
-        let number = at.and_then(|at| words.get(at.checked_sub(1)?)?.parse().ok());
-        number.unwrap_or(0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_are_read_from_the_last_line() {
-        let output = "running 5 tests\n...\n\ntest result: FAILED. 3 passed; 1 failed; 1 ignored; \
-                      0 measured; 0 filtered out; finished in 0.01s\n\n";
-        assert_eq!(counts(output), [3, 1, 1]);
-        assert_eq!(counts("Segmentation fault"), [0, 0, 0]);
-    }
 
     #[test]
     fn processors_are_a_list_of_ranges() {

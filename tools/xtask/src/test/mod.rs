@@ -3,6 +3,7 @@
 
 pub mod binaries;
 pub mod processor;
+pub mod total;
 mod unchanged;
 
 use crate::command::{cargo, long, plain, run};

@@ -28,7 +28,8 @@ pub fn lab() -> Result<PathBuf, Failure> {
     found.find(|program| program.is_file()).ok_or_else(|| {
         Failure::Other(anyhow::anyhow!(
             "this is done by `{LAB}`, which is not installed: install the Debian package {LAB}, \
-             or build it with `cargo build --release -p weirgate-lab-cli -p weirgate-guest`"
+             or build it with `cargo build --release --workspace --bin weirgate-lab --bin \
+             weirgate-guest`"
         ))
     })
 }

@@ -71,7 +71,8 @@ pub enum LabError {
     },
     /// Occurs when the guest's own binary is missing.
     #[error(
-        "the guest binary is missing; looked at {}\n  run: cargo build --release -p weirgate-guest",
+        "the guest binary is missing; looked at {}\n  run: cargo build --release --workspace --bin \
+         weirgate-guest",
         join(.looked)
     )]
     NoGuest {

@@ -53,12 +53,16 @@ const PACKAGES: [Package; 2] = [
     },
     Package {
         name: "weirgate-lab",
+        // Of the whole workspace, as for the tests: with the features of two packages alone, the
+        // guest is another one, and stored results are not its.
         build: &[
             "build",
             "--release",
-            "-p",
-            "weirgate-lab-cli",
-            "-p",
+            "--locked",
+            "--workspace",
+            "--bin",
+            "weirgate-lab",
+            "--bin",
             "weirgate-guest",
         ],
         profile: "release",
@@ -289,4 +293,17 @@ fn sums(tree: &Path) -> Result<String> {
         let _ = writeln!(sums, "{sum}  {}", file.display());
     }
     Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_of_the_package_has_the_features_of_the_workspace() {
+        let build = PACKAGES[1].build;
+        assert!(build.contains(&"--workspace"));
+        let fewer = ["-p", "--package", "--exclude"];
+        assert!(!build.iter().any(|word| fewer.contains(word)));
+    }
 }

@@ -26,16 +26,7 @@ const EXPERIMENT: (&str, &str) = ("adsl-3.2", "modem-only");
 
 /// Builds, prepares and measures; fails if a goal is missed.
 pub fn run_all(root: &Path) -> Result<()> {
-    let mut build = crate::command::cargo(root);
-    build.args(["build", "--release"]);
-    run(build.args([
-        "-p",
-        "weirgate-cli",
-        "-p",
-        "weirgate-lab-cli",
-        "-p",
-        "weirgate-guest",
-    ]))?;
+    build(root, &["weirgate", "weirgate-lab", "weirgate-guest"])?;
     run(weirgate(root).args(["lab", "prepare"]))?;
     let before = load();
     let mut figures = of_experiment(root)?;
@@ -70,11 +61,17 @@ pub fn run_watch(root: &Path) -> Result<()> {
 }
 
 fn alone(root: &Path, figures: fn(&Path) -> Result<Vec<Figure>>) -> Result<()> {
-    let mut build = crate::command::cargo(root);
-    build.args(["build", "--release"]);
-    run(build.args(["-p", "weirgate-cli", "-p", "weirgate-lab-cli"]))?;
+    build(root, &["weirgate", "weirgate-lab"])?;
     let before = load();
     report(&figures(root)?, &before)
+}
+
+/// Builds programs with the features of the whole workspace, as the tests do: with those of fewer
+/// packages, the guest is another one.
+fn build(root: &Path, programs: &[&str]) -> Result<()> {
+    let mut build = crate::command::cargo(root);
+    build.args(["build", "--release", "--locked", "--workspace"]);
+    run(build.args(programs.iter().flat_map(|name| ["--bin", name])))
 }
 
 #[allow(clippy::print_stdout, reason = "the table is this task's result")]

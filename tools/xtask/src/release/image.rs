@@ -65,9 +65,8 @@ pub fn make(release: &Release<'_>) -> Result<()> {
         "config": config,
         "layers": [layer],
     });
-    let mut manifest = blob(&layout, &serde_json::to_vec(&manifest)?, MANIFEST)?;
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": release.version });
-    let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
+    let manifest = blob(&layout, &serde_json::to_vec(&manifest)?, MANIFEST)?;
+    let index = index(manifest, &release.version);
     write(
         &layout.join("index.json"),
         &serde_json::to_vec(&index)?,
@@ -82,6 +81,17 @@ pub fn make(release: &Release<'_>) -> Result<()> {
     let name = format!("{}-{}.oci.tar", release.name, release.machine);
     archive::pack(&layout, ".", &release.folder.join(name), &release.epoch)?;
     Ok(fs::remove_dir_all(&work)?)
+}
+
+/// Returns the index, with the name under which the image is loaded. podman takes an annotation as
+/// the whole name; containerd and docker prefer their own, which is a complete one.
+fn index(mut manifest: Value, version: &str) -> Value {
+    let name = format!("weirgate:{version}");
+    manifest["annotations"] = json!({
+        "org.opencontainers.image.ref.name": name,
+        "io.containerd.image.name": format!("docker.io/library/{name}"),
+    });
+    json!({ "schemaVersion": 2, "manifests": [manifest] })
 }
 
 /// Stores bytes under their digest, and returns their descriptor.
@@ -132,4 +142,25 @@ pub fn foreign(program: &Path) -> Result<Vec<String>> {
     packages.sort();
     packages.dedup();
     Ok(packages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_has_the_name_that_the_manifest_of_kubernetes_asks_for() {
+        let root = crate::root();
+        let version = crate::files::version(&root).unwrap();
+        let index = index(json!({}), &version);
+        let named = &index["manifests"][0]["annotations"];
+        let name = named["org.opencontainers.image.ref.name"].as_str().unwrap();
+        let manifest = fs::read_to_string(root.join("packaging/kubernetes/daemonset.yaml"));
+        let manifest = manifest.unwrap();
+        let image = |line| str::trim(line).strip_prefix("image: ");
+        let images: Vec<&str> = manifest.lines().filter_map(image).collect();
+        assert_eq!(images, [name; 3]);
+        let whole = named["io.containerd.image.name"].as_str().unwrap();
+        assert_eq!(whole, format!("docker.io/library/{name}"));
+    }
 }

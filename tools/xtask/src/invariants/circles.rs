@@ -5,6 +5,7 @@
 //! and re-exports of its children are its table of contents, not imports. A path through a
 //! re-export counts as an import of the file that defines the item.
 
+use super::paths::is_test;
 use super::rust_files;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,15 +196,6 @@ impl Names {
             self.paths.insert(path);
         }
     }
-}
-
-fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute
-                .parse_args::<syn::Ident>()
-                .is_ok_and(|word| word == "test")
-    })
 }
 
 impl<'a> Visit<'a> for Names {

@@ -5,6 +5,7 @@ mod algorithm;
 mod circles;
 mod crates;
 mod features;
+mod paths;
 mod prose;
 mod repeats;
 mod size;

@@ -2,25 +2,10 @@
 //! Checks names that a crate's source must not use.
 
 use super::crates::PURE;
-use anyhow::Result;
+use super::paths::impure;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
-
-/// Names that a pure crate's source must not use.
-const IMPURE: [&str; 12] = [
-    "std::fs",
-    "std::env",
-    "std::thread",
-    "std::process",
-    "std::time::Instant",
-    "std::time::SystemTime",
-    "TcpStream",
-    "UdpSocket",
-    "UnixStream",
-    "RandomState",
-    "tokio::",
-    "rand::",
-];
 
 /// Crates whose source may contain `unsafe`.
 pub const UNSAFE: [&str; 4] = ["aqm", "bpf", "kernel", "guest"];
@@ -57,8 +42,37 @@ pub(super) fn check_source(
 ) -> Result<()> {
     let text = fs::read_to_string(file)?;
     let place = file.strip_prefix(root).unwrap_or(file);
-    findings.extend(source_findings(name, &place.to_string_lossy(), &text));
+    let place = place.to_string_lossy();
+    findings.extend(source_findings(name, &place, &text));
+    if PURE.contains(&name) && !of_tests(&place) {
+        let found = impure(&text).with_context(|| place.clone().into_owned())?;
+        let offence = |bad| format!("{place}: a pure crate uses {bad}");
+        findings.extend(found.into_iter().map(offence));
+    }
     Ok(())
+}
+
+/// Returns whether a file has only tests.
+fn of_tests(place: &str) -> bool {
+    place.contains("/tests/") || place.ends_with("/tests.rs")
+}
+
+/// Returns the lines without comments outside items with `#[cfg(test)]`, and their numbers. It
+/// relies on rustfmt's indentation.
+fn untested(text: &str) -> Vec<(usize, &str)> {
+    let code = |line| str::split(line, "//").next().unwrap_or_default().trim_end();
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = (1..).zip(text.lines().map(code));
+    let mut own = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        if line.trim_start() == "#[cfg(test)]" {
+            let own = depth(line);
+            lines.find(|(_, line)| depth(line) == own && line.ends_with([';', ',', '}']));
+        } else {
+            own.push((number, line));
+        }
+    }
+    own
 }
 
 fn source_findings(name: &str, place: &str, text: &str) -> Vec<String> {
@@ -66,20 +80,10 @@ fn source_findings(name: &str, place: &str, text: &str) -> Vec<String> {
     if !text.starts_with("// SPDX-License-Identifier: Apache-2.0 OR MIT\n") {
         findings.push(format!("{place}:1: the SPDX line is missing"));
     }
-    if place.contains("/tests/") || place.ends_with("/tests.rs") {
+    if of_tests(place) {
         return findings;
     }
-    for (number, line) in text.lines().enumerate() {
-        let code = line.split("//").next().unwrap_or_default();
-        if code.contains("#[cfg(test)]") {
-            break;
-        }
-        let number = number + 1;
-        if PURE.contains(&name) {
-            for bad in IMPURE.iter().filter(|bad| code.contains(**bad)) {
-                findings.push(format!("{place}:{number}: a pure crate uses {bad}"));
-            }
-        }
+    for (number, code) in untested(text) {
         for (change, places) in CHANGES {
             let may = places.iter().any(|allowed| place.starts_with(allowed));
             if code.contains(change) && !may {
@@ -140,6 +144,22 @@ mod tests {
             ),
             0
         );
+    }
+
+    #[test]
+    fn only_the_item_of_tests_is_left_out() {
+        let unsafe_line = "unsafe { f() }";
+        for item in [
+            "#[cfg(test)]\nuse a::{\n    b,\n};",
+            "#[cfg(test)]\nmod tests {\n    fn f() {\n        unsafe { g() }\n    }\n}",
+            "#[cfg(test)]\nmod tests;",
+            "#[cfg(test)]\n#[must_use]\nfn f(\n    a: u8,\n) -> u8 {\n    unsafe { g() }\n}",
+        ] {
+            let place = "crates/cli/src/policy/apply.rs";
+            assert_eq!(found("cli", place, item), 0, "{item}");
+            let after = format!("{item}\n{unsafe_line}");
+            assert_eq!(found("cli", place, &after), 1, "{item}");
+        }
     }
 
     #[test]

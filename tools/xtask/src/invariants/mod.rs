@@ -14,7 +14,8 @@ mod source;
 pub use crates::PURE;
 pub use source::UNSAFE;
 
-use anyhow::{Context, Result, bail};
+use crate::files::text;
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,15 +73,15 @@ fn report(root: &Path, mut findings: Vec<String>) -> Result<()> {
 /// text.
 fn tracked(root: &Path, counts: impl Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
     let mut git = Command::new("git");
-    let listed = git.current_dir(root).args(["ls-files", "-z"]).output();
-    let listed = listed.context("git ls-files")?.stdout;
+    let listed = text(git.current_dir(root).args(["ls-files", "-z"]))?;
     let mut files = Vec::new();
-    for place in String::from_utf8_lossy(&listed).split('\0') {
+    for place in listed.split('\0') {
         // A deleted file is still tracked until the deletion is committed.
         if counts(place) && root.join(place).is_file() {
             files.push((place.to_owned(), fs::read_to_string(root.join(place))?));
         }
     }
+    ensure!(!files.is_empty(), "git lists none of the files to check");
     Ok(files)
 }
 
@@ -109,4 +110,17 @@ fn files_ending(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_files_of_git_nothing_is_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(tracked(folder.path(), |_| true).is_err(), "no repository");
+        assert!(tracked(&crate::root(), |_| false).is_err(), "no file");
+        assert!(!tracked(&crate::root(), repeats::counts).unwrap().is_empty());
+    }
 }

@@ -4,7 +4,7 @@
 use super::commands::{asked, begun, ended, running, started, weirgate};
 use super::files::{CIRCUITS, LINKS, POLICIES};
 use super::inside::{REMOVE, Soak};
-use super::judge::Expected;
+use super::judge::{Expected, in_force};
 use super::look::Process;
 use super::network::{STATES, lan};
 use crate::process::{direct, within};
@@ -236,11 +236,13 @@ impl Soak {
         // The guard may have to roll back first.
         thread::sleep(Duration::from_secs(10));
         weirgate(&["boot"], &[0])?;
-        Ok(if done {
-            Expected::Policy(other)
-        } else {
-            self.now
-        })
+        // It may have been killed after its change was confirmed.
+        let found = in_force()?;
+        ensure!(
+            !done || found == other,
+            "apply ended well, but its policy is not in force"
+        );
+        Ok(Expected::Policy(found))
     }
 
     fn circuits(&mut self) -> Result<Expected> {

@@ -79,6 +79,16 @@ pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
     bench::report(&[size], &before)
 }
 
+/// Removes what was compiled below cargo's target folder, so that the next build compiles everything
+/// again.
+pub fn clean(target: &Path) -> Result<()> {
+    let compiled = target.join("static/work/target");
+    if compiled.exists() {
+        fs::remove_dir_all(&compiled).with_context(|| compiled.display().to_string())?;
+    }
+    Ok(())
+}
+
 /// Builds both variants for each processor.
 pub fn all(root: &Path) -> Result<Vec<Built>> {
     let each = PROCESSORS
@@ -197,4 +207,21 @@ fn mirror() -> Result<String> {
     Ok(site
         .context("this machine's apt knows no Debian")?
         .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_compiled_is_left_for_the_second_build() -> Result<()> {
+        let target = tempfile::tempdir()?;
+        let work = target.path().join("static/work");
+        fs::create_dir_all(work.join("target/x86_64-unknown-linux-musl/dist"))?;
+        fs::create_dir_all(work.join("cargo/registry"))?;
+        clean(target.path())?;
+        assert!(!work.join("target").exists());
+        assert!(work.join("cargo/registry").exists(), "fetched again");
+        clean(target.path())
+    }
 }

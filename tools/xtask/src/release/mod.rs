@@ -65,7 +65,7 @@ pub fn make(root: &Path, arguments: &Arguments) -> Result<()> {
     if arguments.twice {
         let again = target(root).join("release-again");
         if !arguments.built {
-            rebuild(root)?;
+            rebuild(root, arguments.without_static)?;
         }
         once(root, &again, arguments)?;
         compare(&folder, &again)?;
@@ -87,7 +87,10 @@ fn build(root: &Path, built: bool) -> Result<()> {
 }
 
 /// Compiles the programs again from scratch.
-fn rebuild(root: &Path) -> Result<()> {
+fn rebuild(root: &Path, without_static: bool) -> Result<()> {
+    if !without_static {
+        musl::clean(&target(root))?;
+    }
     for profile in [&["--profile", "dist"][..], &["--release"]] {
         let mut clean = crate::command::cargo(root);
         run(clean.arg("clean").args(profile))?;

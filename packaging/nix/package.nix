@@ -8,9 +8,21 @@ rustPlatform.buildRustPackage {
   inherit src;
   cargoLock.lockFile = src + "/Cargo.lock";
 
-  nativeBuildInputs = [ llvmPackages_19.clang-unwrapped llvmPackages_19.llvm pkg-config installShellFiles ];
+  # `bintools` has the linker lld, for which the profile `dist` has options.
+  nativeBuildInputs = [
+    llvmPackages_19.clang-unwrapped
+    llvmPackages_19.llvm
+    llvmPackages_19.bintools
+    pkg-config
+    installShellFiles
+  ];
   buildInputs = [ elfutils zlib ];
   env.LIBCLANG_PATH = "${lib.getLib llvmPackages_19.libclang}/lib";
+  env.RUSTFLAGS = "-C link-arg=-fuse-ld=lld";
+  # cargo runs this script, and there is no /usr/bin/env in the sandbox.
+  postPatch = ''
+    patchShebangs .cargo/rustc
+  '';
   # The sources call the compiler for the kernel's programs by Debian's names.
   preBuild = ''
     mkdir -p bin

@@ -4,8 +4,10 @@
 //!
 //! A run depends on its own program, the guest's program, the kernels, and every file of the
 //! project that is not compiled into a program. Tests in the crates of the two programs depend on
-//! these too. Changes are detected by size and modification time, as in cargo.
+//! these too, and tests that read Rust's sources on all of them. Changes are detected by size and
+//! modification time, as in cargo; those of the lab's kernels by the versions that are selected.
 
+use crate::files::target;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +25,12 @@ const DAY: u64 = 86_400;
 /// The crates whose tests run the two programs, by their folders.
 const OF_PROGRAMS: [&str; 2] = ["cli", "lab-cli"];
 
+/// Folders with tests that read Rust's sources while they run.
+const OF_SOURCES: [&str; 2] = ["crates/cli", "tools/xtask"];
+
+/// Folders of the lab's cache, in which a link selects the version that is used.
+const SELECTED: [&str; 2] = ["kernels", "emulators"];
+
 /// When a run passed, and with which inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Pass {
@@ -35,8 +43,12 @@ struct Pass {
 #[derive(Debug)]
 pub struct Unchanged {
     root: PathBuf,
+    /// The folder of the built programs.
+    programs: PathBuf,
     /// The hash of the shared inputs.
     shared: u64,
+    /// The hash of Rust's sources.
+    sources: u64,
     now: u64,
     passed: BTreeMap<String, Pass>,
 }
@@ -44,6 +56,10 @@ pub struct Unchanged {
 impl Unchanged {
     /// Reads the passes of previous runs.
     pub fn read(root: &Path) -> Result<Self> {
+        Self::of(root, &target(root).join("release"), &cache())
+    }
+
+    fn of(root: &Path, programs: &Path, cache: &Path) -> Result<Self> {
         let mut hasher = DefaultHasher::new();
         fs::read("/proc/version")?.hash(&mut hasher);
         // The settings of tests: their seeds, and the laboratory's cache.
@@ -52,13 +68,18 @@ impl Unchanged {
                 (name, value).hash(&mut hasher);
             }
         }
-        let guest = root.join("target/release/weirgate-guest");
-        stamp(&guest, &mut hasher)?;
-        files(root, &mut hasher)?;
+        stamp(&programs.join("weirgate-guest"), &mut hasher)?;
+        for folder in SELECTED {
+            links(&cache.join(folder), &mut hasher)?;
+        }
+        let mut sources = DefaultHasher::new();
+        files(root, &mut hasher, &mut sources)?;
         let text = fs::read_to_string(root.join(PASSED)).unwrap_or_default();
         Ok(Self {
             root: root.to_owned(),
+            programs: programs.to_owned(),
             shared: hasher.finish(),
+            sources: sources.finish(),
             now: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
             passed: serde_json::from_str(&text).unwrap_or_default(),
         })
@@ -71,8 +92,11 @@ impl Unchanged {
         stamp(program, &mut hasher)?;
         if OF_PROGRAMS.iter().any(|own| folder.ends_with(own)) {
             for name in ["weirgate", "weirgate-lab"] {
-                stamp(&self.root.join("target/release").join(name), &mut hasher)?;
+                stamp(&self.programs.join(name), &mut hasher)?;
             }
+        }
+        if OF_SOURCES.iter().any(|own| folder.ends_with(own)) {
+            self.sources.hash(&mut hasher);
         }
         Ok(hasher.finish())
     }
@@ -115,19 +139,44 @@ fn stamp(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
     Ok(())
 }
 
-/// Hashes every file below a folder that is not compiled into a program.
-fn files(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
+/// Returns the lab's cache, as `weirgate_lab::Cache::of_user` does.
+fn cache() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let base = set("XDG_CACHE_HOME").map(PathBuf::from);
+    let base = base.or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")));
+    let own = || base.unwrap_or_else(std::env::temp_dir).join("weirgate");
+    set("WEIRGATE_CACHE").map_or_else(own, PathBuf::from)
+}
+
+/// Hashes the targets of the links in a folder, which need not exist.
+fn links(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.sort();
+    for path in paths.iter().filter(|path| path.is_symlink()) {
+        (path, fs::read_link(path)?).hash(hasher);
+    }
+    Ok(())
+}
+
+/// Hashes every file below a folder: Rust's sources, which are compiled into programs, apart from
+/// the others.
+fn files(folder: &Path, hasher: &mut DefaultHasher, sources: &mut DefaultHasher) -> Result<()> {
     let entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
     paths.sort();
     for path in paths {
         let source = path.extension().is_some_and(|kind| kind == "rs");
         let others = ["target", ".git", "fuzz/corpus"];
-        if others.iter().any(|one| path.ends_with(one)) || source || path.is_symlink() {
+        if others.iter().any(|one| path.ends_with(one)) || path.is_symlink() {
             continue;
         }
         if path.is_dir() {
-            files(&path, hasher)?;
+            files(&path, hasher, sources)?;
+        } else if source {
+            stamp(&path, sources)?;
         } else {
             stamp(&path, hasher)?;
         }
@@ -138,6 +187,7 @@ fn files(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn what_a_run_depends_on_makes_it_run_again() {
@@ -152,30 +202,39 @@ mod tests {
         }
         write("tests/golden.txt", "1");
         write("crates/plan/src/lib.rs", "1");
+        fs::create_dir_all(at("cache/kernels")).unwrap();
+        let current = at("cache/kernels/current");
+        symlink("7.1", &current).unwrap();
         let own = at("target/release/deps/own");
-        let (plan, cli) = (at("crates/plan"), at("crates/cli"));
+        let folders = ["crates/plan", "crates/lab-cli", "crates/cli", "tools/xtask"].map(at);
+        let plan = &folders[0];
+        let read = || {
+            let programs = at("target/release");
+            Unchanged::of(root.path(), &programs, &at("cache")).unwrap()
+        };
         let again = || {
-            let unchanged = Unchanged::read(root.path()).unwrap();
-            [&plan, &cli].map(|folder| !unchanged.is("own", &own, folder))
+            let unchanged = read();
+            [0, 1, 2, 3].map(|place| !unchanged.is("own", &own, &folders[place]))
         };
         let pass = |folder: &Path, passed| {
-            let mut unchanged = Unchanged::read(root.path()).unwrap();
+            let mut unchanged = read();
             unchanged.note("own", &own, folder, passed);
             unchanged.write().unwrap();
         };
-        assert_eq!(again(), [true, true], "nothing has passed yet");
-        // Sources affect only the tests of the programs that are built from them.
+        assert_eq!(again(), [true; 4], "nothing has passed yet");
+        // Sources affect only the tests of the programs that are built from them, and those that
+        // read them.
         for (changed, expected) in [
-            ("crates/plan/src/lib.rs", [false, false]),
-            ("target/release/weirgate", [false, true]),
-            ("target/release/weirgate-lab", [false, true]),
-            ("target/release/weirgate-guest", [true, true]),
-            ("target/release/deps/own", [true, true]),
-            ("tests/golden.txt", [true, true]),
-            ("tests/new.txt", [true, true]),
+            ("crates/plan/src/lib.rs", [false, false, true, true]),
+            ("target/release/weirgate", [false, true, true, false]),
+            ("target/release/weirgate-lab", [false, true, true, false]),
+            ("target/release/weirgate-guest", [true; 4]),
+            ("target/release/deps/own", [true; 4]),
+            ("tests/golden.txt", [true; 4]),
+            ("tests/new.txt", [true; 4]),
         ] {
-            let mut found = [false; 2];
-            for (place, folder) in [&plan, &cli].into_iter().enumerate() {
+            let mut found = [false; 4];
+            for (place, folder) in folders.iter().enumerate() {
                 pass(folder, true);
                 assert!(!again()[place], "before {changed}");
                 write(changed, &format!("changed {place}"));
@@ -186,13 +245,17 @@ mod tests {
             }
             assert_eq!(found, expected, "{changed}");
         }
-        pass(&plan, true);
-        pass(&plan, false);
+        pass(plan, true);
+        pass(plan, false);
         assert!(again()[0], "it has failed");
+        pass(plan, true);
+        fs::remove_file(&current).unwrap();
+        symlink("7.2", &current).unwrap();
+        assert!(again()[0], "another kernel is selected");
         // A pass of long ago.
-        pass(&plan, true);
-        let mut old = Unchanged::read(root.path()).unwrap();
+        pass(plan, true);
+        let mut old = read();
         old.now += DAY;
-        assert!(!old.is("own", &own, &plan));
+        assert!(!old.is("own", &own, plan));
     }
 }

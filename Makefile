@@ -4,7 +4,7 @@
 .PHONY: try test test-all check experiments bench fuzz outside setup build install deb release docs
 
 build: setup
-	cargo build --release --workspace --bin weirgate --bin weirgate-lab --bin weirgate-guest
+	cargo build --release --locked --workspace --bin weirgate --bin weirgate-lab --bin weirgate-guest
 
 setup:
 	@command -v cargo >/dev/null || { \
@@ -38,7 +38,7 @@ bench: setup
 # Compares with what others wrote, which is fetched; packetdrill where PACKETDRILL names
 # a checkout of it.
 outside: build
-	cargo build --release --workspace --bin outside
+	cargo build --release --locked --workspace --bin outside
 	@target/release/weirgate-lab lab prepare
 	target/release/outside states --page docs/measurements/outside.md
 	target/release/outside programs --page docs/measurements/outside.md

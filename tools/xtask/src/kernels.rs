@@ -5,7 +5,7 @@
 //! Each run has one file of figures in the folder. A run whose file exists is not repeated, so that
 //! an interrupted task can continue.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -127,7 +127,13 @@ pub fn run(root: &Path, folder: Option<&Path>, page_only: bool) -> Result<()> {
         if !page_only && !file.exists() {
             let mut command = lab(root);
             command.args(["aqm", "verify", "--kernel", kernel]);
-            let output = command.stderr(Stdio::null()).output().context("the lab")?;
+            let output = command
+                .stderr(Stdio::inherit())
+                .output()
+                .context("the lab")?;
+            // It also fails if a program is not taken, which it then reports.
+            let reported = !output.stdout.is_empty();
+            ensure!(reported, "{command:?} ended with {}", output.status);
             fs::write(&file, &output.stdout).with_context(|| file.display().to_string())?;
         }
     }

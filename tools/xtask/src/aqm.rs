@@ -2,6 +2,7 @@
 //! Tasks of the kit of disciplines: fuzzing, long comparisons, and the format of the C sources.
 
 use crate::command::{long, run};
+use crate::files::program;
 use crate::test::binaries::Extent;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
@@ -54,7 +55,7 @@ pub fn short(root: &Path, extent: Extent) -> Result<()> {
                 Extent::All => vec![test, fuzz],
             };
             for words in commands {
-                run(Command::new(root.join("target/release/weirgate"))
+                run(Command::new(program(root, "weirgate"))
                     .arg("aqm")
                     .args(words))?;
             }
@@ -75,7 +76,7 @@ pub fn short(root: &Path, extent: Extent) -> Result<()> {
 /// Runs `weirgate aqm fuzz` for every discipline and the shaper.
 pub fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     for (name, floor) in subjects(root)? {
-        run(Command::new(root.join("target/release/weirgate"))
+        run(Command::new(program(root, "weirgate"))
             .args(["aqm", "fuzz", &name])
             .args(["--seconds", &seconds.to_string()])
             .args(["--floor", &floor.to_string()]))?;

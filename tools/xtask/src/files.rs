@@ -10,7 +10,13 @@ use std::process::Command;
 
 /// Returns cargo's target folder.
 pub fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+    let set = std::env::var_os("CARGO_TARGET_DIR");
+    set.map_or_else(|| root.join("target"), |set| root.join(set))
+}
+
+/// Returns the path of a built program of the tests' profile.
+pub fn program(root: &Path, name: &str) -> PathBuf {
+    target(root).join("release").join(name)
 }
 
 /// Returns the workspace's version.

@@ -5,6 +5,7 @@
 //! Each run has one file of figures in the folder. A run whose file exists is not repeated, so that
 //! an interrupted task can continue.
 
+use crate::files::program;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -142,7 +143,7 @@ pub fn run(root: &Path, folder: Option<&Path>, page_only: bool) -> Result<()> {
 }
 
 fn lab(root: &Path) -> Command {
-    let mut command = Command::new(root.join("target/release/weirgate-lab"));
+    let mut command = Command::new(program(root, "weirgate-lab"));
     command.current_dir(root).stdin(Stdio::null());
     command
 }

@@ -5,6 +5,7 @@
 //! column.
 
 use crate::aqm;
+use crate::files::program;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -122,7 +123,7 @@ fn make(root: &Path, folder: &Path, mut runs: Vec<(&str, &str)>) -> Result<()> {
 
 fn one(root: &Path, folder: &Path, run: (&str, &str)) -> Result<()> {
     let experiment = root.join(format!("experiments/rfc7928/{}.toml", run.0));
-    let mut lab = Command::new(root.join("target/release/weirgate-lab"));
+    let mut lab = Command::new(program(root, "weirgate-lab"));
     lab.args(["lab", "run"]).arg(experiment);
     lab.args(["--set", &format!("discipline={}", run.1)]);
     lab.args(["--jobs", "1", "--json", "--limit", LONGEST_SECONDS]);

@@ -9,6 +9,7 @@
 use crate::bench::figure::Ended;
 use crate::bench::router;
 use crate::command::{cargo, run};
+use crate::files::target;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +39,8 @@ const LEAST: usize = 500;
 /// Builds the router's program with symbols, and rewrites the list; needs root.
 #[allow(clippy::print_stdout, reason = "the count is this task's result")]
 pub fn write(root: &Path) -> Result<()> {
-    run(cargo(root).args(["--locked", "router", "-C", "strip=none"]))?;
-    let program = root.join("target/dist/weirgate");
+    run(cargo(root).args(["router", "-C", "strip=none"]))?;
+    let program = target(root).join("dist/weirgate");
     let functions = functions(&program)?;
     let met = met(&program, functions.keys())?;
     let names = met.iter().filter_map(|at| functions.get(at)).flatten();

@@ -13,6 +13,7 @@ pub mod traffic;
 pub mod watch;
 
 use crate::command::run;
+use crate::files::program;
 use anyhow::{Context, Result, ensure};
 pub use figure::{Figure, Goal};
 use serde_json::Value;
@@ -159,7 +160,7 @@ fn of_domain(root: &Path) -> Result<Figure> {
 }
 
 fn weirgate(root: &Path) -> Command {
-    let mut command = Command::new(root.join("target/release/weirgate"));
+    let mut command = Command::new(program(root, "weirgate"));
     command.current_dir(root);
     command
 }

@@ -157,7 +157,7 @@ fn parts(script: &str) -> (String, Vec<String>) {
 
 /// Measures the figures; needs root.
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
-    let program = root.join("target/release/weirgate");
+    let program = crate::files::program(root, "weirgate");
     let program = program.display();
     let folder = tempfile::tempdir()?;
     let file = |name: &str| folder.path().join(name).display().to_string();

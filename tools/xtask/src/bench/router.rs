@@ -8,6 +8,7 @@
 use crate::bench::figure::{Figure, Goal};
 use crate::bench::policy::{Namespace, median};
 use crate::command::run;
+use crate::files::target;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
@@ -43,7 +44,7 @@ const WAKE_UPS: f64 = 3.0;
 pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     let mut build = crate::command::cargo(root);
     run(build.arg("router"))?;
-    let program = root.join("target/dist/weirgate");
+    let program = target(root).join("dist/weirgate");
     let bytes = fs::metadata(&program)
         .with_context(|| program.display().to_string())?
         .len();

@@ -16,6 +16,7 @@ use crate::bench::figure::{Ended, Figure, Goal};
 use crate::bench::policy::Namespace;
 use crate::bench::traffic::{CLASSES, PORT, RECEIVER};
 use crate::command::run;
+use crate::files::program;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -89,7 +90,7 @@ pub fn figures(root: &Path) -> Result<Vec<Figure>> {
     ] {
         run(&mut place.command(line))?;
     }
-    let weirgate = root.join("target/release/weirgate").display().to_string();
+    let weirgate = program(root, "weirgate").display().to_string();
     let apply = format!("{weirgate} apply {}", file.display());
     run(place.command(&apply).stdout(Stdio::null()))?;
     let own = std::env::current_exe()?.display().to_string();

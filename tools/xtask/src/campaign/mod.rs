@@ -14,6 +14,7 @@ mod page;
 mod plot;
 mod text;
 
+use crate::files::program;
 use anyhow::{Context, Result};
 use drawn::Ranges;
 use figures::{Run, figures};
@@ -72,7 +73,7 @@ fn go(
     show: &dyn Fn(&[Run<'_>]) -> Result<()>,
 ) -> Result<()> {
     let folder = folder.map_or_else(|| root.join("target/inbound-campaign"), Path::to_owned);
-    let weirgate = weirgate.map_or_else(|| root.join("target/release/weirgate"), Path::to_owned);
+    let weirgate = weirgate.map_or_else(|| program(root, "weirgate"), Path::to_owned);
     write(campaign, &folder)?;
     if !page_only {
         for run in runs(campaign, &folder)? {

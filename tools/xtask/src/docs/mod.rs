@@ -8,6 +8,7 @@ mod map;
 mod pages;
 mod picture;
 
+use crate::files::program;
 use anyhow::{Context, Result, bail};
 pub use pages::pages;
 use std::fs;
@@ -40,7 +41,7 @@ pub fn build(root: &Path) -> Result<()> {
 
 /// Writes or compares the pages of the ledger with the lab's program.
 pub fn results(root: &Path, words: &[&str]) -> Result<()> {
-    let mut pages = Command::new(root.join("target/release/weirgate-lab"));
+    let mut pages = Command::new(program(root, "weirgate-lab"));
     pages.args(["results", "pages", "docs/results"]);
     pages.args(["--promises", "docs/measurements/promises.md"]);
     crate::command::run(pages.args(words).current_dir(root))

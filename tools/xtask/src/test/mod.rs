@@ -7,7 +7,7 @@ pub mod total;
 mod unchanged;
 
 use crate::command::{cargo, long, plain, run, some_test};
-use crate::{dependencies, docs, invariants};
+use crate::{dependencies, docs, files, invariants};
 use anyhow::{Context, Result};
 use binaries::Extent;
 use std::fs;
@@ -22,7 +22,7 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
     })?;
     timed("guest kernel and image", || {
         let prepare = |which: &[&str]| {
-            let program = root.join("target/release/weirgate");
+            let program = files::program(root, "weirgate");
             run(Command::new(program).args(["lab", "prepare"]).args(which))
         };
         prepare(&[])?;
@@ -34,8 +34,8 @@ pub fn tests(root: &Path, extent: Extent) -> Result<()> {
     timed("reference", || {
         for program in ["weirgate", "weirgate-lab"] {
             let reference = ["reference", "docs/reference", "--check"];
-            let program = root.join("target/release").join(program);
-            run(Command::new(program).current_dir(root).args(reference))?;
+            let mut weirgate = Command::new(files::program(root, program));
+            run(weirgate.current_dir(root).args(reference))?;
         }
         docs::results(root, &["--check"])
     })?;

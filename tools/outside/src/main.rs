@@ -229,8 +229,10 @@ fn task(task: Task) -> Result<()> {
             page,
         } => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let text = soak::soak(&root, runs, seconds)?;
-            show(page.as_deref(), "soak", &text)
+            let (text, wrong) = soak::soak(&root, runs, seconds)?;
+            show(page.as_deref(), "soak", &text)?;
+            ensure!(wrong == 0, "{wrong} faults and leaks");
+            Ok(())
         }
         Task::Inside { what: Inside::Tdc } => tdc::run(),
         Task::Inside {

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of results: each suite writes its own section, between marks.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
+
+/// Fails if `--only` selects nothing: the section would be emptied.
+///
+/// # Errors
+///
+/// Fails if there is no part.
+pub fn selected<T>(all: Vec<T>, only: &str) -> Result<Vec<T>> {
+    ensure!(!all.is_empty(), "no part has a name with {only:?}");
+    Ok(all)
+}
 
 /// Replaces the section with this name.
 ///
@@ -30,6 +40,12 @@ fn replaced(whole: &str, name: &str, text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn something_must_be_selected() {
+        assert_eq!(selected(vec![1], "").unwrap(), [1]);
+        assert!(selected(Vec::<u8>::new(), "qdisc/red").is_err());
+    }
 
     #[test]
     fn a_section_is_replaced_and_nothing_else() {

@@ -10,6 +10,7 @@ mod kernel;
 mod kit;
 mod traffic;
 
+use crate::page::selected;
 use anyhow::Result;
 use cases::{Case, PAUSE, Why, cases};
 use event::{ARRIVE, BEGIN, CE, Event, Outcome};
@@ -59,14 +60,8 @@ pub struct Compared {
 ///
 /// Fails if a source cannot be compiled.
 pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Result<Compared> {
+    let all = named(only)?;
     let kernel = Kernel::new(source)?;
-    let all: Vec<Case> = cases()?
-        .into_iter()
-        .filter(|case| {
-            let named = |name: &String| name == case.discipline() || name == case.name;
-            only.iter().all(named)
-        })
-        .collect();
     let mut table = format!(
         "Linux {}, seed {seed}.\n\n\
          | discipline | case | traffic | decisions | episodes | that differ | \
@@ -105,6 +100,16 @@ pub fn compare(source: &Path, decisions: u64, seed: u64, only: &[String]) -> Res
         explained,
         unexplained,
     })
+}
+
+/// Returns the cases whose name or discipline is each of these.
+fn named(only: &[String]) -> Result<Vec<Case>> {
+    let mut all = cases()?;
+    all.retain(|case| {
+        let named = |name: &String| name == case.discipline() || name == case.name;
+        only.iter().all(named)
+    });
+    selected(all, &only.join(" and "))
 }
 
 /// Returns the version of a kernel's source, such as `7.3.4`.
@@ -242,4 +247,16 @@ fn acted(events: &[Event], outcomes: &[Outcome]) -> u64 {
         }
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_no_case_is_an_error() {
+        let of = |name: &str| named(&[name.to_owned()]).map(|all| all.len()).ok();
+        assert!(of("pie") > Some(1));
+        assert_eq!(of("pi"), None);
+    }
 }

@@ -10,6 +10,7 @@ mod translate;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, ematches, lab, lines};
+use crate::page::selected;
 use crate::tdc;
 use anyhow::{Context, Result};
 use inside::{FOLDER, Outcome, PART, Part, TestResult, Way};
@@ -110,13 +111,18 @@ pub fn tests(
     let machine = Machine { lab, kept, until };
     let (mut all, mut left) = (Vec::new(), Vec::new());
     let (place, ematches) = ematches()?;
+    let mut scripts = Vec::new();
     for script in &SCRIPTS {
         let mut files = files(&suite, script)?;
         files.push((place.to_owned(), ematches.clone()));
-        for part in parts(script, &files) {
-            if !part.title().contains(only) {
-                continue;
-            }
+        let mut parts = parts(script, &files);
+        parts.retain(|part| part.title().contains(only));
+        if !parts.is_empty() {
+            scripts.push((files, parts));
+        }
+    }
+    for (files, parts) in selected(scripts, only)? {
+        for part in parts {
             let mut ways: Vec<(Way, Vec<TestResult>)> = Vec::new();
             for way in Way::ALL {
                 // A test that fails with the kernel's own qdiscs says nothing.

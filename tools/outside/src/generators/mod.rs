@@ -13,6 +13,7 @@ mod report;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
+use crate::page::selected;
 use anyhow::{Context, Result};
 use cases::{CASES, Case};
 use figures::Figures;
@@ -62,6 +63,8 @@ pub struct Found {
 ///
 /// Fails if a program cannot be fetched, there is no laboratory, or a program measured nothing.
 pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
+    let cases = CASES.iter().filter(|case| case.title.contains(only));
+    let cases = selected(cases.collect(), only)?;
     let cache = Cache::of_user();
     let fetched = |name| package(name, &cache, &mut |note| eprintln!("{note}"));
     let mut programs = Vec::new();
@@ -79,7 +82,7 @@ pub fn compared(only: &str) -> Result<(Vec<Found>, String)> {
         lab,
     };
     let mut all = Vec::new();
-    for case in CASES.iter().filter(|case| case.title.contains(only)) {
+    for case in cases {
         let mut found = Found {
             case,
             ours: Vec::new(),

@@ -6,6 +6,7 @@ mod inside;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, lab, lines};
+use crate::page::selected;
 use anyhow::{Context, Result, ensure};
 use inside::{FOLDER, ScriptResult};
 use std::fmt::Write as _;
@@ -71,6 +72,7 @@ pub fn scripts(
         })
         .collect();
     paths.sort();
+    let paths = selected(paths, only)?;
     let mut first = modules()?;
     for name in ["defaults.sh", "set_sysctls.py"] {
         let text = fs::read(folder.join(name)).context(name)?;

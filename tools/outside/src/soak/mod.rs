@@ -36,13 +36,13 @@ const LONG: Limits = Limits {
     ..LIMITS
 };
 
-/// Makes `runs` runs of `seconds` virtual seconds, and returns a report. Completed runs are not
-/// repeated.
+/// Makes `runs` runs of `seconds` virtual seconds, and returns a report, and the number of faults
+/// and leaks. Completed runs are not repeated.
 ///
 /// # Errors
 ///
 /// Fails if there is no laboratory, or a run does not end.
-pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
+pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<(String, usize)> {
     let lab = lab(PROGRAMS)?;
     let dormitory = root.join("policies/dormitory.toml");
     let text = fs::read_to_string(&dormitory).with_context(|| dormitory.display().to_string())?;
@@ -67,5 +67,5 @@ pub fn soak(root: &Path, runs: u64, seconds: u64) -> Result<String> {
         };
         all.push(rounds);
     }
-    Ok(report::text(&all))
+    Ok((report::text(&all), report::wrong(&all)))
 }

@@ -31,6 +31,12 @@ pub fn text(runs: &[Vec<Round>]) -> String {
     out
 }
 
+/// Returns the number of faults and leaks of all runs.
+pub fn wrong(runs: &[Vec<Round>]) -> usize {
+    let of = |rounds: &Vec<Round>| faults(rounds).len() + leaks(rounds);
+    runs.iter().map(of).sum()
+}
+
 /// Returns the deviations of a run, and promises that were not kept.
 fn faults(rounds: &[Round]) -> Vec<String> {
     let of = |round: &Round| -> Vec<String> {
@@ -279,6 +285,7 @@ mod tests {
 
     #[test]
     fn a_process_that_grows_leaks_and_no_other() {
+        assert_eq!([wrong(&[run(0.0)]), wrong(&[run(500.0)])], [0, 2]);
         let text = text(&[run(0.0)]);
         assert!(
             text.contains("88 rounds: 0 faults, 0 leaks of memory."),
@@ -299,7 +306,9 @@ mod tests {
         let mut rounds = run(0.0);
         rounds[3].waited[2].longest = 101.0;
         rounds[4].faults.push("maps: 6, 4 before".to_owned());
-        let text = text(&[rounds]);
+        let rounds = [rounds];
+        assert_eq!(wrong(&rounds), 2);
+        let text = text(&rounds);
         assert!(
             text.contains("0 leaks") && text.contains(" 2 faults, "),
             "{text}"

@@ -9,6 +9,7 @@ mod shares;
 
 use crate::kept::Kept;
 use crate::machine::{LIMITS, ematches, lab, lines};
+use crate::page::selected;
 use crate::process;
 use anyhow::{Context, Result};
 use inside::{CaseResult, FOLDER, Outcome};
@@ -167,5 +168,22 @@ fn suite(root: &Path, only: &str) -> Result<Vec<(String, PathBuf)>> {
         }
     }
     files.sort();
-    Ok(files)
+    selected(files, only)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_no_file_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["qdiscs", "filters", "infra", "actions"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        fs::write(root.path().join("qdiscs/red.json"), "[]").unwrap();
+        let of = |only| suite(root.path(), only).map(|files| files.len()).ok();
+        assert_eq!(of("qdiscs/red"), Some(1));
+        assert_eq!(of("qdisc/red"), None);
+    }
 }

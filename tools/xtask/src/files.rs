@@ -61,7 +61,7 @@ pub fn empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }
 
-/// Copies a folder with its contents.
+/// Copies a folder with its contents. Programs stay executable.
 pub fn put_all(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
         let path = entry?.path();
@@ -69,7 +69,8 @@ pub fn put_all(from: &Path, to: &Path) -> Result<()> {
         if path.is_dir() {
             put_all(&path, &place)?;
         } else {
-            put(&path, &place, 0o644)?;
+            let runs = fs::metadata(&path)?.permissions().mode() & 0o111 != 0;
+            put(&path, &place, if runs { 0o755 } else { 0o644 })?;
         }
     }
     Ok(())
@@ -107,4 +108,24 @@ pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_stay_executable() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for (name, before, after) in [("init", 0o700, 0o755), ("page.md", 0o600, 0o644)] {
+            write(&from.join("files").join(name), b"text", before).unwrap();
+            put_all(&from, &to).unwrap();
+            let mode = fs::metadata(to.join("files").join(name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o7777, after, "{name}");
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Sign the checksums with this SSH key (ssh-keygen(1), `-Y sign`).
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// The folder of the release; the default is `release` below target.
+    /// The folder of the release, which is replaced; the default is `release-files` below target.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// A program for the archive and the image, such as a static one; the default is the package's.
@@ -52,6 +52,9 @@ const FOLDERS: [(&str, &str); 5] = [
     ("packaging/sweeps", "sweeps"),
 ];
 
+/// The file of checksums, which is written last but for its signature.
+const SUMS: &str = "SHA256SUMS";
+
 /// The namespace of the signature (`-n` of ssh-keygen).
 const NAMESPACE: &str = "weirgate-release";
 
@@ -60,6 +63,9 @@ const NAMESPACE: &str = "weirgate-release";
 pub fn make(root: &Path, arguments: &Arguments) -> Result<()> {
     let own = target(root).join("release-files");
     let folder = arguments.folder.clone().unwrap_or(own);
+    if let Some(given) = &arguments.folder {
+        replaceable(given)?;
+    }
     build(root, arguments.built)?;
     once(root, &folder, arguments)?;
     if arguments.twice {
@@ -76,6 +82,17 @@ pub fn make(root: &Path, arguments: &Arguments) -> Result<()> {
         let bytes = fs::metadata(folder.join(&file))?.len();
         println!("{bytes:>10}  {}", file.display());
     }
+    Ok(())
+}
+
+/// Fails if the folder has files and is not of a release, because it is emptied.
+fn replaceable(folder: &Path) -> Result<()> {
+    let shown = folder.display();
+    let used = folder.exists() && fs::read_dir(folder)?.next().is_some();
+    ensure!(
+        !used || folder.join(SUMS).is_file(),
+        "{shown} has files, and is not the folder of a release: it has no {SUMS}"
+    );
     Ok(())
 }
 
@@ -147,12 +164,12 @@ fn sums(folder: &Path) -> Result<()> {
     for file in below(folder)? {
         let _ = writeln!(lines, "{}  {}", sum(&folder.join(&file))?, file.display());
     }
-    write(&folder.join("SHA256SUMS"), lines.as_bytes(), 0o644)
+    write(&folder.join(SUMS), lines.as_bytes(), 0o644)
 }
 
 /// Signs the checksums, and verifies the signature with the public key.
 fn sign(folder: &Path, key: &Path) -> Result<()> {
-    let sums = folder.join("SHA256SUMS");
+    let sums = folder.join(SUMS);
     run(Command::new("ssh-keygen")
         .args(["-q", "-Y", "sign", "-n", NAMESPACE, "-f"])
         .arg(key)
@@ -206,6 +223,19 @@ mod tests {
     fn key(at: &Path) -> Result<()> {
         let mut make = Command::new("ssh-keygen");
         run(make.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at))
+    }
+
+    #[test]
+    fn only_a_folder_of_a_release_is_replaced() -> Result<()> {
+        let all = tempfile::tempdir()?;
+        let folder = all.path().join("release");
+        replaceable(&folder)?;
+        fs::create_dir(&folder)?;
+        replaceable(&folder)?;
+        write(&folder.join("photo.jpg"), b"a photo", 0o644)?;
+        assert!(replaceable(&folder).is_err());
+        sums(&folder)?;
+        replaceable(&folder)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::archive;
 use super::released::{Release, sum};
 use crate::files::{empty, put, put_all, text, write};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,13 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     if !output.status.success() {
         return Ok(Vec::new());
     }
-    let shown = String::from_utf8_lossy(&output.stdout);
+    places(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Returns the libraries in the output of ldd(1); fails if this machine lacks one.
+fn places(shown: &str) -> Result<Vec<PathBuf>> {
+    let missing = shown.lines().find(|line| line.ends_with("=> not found"));
+    ensure!(missing.is_none(), "{}", missing.unwrap_or_default().trim());
     let place = |line: &str| {
         let mut words = line.split_whitespace();
         words.find(|word| word.starts_with('/')).map(PathBuf::from)
@@ -162,5 +168,15 @@ mod tests {
         assert_eq!(images, [name; 3]);
         let whole = named["io.containerd.image.name"].as_str().unwrap();
         assert_eq!(whole, format!("docker.io/library/{name}"));
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_told() {
+        let there =
+            "\tlinux-vdso.so.1 (0x0)\n\tlibz.so.1 => /lib/libz.so.1 (0x0)\n\t/lib64/ld.so (0x0)";
+        let found = ["/lib/libz.so.1", "/lib64/ld.so"].map(PathBuf::from);
+        assert_eq!(places(there).unwrap(), found);
+        let error = places("\tlibelf.so.1 => not found\n").unwrap_err();
+        assert_eq!(error.to_string(), "libelf.so.1 => not found");
     }
 }

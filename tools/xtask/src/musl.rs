@@ -79,6 +79,11 @@ pub fn build(root: &Path, arguments: &Arguments) -> Result<()> {
     bench::report(&[size], &before)
 }
 
+/// Returns the root file system in which they are built.
+pub fn system(root: &Path) -> PathBuf {
+    target(root).join("static/root")
+}
+
 /// Removes what was compiled below cargo's target folder, so that the next build compiles everything
 /// again.
 pub fn clean(target: &Path) -> Result<()> {
@@ -101,7 +106,7 @@ pub fn all(root: &Path) -> Result<Vec<Built>> {
 fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
     let folder = target(root).join("static");
     fs::create_dir_all(folder.join("work"))?;
-    let system = folder.join("root");
+    let system = system(root);
     if !system.join("src").exists() {
         debian(&folder, &system)?;
     }

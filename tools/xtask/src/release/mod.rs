@@ -150,7 +150,7 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     for (from, name) in FOLDERS {
         put_all(&root.join(from), &folder.join(name))?;
     }
-    bill::make(&release)?;
+    bill::make(&release, !arguments.without_static)?;
     sums(folder)?;
     if let Some(key) = &arguments.key {
         sign(folder, key)?;

@@ -13,8 +13,8 @@ use std::process::Command;
 /// The first version with two packages: `weirgate-lab` takes over files that `weirgate` had before.
 const SPLIT: &str = "0.1.0-2";
 
-/// The Debian revision of the packages.
-const REVISION: &str = "3";
+/// The revision of the packages of Debian, and the release of the RPM.
+pub const REVISION: &str = "3";
 
 /// The default maintainer. `DEBFULLNAME` and `DEBEMAIL` override it, as for dch(1).
 const MAINTAINER: (&str, &str) = ("The weirgate maintainers", "weirgate@localhost");

@@ -4,6 +4,7 @@
 
 use super::released::Release;
 use crate::command::run;
+use crate::deb::REVISION;
 use crate::files::{below, empty, write};
 use anyhow::Result;
 use std::collections::BTreeSet;
@@ -56,6 +57,7 @@ pub fn make(release: &Release<'_>) -> Result<()> {
     for (name, value) in [
         ("_topdir", work.display().to_string()),
         ("weirgate_version", release.version.clone()),
+        ("weirgate_release", REVISION.to_owned()),
         ("weirgate_tree", release.tree.display().to_string()),
         ("weirgate_files", list.display().to_string()),
         ("_buildhost", "localhost".to_owned()),

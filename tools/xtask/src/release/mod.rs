@@ -55,6 +55,13 @@ const FOLDERS: [(&str, &str); 5] = [
 /// The file of checksums, which is written last but for its signature.
 const SUMS: &str = "SHA256SUMS";
 
+/// Files with the version, and the text before it.
+const VERSIONS: [(&str, &str); 3] = [
+    ("packaging/kubernetes/daemonset.yaml", "image: weirgate:"),
+    ("packaging/nix/package.nix", "version = \""),
+    ("packaging/openwrt/Makefile", "PKG_VERSION:="),
+];
+
 /// The namespace of the signature (`-n` of ssh-keygen).
 const NAMESPACE: &str = "weirgate-release";
 
@@ -116,10 +123,11 @@ fn rebuild(root: &Path, without_static: bool) -> Result<()> {
 }
 
 fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
+    let version = version(root)?;
+    versions(root, &version)?;
     empty(folder)?;
     let tree = target(root).join("deb/weirgate");
     let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
-    let version = version(root)?;
     let release = Release {
         root,
         folder,
@@ -154,6 +162,22 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     sums(folder)?;
     if let Some(key) = &arguments.key {
         sign(folder, key)?;
+    }
+    Ok(())
+}
+
+/// Fails if a file of a package names another version.
+fn versions(root: &Path, version: &str) -> Result<()> {
+    for (file, before) in VERSIONS {
+        let text = fs::read_to_string(root.join(file)).context(file)?;
+        let named = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(before));
+        let named: Vec<&str> = named
+            .map(|rest| rest.trim_end_matches(['"', ';']))
+            .collect();
+        let same = !named.is_empty() && named.iter().all(|one| *one == version);
+        ensure!(same, "{file} has version {named:?}, Cargo.toml {version}");
     }
     Ok(())
 }
@@ -236,6 +260,15 @@ mod tests {
         assert!(replaceable(&folder).is_err());
         sums(&folder)?;
         replaceable(&folder)
+    }
+
+    #[test]
+    fn all_files_have_the_version_of_the_sources() -> Result<()> {
+        let root = crate::root();
+        let own = version(&root)?;
+        versions(&root, &own)?;
+        assert!(versions(&root, &format!("{own}1")).is_err());
+        Ok(())
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stores results, so that an interrupted run can continue.
 //!
-//! The results are in the cache by their inputs: the program under test, this program, and the part
-//! of the suite. They depend on nothing else, because the laboratory's machine is deterministic.
+//! The results are in the cache by their inputs: the program under test, this program, the guest's
+//! program, and the part of the suite. They depend on nothing else, because the laboratory's machine is deterministic.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -29,7 +29,10 @@ impl Kept {
     /// Fails if one of the programs cannot be read.
     pub fn of(suite: &str, words: &[&str]) -> Result<Self> {
         let mut with = Sha256::new();
-        for program in crate::machine::own()? {
+        let [own, weirgate] = crate::machine::own()?;
+        // The laboratory takes the one beside this program.
+        let guest = own.with_file_name("weirgate-guest");
+        for program in [own, weirgate, guest] {
             with.update(fs::read(&program).with_context(|| program.display().to_string())?);
         }
         for word in words {
@@ -40,6 +43,12 @@ impl Kept {
             folder: Cache::of_user().root().join("outside").join(suite),
             with,
         })
+    }
+
+    /// Adds an input that all results of this run share.
+    pub fn also(&mut self, input: &[u8]) {
+        self.with.update(input.len().to_le_bytes());
+        self.with.update(input);
     }
 
     fn place(&self, part: &[u8]) -> PathBuf {

@@ -80,7 +80,10 @@ pub fn scripts(
     }
     let release = &lab.kernel().release;
     let with = [&**release, &version(checkout)?, inside::POLICY];
-    let kept = Kept::of("packetdrill", &with)?;
+    let mut kept = Kept::of("packetdrill", &with)?;
+    for (_, text) in &first {
+        kept.also(text);
+    }
     let (mut results, mut left): (Vec<ScriptResult>, Vec<Text>) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -7,7 +7,8 @@
  * their ceiling:
  *
  *     1. a class that has not had its guaranteed rate: the most urgent (lowest
- *        priority number), and among equals the one furthest behind;
+ *        priority number), and among equals the one that has had least of such
+ *        packets for its weight;
  *     2. else the most urgent, and among equals the one that has had least of
  *        the excess for its weight.
  *
@@ -19,11 +20,15 @@
  * for the time it missed, up to a full packet. Otherwise a class with small
  * packets and a ceiling just above its guarantee would not get its guarantee.
  *
- * Excess is shared by start-time fair queueing (Goyal, Vin and Cheng 1996). A
- * packet of w bytes advances the virtual time of its class by w / weight, and
- * the class with the smallest virtual time is next. A class that was idle
- * starts at the virtual time of the others. Each choice looks at every class
- * once, and shares are exact to a packet.
+ * Both are shared by start-time fair queueing (Goyal, Vin and Cheng 1996), each
+ * with virtual times of its own. A packet of w bytes advances the virtual time
+ * of its class by w / weight, and the class with the smallest virtual time is
+ * next. A class that was idle starts at the virtual time of the others. Each
+ * choice looks at every class once, and shares are exact to a packet.
+ *
+ * So of an equal at most one packet goes first, and what its weight allows
+ * while the class itself sends. If the class furthest behind went first, one
+ * with a long credit would send most of it before the others.
  */
 #ifndef AQM_SHAPER_H
 #define AQM_SHAPER_H
@@ -49,6 +54,13 @@ struct shaper_rule {
 	u32 classid; /* packets with this skb->priority belong to it */
 };
 
+/* The virtual time of a class among its equals. */
+struct shaper_turn {
+	u64 start; /* virtual start of the next packet,
+		    * in 2^-16 bytes per weight */
+	u64 rest; /* remainder of that division, in 2^-16 bytes */
+};
+
 struct shaper_class {
 	struct shaper_rule rule;
 	struct aqm_gate guarantee;
@@ -56,16 +68,20 @@ struct shaper_class {
 	u64 credit_ns; /* how far the guarantee may fall behind */
 	u64 late_ns; /* lateness the ceiling compensates
 		      * for: a full packet's time */
-	u64 start; /* virtual start of the next packet,
-		    * in 2^-16 bytes per weight */
-	u64 rest; /* remainder of that division, in 2^-16 bytes */
+	struct shaper_turn owed; /* for guaranteed packets */
+	struct shaper_turn excess; /* for the others */
 	u64 packets; /* queued */
+};
+
+/* The virtual starts of the last packets sent, by priority. */
+struct shaper_starts {
+	u64 owed[SHAPER_PRIORITIES];
+	u64 excess[SHAPER_PRIORITIES];
 };
 
 struct shaper {
 	struct aqm_gate gate;
-	u64 starts[SHAPER_PRIORITIES]; /* virtual start of the
-					* last packet sent */
+	struct shaper_starts starts;
 	u32 classes;
 	u32 other; /* the class of unclassified packets */
 	struct shaper_class class[SHAPER_CLASSES];
@@ -79,8 +95,10 @@ AQM_FN void shaper_setup(struct shaper_class *class,
 	u64 mtu = aqm_wire(link, link->mtu_bytes);
 
 	/* Each priority has its own virtual time. */
-	if (class->rule.priority != rule->priority)
-		class->start = 0;
+	if (class->rule.priority != rule->priority) {
+		class->owed.start = 0;
+		class->excess.start = 0;
+	}
 	class->rule = *rule;
 	if (!class->rule.weight)
 		class->rule.weight = 1;
@@ -114,11 +132,11 @@ AQM_FN u32 shaper_classify(const struct shaper *shaper, u32 priority)
 /* Counts an arrival in a class. */
 AQM_FN void shaper_arrived(struct shaper *shaper, struct shaper_class *class)
 {
-	u64 start =
-		shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)];
+	u32 priority = class->rule.priority & (SHAPER_PRIORITIES - 1);
 
-	if (!class->packets && class->start < start)
-		class->start = start;
+	if (!class->packets)
+		class->excess.start = aqm_max(class->excess.start,
+					      shaper->starts.excess[priority]);
 	class->packets++;
 }
 
@@ -144,13 +162,13 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 {
 	u32 best = SHAPER_CLASSES;
 	u64 best_rank = ~0ULL;
-	u64 best_behind = ~0ULL;
+	u64 best_start = ~0ULL;
 	u32 i;
 
 	*opens_ns = ~0ULL;
 	AQM_LOOP (i, SHAPER_CLASSES) {
 		const struct shaper_class *class = &shaper->class[i];
-		u64 opens, rank, behind;
+		u64 opens, rank, start;
 
 		if (i >= shaper->classes)
 			break;
@@ -164,26 +182,47 @@ AQM_FN u32 shaper_choose(const struct shaper *shaper, u64 now_ns, u64 *opens_ns)
 		}
 		rank = class->rule.priority;
 		if (shaper_owed(class, now_ns)) {
-			behind = class->guarantee.opens_ns;
+			start = class->owed.start;
 		} else {
 			rank += SHAPER_PRIORITIES;
-			behind = class->start;
+			start = class->excess.start;
 		}
 		if (rank < best_rank ||
-		    (rank == best_rank && behind < best_behind)) {
+		    (rank == best_rank && start < best_start)) {
 			best = i;
 			best_rank = rank;
-			best_behind = behind;
+			best_start = start;
 		}
 	}
 	return best;
+}
+
+/* Advances the virtual time of a class that sends a packet. `last` is the start
+ * of the last packet of an equal. */
+AQM_FN void shaper_turn_pass(struct shaper_turn *turn, u64 *last, u64 weight,
+			     u32 wire)
+{
+	u64 work, step;
+
+	/* A class that its ceiling held back, or that was owed nothing, does
+	 * not catch up, so virtual time never goes back. */
+	turn->start = aqm_max(turn->start, *last);
+	*last = turn->start;
+	/* Carry the remainder over to the next packet, so that shares are exact
+	 * whatever the weights. */
+	work = ((u64)wire << 16) + turn->rest;
+	step = work / weight;
+	turn->rest = work - step * weight;
+	turn->start += step;
 }
 
 /* Charges a sent packet to its class. */
 AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 			struct shaper_class *class, u32 wire, u64 now_ns)
 {
-	u64 work, step, *start;
+	u32 priority = class->rule.priority & (SHAPER_PRIORITIES - 1);
+	struct shaper_turn *turn = &class->excess;
+	u64 *last = &shaper->starts.excess[priority];
 
 	if (class->packets)
 		class->packets--;
@@ -192,19 +231,10 @@ AQM_FN void shaper_sent(struct shaper *shaper, struct aqm_line *line,
 	if (shaper_owed(class, now_ns)) {
 		aqm_gate_pass(&class->guarantee, wire, now_ns,
 			      class->credit_ns);
-		return;
+		turn = &class->owed;
+		last = &shaper->starts.owed[priority];
 	}
-	/* A class that its ceiling held back does not catch up, so virtual time
-	 * never goes back. */
-	start = &shaper->starts[class->rule.priority & (SHAPER_PRIORITIES - 1)];
-	class->start = aqm_max(class->start, *start);
-	*start = class->start;
-	/* Carry the remainder over to the next packet, so that shares are exact
-	 * whatever the weights. */
-	work = ((u64)wire << 16) + class->rest;
-	step = work / class->rule.weight;
-	class->rest = work - step * class->rule.weight;
-	class->start += step;
+	shaper_turn_pass(turn, last, class->rule.weight, wire);
 }
 
 #endif

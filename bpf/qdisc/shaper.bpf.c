@@ -57,7 +57,7 @@ int BPF_PROG(shaper_init, struct Qdisc *sch, struct nlattr *arg,
 		sch->limit = key + 1;
 		__builtin_memset(&one->shaper.gate, 0,
 				 sizeof(one->shaper.gate));
-		__builtin_memset(one->shaper.starts, 0,
+		__builtin_memset(&one->shaper.starts, 0,
 				 sizeof(one->shaper.starts));
 		bpf_for (j, 0, SHAPER_CLASSES) {
 			__builtin_memset(&one->shaper.class[j], 0,

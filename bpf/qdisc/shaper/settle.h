@@ -136,8 +136,8 @@ __noinline u32 shaper_settle_class(u32 slot, u32 i)
 			freed = class_free(queue);
 		class_clear(one->kinds[i], queue, 0);
 		class->packets = 0;
-		class->start = 0;
-		class->rest = 0;
+		__builtin_memset(&class->owed, 0, sizeof(class->owed));
+		__builtin_memset(&class->excess, 0, sizeof(class->excess));
 		class->guarantee.opens_ns = 0;
 		class->ceiling.opens_ns = 0;
 		class_clear(kind, queue, 1);

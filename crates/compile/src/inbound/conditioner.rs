@@ -6,7 +6,7 @@ use crate::scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Ports, Prefix};
+use weirgate_policy::{Conditioner as Wanted, Direction, Policy, Ports, Prefix, SharedClass};
 use weirgate_state::{
     Capabilities, ColourAction, ColourMeter, Conditioner, Conditioning, DeviceName, HookPrograms,
     Origin,
@@ -96,22 +96,15 @@ fn conditioner(policy: &Policy, wanted: &Wanted) -> Conditioner {
 }
 
 /// Returns the identifiers of the classes to which a conditioner applies; a divided class has
-/// one for each part.
+/// one for each part and each host with a limit.
 fn classes(policy: &Policy, wanted: &Wanted) -> Vec<Handle> {
     if wanted.classes.is_empty() {
         return Vec::new();
     }
     let direction = wanted.direction(policy);
-    let Some(scheduler) = scheduler::of(policy, direction, &Problems::default()) else {
-        return Vec::new();
-    };
-    let named = |name: &String| wanted.classes.iter().any(|own| own.value == *name);
-    let members = scheduler.members.iter().filter(|member| {
-        let mut parents = scheduler.parents.iter();
-        let whole = parents.find(|parent| Some(parent.id) == member.parent);
-        named(&member.class.name) || whole.is_some_and(|whole| named(&whole.class.name))
-    });
-    members.map(|member| member.id).collect()
+    let scheduler = scheduler::of(policy, direction, &Problems::default());
+    let named = |class: &SharedClass| wanted.classes.iter().any(|own| own.value == class.name);
+    scheduler.map_or_else(Vec::new, |scheduler| scheduler.identifiers(named))
 }
 
 /// Reports what this kernel lacks for them, and what the program cannot do.

@@ -4,11 +4,11 @@
 
 use crate::codes;
 use crate::engine;
-use crate::scheduler::{self, Member, Scheduler};
+use crate::scheduler::{self, Scheduler};
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive, Sharing,
-    in_kbit,
+    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive,
+    SharedClass, Sharing, in_kbit,
 };
 use weirgate_state::{
     Capabilities, Chain, Datagrams, Effect, Field, Frame, Hook, IpVersion, Match, Measured, Origin,
@@ -162,7 +162,7 @@ fn round_trip(receive: &Receive) -> Span {
 }
 
 /// Returns the class identifiers with their rates, or nothing if no class has its own. A divided
-/// class has one for each part.
+/// class has one for each part and each host with a limit.
 fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
     let Some(scheduler) = scheduler::of(policy, Direction::Up, &Problems::default()) else {
         return Vec::new();
@@ -181,18 +181,11 @@ fn classes(policy: &Policy, receive: &Receive) -> Vec<(Handle, Rate)> {
         .map(|name| (&name.value, Some(Rate::default())));
     let mut classes = Vec::new();
     for (name, rate) in limited.chain(protected) {
-        let of_class = scheduler.members.iter();
-        let of_class = of_class.filter(|member| is_of(&scheduler, member, name));
-        classes.extend(of_class.map(|member| (member.id, rate.unwrap_or_default())));
+        let of_class = scheduler.identifiers(|class| class.name == *name);
+        let of_class = of_class.into_iter();
+        classes.extend(of_class.map(|id| (id, rate.unwrap_or_default())));
     }
     classes
-}
-
-/// Returns whether a member is the class with this name, or a part of it.
-fn is_of(scheduler: &Scheduler, member: &Member, name: &str) -> bool {
-    let mut parents = scheduler.parents.iter();
-    let whole = parents.find(|parent| Some(parent.id) == member.parent);
-    member.class.name == name || whole.is_some_and(|whole| whole.class.name == name)
 }
 
 /// Returns whether `inbound = "auto"` chose the common rate.
@@ -205,16 +198,28 @@ fn has_own_windows(policy: &Policy) -> bool {
 /// case that one class fills the line; if several do, the queue gives each its share. A
 /// protected class is not limited.
 fn apart(scheduler: &Scheduler, receive: &Receive, rate: Rate) -> Vec<(Handle, Rate)> {
-    let own = |member: &Member| {
-        let mut protected = receive.protect.iter();
-        if protected.any(|name| is_of(scheduler, member, &name.value)) {
+    let protected = |class: &SharedClass| {
+        let mut names = receive.protect.iter();
+        !class.ack && names.any(|name| name.value == class.name)
+    };
+    let free = scheduler.identifiers(protected);
+    let members = scheduler.members.iter().filter(|member| !member.class.ack);
+    let mut ids: Vec<Handle> = members.map(|member| member.id).collect();
+    // Other hosts with limits have the common rate, which is the same.
+    let hosts: Vec<Handle> = free
+        .iter()
+        .copied()
+        .filter(|id| !ids.contains(id))
+        .collect();
+    ids.extend(hosts);
+    let own = |id: &Handle| {
+        if free.contains(id) {
             Rate::default()
         } else {
             rate
         }
     };
-    let members = scheduler.members.iter().filter(|member| !member.class.ack);
-    let all: Vec<_> = members.map(|member| (member.id, own(member))).collect();
+    let all: Vec<_> = ids.iter().map(|id| (*id, own(id))).collect();
     match all.as_slice() {
         [(_, one)] if *one == rate => Vec::new(),
         _ => all,
@@ -222,9 +227,19 @@ fn apart(scheduler: &Scheduler, receive: &Receive, rate: Rate) -> Vec<(Handle, R
 }
 
 /// Returns whether there are more classes and parts of classes than the programs distinguish.
+/// They know one class of acknowledgements.
 pub(crate) fn has_too_many(policy: &Policy) -> bool {
     let receive = policy.receive.as_ref();
-    receive.is_some_and(|receive| classes(policy, receive).len() > MOST_CLASSES)
+    receive.is_some_and(|receive| {
+        let classes = classes(policy, receive);
+        classes.len() > MOST_CLASSES || (!classes.is_empty() && has_parts_of_acks(policy))
+    })
+}
+
+/// Returns whether the class of acknowledgements is divided between hosts with limits.
+fn has_parts_of_acks(policy: &Policy) -> bool {
+    let scheduler = scheduler::of(policy, Direction::Up, &Problems::default());
+    scheduler.is_some_and(|scheduler| scheduler.identifiers(|class| class.ack).len() > 1)
 }
 
 /// Returns the filter of datagrams, and the reason.
@@ -389,6 +404,15 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
                 classes.len()
             ),
             format!("use at most {MOST_CLASSES} classes and parts"),
+        );
+    }
+    if !classes.is_empty() && has_parts_of_acks(policy) {
+        problems.error(
+            codes::RECEIVE,
+            receive.span.clone(),
+            "limits of hosts divide the class of acknowledgements, which receive windows with \
+             rates of classes cannot tell from other classes",
+            "leave `[ack]` out, or name a `class` in `[[cap]]`",
         );
     }
     if let (Some(_), Inbound::None, Some(rate)) = (

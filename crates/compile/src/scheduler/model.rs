@@ -132,4 +132,19 @@ impl Scheduler {
     pub fn named(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.class.name == name)
     }
+
+    /// Returns the identifiers that packets of these classes have. A divided class has one for
+    /// the rest and for each part and each host with a limit.
+    pub(crate) fn identifiers(&self, chosen: impl Fn(&SharedClass) -> bool) -> Vec<Handle> {
+        let whole = |member: &Member| {
+            let mut parents = self.parents.iter();
+            parents.find(|parent| Some(parent.id) == member.parent)
+        };
+        let members = self.members.iter().filter(|member| {
+            chosen(&member.class) || whole(member).is_some_and(|whole| chosen(&whole.class))
+        });
+        let parents = self.parents.iter().filter(|parent| chosen(&parent.class));
+        let hosts = parents.flat_map(|parent| parent.hosts.iter().map(|host| host.id));
+        members.map(|member| member.id).chain(hosts).collect()
+    }
 }

@@ -2,10 +2,11 @@
 //! Tests of parts of classes for groups, and limits for hosts.
 
 use super::{htb, policy};
+use std::collections::BTreeSet;
 use weirgate_compile::compile;
 use weirgate_policy::Policy;
 use weirgate_state::{Capabilities, DeviceName, Htb, State};
-use weirgate_units::Rate;
+use weirgate_units::{Handle, Rate};
 
 /// Returns a valid policy with divided classes: `parts` has its shares and caps.
 fn divided(parts: &str) -> Policy {
@@ -126,4 +127,60 @@ fn hosts_have_limits() {
         assert_eq!(lone(before, "normal"), lone(after, "normal"));
         assert!(lone(before, "bulk") < lone(after, "bulk"));
     }
+}
+
+/// Conditioners and receive windows compare the class of a packet, and a host with a limit has
+/// one of its own.
+#[test]
+fn hosts_with_limits_stay_in_their_class() {
+    let with = |group: &str, rest: &str| {
+        let few = "[group.few]\naddresses = [\"203.0.113.4\", \"203.0.113.5\"]\n";
+        let cap = format!("[[cap]]\ngroup = \"{group}\"\nclass = \"bulk\"\nup = \"1mbit\"\n");
+        compile(&divided(&format!("{few}{cap}{rest}")), &Capabilities::all())
+    };
+    let wan = DeviceName::new("wan").expect("a name");
+    let conditioner = "[[conditioner]]\nname = \"limit\"\nat = \"leave\"\nclass = \"bulk\"\n\
+        meter = \"bucket\"\nrate = \"1mbit\"\nburst = \"3kB\"\n";
+    let (state, problems) = with("few", conditioner);
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    let inner = inner_of(&state, "wan");
+    let bulk = inner.classes.iter().filter(|class| {
+        let origin = class.origin.to_string();
+        class.leaf.is_some() && (origin.contains("class bulk"))
+    });
+    let bulk: BTreeSet<Handle> = bulk.map(|class| class.id).collect();
+    assert_eq!(bulk.len(), 3);
+    let leaving = state.hooks[&wan].leaving.as_ref().expect("a conditioner");
+    let found = leaving.conditioners[0].classes.iter().copied();
+    assert_eq!(found.collect::<BTreeSet<_>>(), bulk);
+    let protect = "[receive]\nrate = \"50%\"\nprotect = [\"bulk\"]\n";
+    let (state, problems) = with("few", protect);
+    let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
+    let windows = state.hooks[&wan].windows.as_ref().expect("windows");
+    let free = windows
+        .classes
+        .iter()
+        .filter(|(_, rate)| *rate == Rate::default());
+    assert_eq!(free.map(|(id, _)| *id).collect::<BTreeSet<_>>(), bulk);
+    for (rest, code) in [(conditioner, "C221"), (protect, "C219")] {
+        let (state, problems) = with("guests", rest);
+        assert!(state.is_none() && problems.iter().any(|one| one.code == code));
+    }
+}
+
+/// Receive windows know one class of acknowledgements.
+#[test]
+fn hosts_with_limits_do_not_divide_acknowledgements_of_windows() {
+    let policy = |cap: &str| {
+        let text = format!(
+            "{}[group.few]\naddresses = [\"203.0.113.4\"]\n[ack]\n\
+             [receive]\nrate = \"50%\"\nprotect = [\"all\"]\n\
+             [[cap]]\ngroup = \"few\"\nup = \"1mbit\"\n{cap}",
+            super::SITE.replace("queue = \"cake\"\n", "")
+        );
+        let (_, problems) = compile(&super::policy(&text), &Capabilities::all());
+        problems.into_iter().map(|one| one.code).collect::<Vec<_>>()
+    };
+    assert_eq!(policy("class = \"all\"\n"), [] as [&str; 0]);
+    assert_eq!(policy(""), ["C219"]);
 }

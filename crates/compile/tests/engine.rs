@@ -145,7 +145,15 @@ fn the_kit_is_refused_what_it_cannot_do() {
     let all = Capabilities::all();
     let sfq = format!("{ONE_CLASS}queue = \"sfq\"\n");
     assert!(problems("", &sfq, &all).contains("no queue `sfq`"));
-    assert!(problems("fair = \"hosts\"", ONE_CLASS, &all).contains("between hosts"));
+    for queue in ["sfq", "cake"] {
+        let ack = format!("{ONE_CLASS}[ack]\nqueue = \"{queue}\"\n");
+        let named = format!("no queue `{queue}`, which `ack` names");
+        assert!(problems("", &ack, &all).contains(&named));
+    }
+    for fair in ["hosts", "hosts-only"] {
+        let fair = format!("fair = \"{fair}\"");
+        assert!(problems(&fair, ONE_CLASS, &all).contains("between hosts"));
+    }
     assert!(problems("inbound = \"lan\"", ONE_CLASS, &all).contains("LAN device"));
     let mut nine = String::from("[[class]]\nname = \"all\"\nshare = \"50%\"\ndefault = true\n");
     for number in 0..8 {
@@ -157,6 +165,14 @@ fn the_kit_is_refused_what_it_cannot_do() {
         nine.push_str(&class.concat());
     }
     assert!(problems("", &nine, &all).contains("9 are"));
+    // Eight in each direction; the class of acknowledgements counts only where it is.
+    let eight = nine.replacen("[[class]]\nname = \"c6\"\nshare = \"1%\"\n", "", 1);
+    let eight = format!(
+        "{SLOW_LINK}inbound = \"ifb\"\nengine = \"kit\"\n{eight}direction = \"up\"\n\
+         [ack]\ndirection = \"down\"\n"
+    );
+    let (state, report) = compile(&policy(&eight), &all);
+    assert!(state.is_some(), "{report:#?}");
     let mut old = Capabilities::all();
     old.kit = false;
     assert!(problems("", ONE_CLASS, &old).contains("BPF programs"));

@@ -53,7 +53,9 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
     let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
     for direction in Direction::BOTH.into_iter().filter(shaped) {
         let classes: Vec<&Class> = policy.classes_of(direction).collect();
-        let count = classes.len() + usize::from(policy.ack.is_some());
+        let ack = policy.ack.as_ref();
+        let ack = ack.filter(|_| policy.ack_rate(direction).is_some());
+        let count = classes.len() + usize::from(ack.is_some());
         if count > Kit::CLASSES {
             let most = Kit::CLASSES;
             let stream = direction.stream();
@@ -64,7 +66,9 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
         }
         let queues = classes
             .iter()
-            .filter_map(|class| Some((&class.queue.as_ref()?.value, &class.name.value)));
+            .map(|class| (&class.queue, class.name.value.as_str()))
+            .chain(ack.map(|ack| (&ack.queue, "ack")))
+            .filter_map(|(queue, name)| Some((&queue.as_ref()?.value, name)));
         let of_kit = queues.clone().filter_map(|(queue, _)| match queue {
             Queue::Kit(own) => Some(own.discipline),
             _ => None,
@@ -98,10 +102,7 @@ pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
         .classes
         .iter()
         .filter_map(|class| class.fair.as_ref());
-    if let Some(fair) = fair
-        .chain(link)
-        .find(|fair| fair.value == weirgate_policy::Fair::Hosts)
-    {
+    if let Some(fair) = fair.chain(link).find(|fair| fair.value.knows_hosts()) {
         let at = fair.line;
         return Some((
             format!("it does not share between hosts, which line {at} requires"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The programs that keep connections in order when they change class: where they are used.
 
-use weirgate_compile::{check_report, compile};
+use weirgate_compile::{check_report, compile, scheduler};
 use weirgate_document::Severity;
-use weirgate_policy::{Policy, parse};
+use weirgate_policy::{Direction, Policy, parse};
 use weirgate_state::{Capabilities, HookPrograms, Order};
 
 const SITE: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"10mbit\"\n\
@@ -81,4 +81,28 @@ fn check_says_where() {
         [true, false]
     );
     assert_eq!(notes(&SITE.replace("in-order", "at-once")), [false, false]);
+}
+
+/// A connection that is kept in order stays in a class whose rule its longer packets do not
+/// match.
+#[test]
+fn full_packets_stay_in_a_class_of_small_ones() {
+    let largest = |source: &str| {
+        let small = "[[class]]\nname = \"small\"\nshare = \"10%\"\n\
+            [[rule]]\nclass = \"small\"\nlength = \"0-100\"\n";
+        let source = source.replace("100%", "90%");
+        let policy = policy(&format!("{source}{small}"));
+        [Direction::Up, Direction::Down].map(|direction| {
+            let scheduler = scheduler(&policy, direction).expect("shaped");
+            let largest = scheduler.named("small").expect("a class").largest;
+            (largest, largest == scheduler.full_packet)
+        })
+    };
+    let [up, down] = largest(SITE);
+    assert!(up.1 && down.1);
+    let ifb = SITE.replace("inbound = \"lan\"\n", "");
+    let [up, down] = largest(&ifb);
+    assert!(up.1 && !down.1);
+    let [up, down] = largest(&SITE.replace("in-order", "at-once"));
+    assert_eq!((up, down), ((118, false), (118, false)));
 }

@@ -8,9 +8,10 @@
 
 use crate::codes;
 use crate::engine;
+use crate::scheduler;
 use std::collections::BTreeMap;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Engine, Inbound, Policy};
+use weirgate_policy::{Direction, Engine, Policy};
 use weirgate_state::{Capabilities, DeviceName, HookPrograms, Order, Origin};
 
 /// Adds the programs to the hooks of their devices.
@@ -19,7 +20,7 @@ pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms
         return;
     };
     for direction in Direction::BOTH {
-        let Some(device) = device(policy, direction) else {
+        let Some(device) = scheduler::ordered_on(policy, direction) else {
             continue;
         };
         let programs = hooks.entry(device.clone()).or_insert_with(|| HookPrograms {
@@ -30,19 +31,6 @@ pub(crate) fn add(policy: &Policy, hooks: &mut BTreeMap<DeviceName, HookPrograms
             ..HookPrograms::default()
         });
         programs.order = Some(Order {});
-    }
-}
-
-/// Returns the device where connections of a direction are kept in order; `None` if they are
-/// not.
-fn device(policy: &Policy, direction: Direction) -> Option<&DeviceName> {
-    policy.line_rate(direction)?;
-    match direction {
-        Direction::Up => Some(&policy.link.device.value),
-        Direction::Down if policy.link.inbound.value == Inbound::Lan => {
-            policy.link.lan.first().map(|lan| &lan.value)
-        }
-        Direction::Down => None,
     }
 }
 
@@ -69,7 +57,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
         );
     }
     let down = Direction::Down;
-    if policy.line_rate(down).is_some() && device(policy, down).is_none() {
+    if policy.line_rate(down).is_some() && scheduler::ordered_on(policy, down).is_none() {
         problems.warning(
             codes::ORDER,
             moves.span.clone(),
@@ -82,8 +70,7 @@ pub(crate) fn check(policy: &Policy, kernel: &Capabilities, release: &str, probl
 
 /// Returns a note for the report of a direction.
 pub(crate) fn note(policy: &Policy, direction: Direction) -> Option<String> {
-    policy.link.moves_in_order()?;
-    device(policy, direction).map(|device| {
+    scheduler::ordered_on(policy, direction).map(|device| {
         format!(
             "A TCP connection changes its class on {device} when all of its data in the old one \
              has been acknowledged; its sender stops for that long, at most 2 s."

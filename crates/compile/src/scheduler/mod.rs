@@ -22,6 +22,7 @@ use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
     Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
 };
+use weirgate_state::DeviceName;
 use weirgate_units::{Arrange as _, Span};
 
 /// The largest ratio of quanta within one priority. Beyond it, a turn of a class would be so
@@ -126,6 +127,20 @@ pub(crate) fn holds(policy: &Policy) -> bool {
     receive.is_some_and(|receive| receive.chooses() && receive.max_ack_delay.is_some())
 }
 
+/// Returns the device where connections of a direction are kept in order (`inbound::order`);
+/// `None` if they are not.
+pub(crate) fn ordered_on(policy: &Policy, direction: Direction) -> Option<&DeviceName> {
+    policy.link.moves_in_order()?;
+    policy.line_rate(direction)?;
+    match direction {
+        Direction::Up => Some(&policy.link.device.value),
+        Direction::Down if policy.link.inbound.value == Inbound::Lan => {
+            policy.link.lan.first().map(|lan| &lan.value)
+        }
+        Direction::Down => None,
+    }
+}
+
 /// Returns the quantum of a leaf. Quanta are proportional to guarantees, and the smallest one is
 /// a full packet, so that equals share the excess like the guarantees.
 fn quantum(leaves: &[Leaf], leaf: &Leaf, full_packet: u32, problems: &Problems) -> u32 {
@@ -172,11 +187,16 @@ fn largest(policy: &Policy, whole: &str, class: &SharedClass, direction: Directi
         let named = rule.class.as_ref().is_some_and(|name| name.value == whole);
         named && (rule.directions.contains(direction) || rule.keep.is_some())
     };
-    let rules = policy
-        .rules
-        .iter()
-        .filter(leads)
-        .map(|rule| longest(rule, layer, full));
+    // A connection that is kept in order keeps its class for packets of any length.
+    let ordered = ordered_on(policy, direction).is_some();
+    let of = |rule: &Rule| {
+        if ordered {
+            full
+        } else {
+            longest(rule, layer, full)
+        }
+    };
+    let rules = policy.rules.iter().filter(leads).map(of);
     let implicit = class.ack.then(|| layer.wire_bytes(LONGEST_PURE_ACK.into()));
     rules.chain(implicit).max().unwrap_or(full)
 }

@@ -2,6 +2,7 @@
 //! Adapts `inbound = "auto"` to a kernel that lacks parts of it, and describes the result.
 
 use crate::codes;
+use crate::engine::{l4s, rows};
 use crate::inbound::receive;
 use std::borrow::Cow;
 use weirgate_document::Problems;
@@ -11,7 +12,7 @@ use weirgate_state::Capabilities;
 /// Returns the policy without the parts of `inbound = "auto"` that are not available. Windows
 /// are omitted if the kernel lacks cls_bpf, if it rejects their programs, or if there are more
 /// classes than these distinguish. Queues that charge their drops are omitted without cake. Each
-/// omission is reported as a note.
+/// omission is reported as a note; a program that shapes has no such queues anyway.
 pub(crate) fn settled<'p>(
     policy: &'p Policy,
     kernel: &Capabilities,
@@ -64,7 +65,7 @@ pub(crate) fn settled<'p>(
         );
         now.windows = Windowed::TooMany;
     }
-    if !kernel.has_qdisc("cake") {
+    if !kernel.has_qdisc("cake") && !is_program(policy, kernel) {
         problems.note(
             codes::AUTOMATIC,
             span(),
@@ -84,6 +85,14 @@ pub(crate) fn settled<'p>(
     }
     settled.link.automatic = Some(now);
     Cow::Owned(settled)
+}
+
+/// Returns whether a BPF program shapes, which has no cake on any kernel.
+fn is_program(policy: &Policy, kernel: &Capabilities) -> bool {
+    let settled = rows::settled(Cow::Borrowed(policy), kernel);
+    let settled = l4s::settled(settled, kernel, &Problems::default());
+    let engine = settled.link.engine.as_ref();
+    engine.is_some_and(|engine| engine.value.is_program())
 }
 
 /// Removes the windows that were chosen; settings that the policy states in `[receive]` stay.

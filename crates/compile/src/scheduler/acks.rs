@@ -114,12 +114,16 @@ pub(crate) fn have_cake(policy: &Policy) -> bool {
     }
 }
 
+/// Returns whether the class of acknowledgements may have cake as its default queue.
+fn may_have_cake(policy: &Policy) -> bool {
+    let stated = policy.link.engine.as_ref().map(|engine| engine.value);
+    !stated.is_some_and(Engine::is_program) && !scheduler::holds(policy)
+}
+
 /// Gives the class of acknowledgements a queue that filters them, if it states none. A class
 /// that delays them (`[receive]`) has a queue for that, and BPF engines have no cake.
 pub(crate) fn queued(policy: &Policy, direction: Direction, classes: &mut [SharedClass]) {
-    let stated = policy.link.engine.as_ref().map(|engine| engine.value);
-    let none = filter(policy, direction) == CakeAckFilter::No;
-    if none || stated.is_some_and(Engine::is_program) || scheduler::holds(policy) {
+    if filter(policy, direction) == CakeAckFilter::No || !may_have_cake(policy) {
         return;
     }
     let Some(gate) = policy.gate(direction) else {
@@ -146,7 +150,7 @@ pub(crate) fn settled<'p>(
 ) -> Cow<'p, Policy> {
     let stated = policy.link.ack_filter.as_ref();
     let open = stated.is_none_or(|filter| filter.value == AckFilter::Auto);
-    if !open || !worth(&policy) || kernel.has_qdisc("cake") {
+    if !open || !worth(&policy) || !may_have_cake(&policy) || kernel.has_qdisc("cake") {
         return policy;
     }
     let span = policy

@@ -2,6 +2,8 @@
 //! The queue of classes without a `queue`: the first of three that this kernel supports.
 
 use crate::codes;
+use crate::engine;
+use crate::scheduler;
 use std::borrow::Cow;
 use weirgate_document::{Problems, Value};
 use weirgate_policy::{CakeQueue, Engine, Fair, Policy, Queue, SfqQueue};
@@ -20,9 +22,9 @@ pub(crate) fn settled<'p>(
     } else {
         ("sfq", Queue::Sfq(SfqQueue::default()))
     };
-    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
-    // The engine of rows has its own queues.
-    if engine == Some(Engine::Rows) || kernel.has_qdisc("fq_codel") || !kernel.has_qdisc(kind) {
+    // Other engines have their own queues.
+    let in_tree = engine::chosen(policy, Some(kernel)) == Engine::Htb;
+    if !in_tree || kernel.has_qdisc("fq_codel") || !kernel.has_qdisc(kind) {
         return Cow::Borrowed(policy);
     }
     let mut settled = policy.clone();
@@ -35,6 +37,7 @@ pub(crate) fn settled<'p>(
         (&mut class.queue, fair, class.span.clone(), class.line)
     });
     let acks = settled.ack.iter_mut();
+    let acks = acks.filter(|_| scheduler::queues_acks(policy));
     let acks = acks.map(|ack| (&mut ack.queue, None, ack.span.clone(), ack.line));
     for (stated, fair, span, line) in classes.chain(acks) {
         if stated.is_none() && usual(fair) {

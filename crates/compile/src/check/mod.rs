@@ -9,10 +9,11 @@ use crate::classify::{bridge, condition, inside};
 use crate::codes;
 use crate::engine;
 use crate::inbound::{conditioner, order, receive};
+use crate::scheduler;
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Directions, Engine, Inbound, Policy, Rule};
+use weirgate_policy::{Direction, Directions, Engine, HostCap, Inbound, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Inserted as _, Rate, Span};
 
@@ -114,7 +115,8 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
         .iter()
         .map(|class| (&class.queue, class.fair.as_ref().or(link), &class.span))
         .collect();
-    queues.extend(policy.ack.iter().map(|ack| (&ack.queue, link, &ack.span)));
+    let acks = policy.ack.iter().filter(|_| scheduler::queues_acks(policy));
+    queues.extend(acks.map(|ack| (&ack.queue, link, &ack.span)));
     let mut reported = BTreeSet::new();
     for (queue, fair, span) in queues {
         let kind = hosts::queue(queue.as_ref(), fair.map(|fair| fair.value)).kind();
@@ -140,6 +142,19 @@ fn queues(policy: &Policy, kernel: &Capabilities, release: &str, problems: &Prob
                 format!("{module}, or {instead}"),
             );
         }
+    }
+    let applies = |cap: &&HostCap| {
+        let mut directions = Direction::BOTH.into_iter();
+        directions.any(|one| cap.rate(one).is_some() && policy.line_rate(one).is_some())
+    };
+    let cap = policy.caps.iter().find(applies);
+    if let Some(cap) = cap.filter(|_| !kernel.has_qdisc("fq_codel")) {
+        problems.error(
+            codes::NO_QDISC,
+            cap.group.span.clone(),
+            format!("{release} has no fq_codel qdisc, the queue of each host with a limit"),
+            "load or build the module sch_fq_codel, or leave `[[cap]]` out",
+        );
     }
 }
 

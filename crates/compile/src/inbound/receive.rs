@@ -7,7 +7,7 @@ use crate::engine;
 use crate::scheduler::{self, Scheduler};
 use weirgate_document::Problems;
 use weirgate_policy::{
-    Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive,
+    Ack, Algorithm, Asked, Direction, Engine, Inbound, Meters, Policy, REFUSE_MARK, Receive,
     SharedClass, Sharing, in_kbit,
 };
 use weirgate_state::{
@@ -461,16 +461,21 @@ fn hold(
             "leave `max-ack-delay` out, or write `engine = \"htb\"` in `[link]`",
         );
     }
-    match &policy.ack {
+    // A default queue has the span of the table (`check::default_queue`).
+    let stated = |ack: &Ack| {
+        let queue = ack.queue.as_ref();
+        queue.is_some_and(|queue| queue.span != ack.span)
+    };
+    match policy.ack.as_ref().map(stated) {
         None => error(
             "acknowledgements are held back in a queue of their own, but they have none".to_owned(),
             "add `[ack]`",
         ),
-        Some(ack) if ack.queue.is_some() => error(
+        Some(true) => error(
             "the queue of `[ack]` ignores the departure times of packets".to_owned(),
             "leave `queue` of `[ack]` out; with `max-ack-delay` it is fq",
         ),
-        Some(_) => {}
+        Some(false) => {}
     }
     if !kernel.has_qdisc("fq") {
         error(

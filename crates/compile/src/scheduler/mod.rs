@@ -127,6 +127,12 @@ pub(crate) fn holds(policy: &Policy) -> bool {
     receive.is_some_and(|receive| receive.chooses() && receive.max_ack_delay.is_some())
 }
 
+/// Returns whether the class of acknowledgements uses the queue that it states, or the default.
+/// If it delays them, its queue upstream is another one.
+pub(crate) fn queues_acks(policy: &Policy) -> bool {
+    !holds(policy) || policy.ack_rate(Direction::Down).is_some()
+}
+
 /// Returns the device where connections of a direction are kept in order (`inbound::order`);
 /// `None` if they are not.
 pub(crate) fn ordered_on(policy: &Policy, direction: Direction) -> Option<&DeviceName> {

@@ -66,13 +66,19 @@ impl LinkLayer {
 
     /// Returns the time that a packet occupies the line, rounded up to a nanosecond; `None` at a
     /// rate of 0.
+    #[must_use]
+    pub fn serialisation(&self, line: Rate, ip_len: u32) -> Option<Span> {
+        self.serialisation_of(line, self.wire_bytes(ip_len))
+    }
+
+    /// Returns the same for a packet of `wire` bytes on the wire.
     ///
     /// With OAM cells, the time includes as many of them as can occur within the packet: one for
     /// each 26 of its cells, rounded up. It is an upper bound for one packet;
     /// [`LinkLayer::packets_per_second`] is the average of many.
     #[must_use]
-    pub fn serialisation(&self, line: Rate, ip_len: u32) -> Option<Span> {
-        let wire = u64::from(self.wire_bytes(ip_len));
+    pub fn serialisation_of(&self, line: Rate, wire: u32) -> Option<Span> {
+        let wire = u64::from(wire);
         let oam = if self.oam() {
             (wire / 53).div_ceil(26) * 53
         } else {

@@ -22,7 +22,7 @@ use crate::scheduler::{self, Member, Scheduler, acks, bounds};
 use crate::tree::{hosts, leaf};
 use weirgate_document::{Problem, Problems};
 use weirgate_linklayer::LinkLayer;
-use weirgate_policy::{Direction, Engine, Policy, Queue};
+use weirgate_policy::{CakeQueue, Direction, Engine, Policy, Queue};
 use weirgate_state::Capabilities;
 use weirgate_units::{Handle, Rate, Size, Span};
 
@@ -268,8 +268,9 @@ fn class_report(
             ip: Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX)),
         }
     };
-    let queue = leaf::stated(member);
-    let own_time = bounds::time(u64::from(member.largest), scheduler.line);
+    let queue = queue(policy, member);
+    let own_time = layer.serialisation_of(scheduler.line, member.largest);
+    let own_time = own_time.unwrap_or_default();
     let in_rows = engine::chosen(policy, None) == Engine::Rows;
     let waits = if in_rows {
         wait::in_rows(scheduler, at, layer)
@@ -292,7 +293,7 @@ fn class_report(
         queue: if in_rows {
             rows::described(member)
         } else {
-            described(&queue, member)
+            described(scheduler, &queue, member)
         },
         full: waits.full,
         lone: waits.lone,
@@ -306,7 +307,20 @@ fn class_report(
     }
 }
 
-fn described(queue: &Queue, member: &Member) -> String {
+/// Returns the queue of a class in the tree or the kit's shaper, or cake at the root.
+fn queue(policy: &Policy, member: &Member) -> Queue {
+    let stated = leaf::stated(member);
+    let at_root = engine::chosen(policy, None) == Engine::Cake;
+    if at_root && !matches!(stated, Queue::Cake(_)) {
+        return Queue::Cake(CakeQueue::default());
+    }
+    stated
+}
+
+fn described(scheduler: &Scheduler, queue: &Queue, member: &Member) -> String {
+    if scheduler.holds_back(&member.class) {
+        return "fq, which holds acknowledgements back".to_owned();
+    }
     if member.capped > 0 {
         return format!(
             "one queue for each of {} hosts with a limit, and {} for the others",

@@ -19,6 +19,10 @@ const CAPPED: &str = "each of its hosts waits for the turns of the others, and f
 const IN_TURN: &str = "its queues are served in turn, so a packet waits for every active flow, \
     and a flow that does not slow down fills its own queue";
 
+/// The reason why a queue that holds acknowledgements back has no bound if it is full.
+const HELD_BACK: &str = "fq serves connections in turn, so an acknowledgement waits for those of \
+    every active connection";
+
 /// The size of an IPv4 header without data.
 const SMALLEST_IP: u32 = 20;
 
@@ -115,7 +119,7 @@ fn lone(scheduler: &Scheduler, at: usize) -> Bound {
 
 /// Returns whether packets leave a class in the order of arrival.
 pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) -> bool {
-    let held = scheduler.holds && member.class.ack;
+    let held = scheduler.holds_back(&member.class);
     let fifo = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => true,
         Queue::Kit(own) => kit::in_order(own),
@@ -175,7 +179,7 @@ fn held(policy: &Policy, scheduler: &Scheduler, member: &Member) -> Span {
     let receive = policy.receive.as_ref();
     let stated = receive.and_then(|receive| receive.max_ack_delay.as_ref());
     stated
-        .filter(|_| scheduler.holds && member.class.ack)
+        .filter(|_| scheduler.holds_back(&member.class))
         .map_or(Span::ZERO, |delay| delay.value)
 }
 
@@ -183,6 +187,9 @@ fn held(policy: &Policy, scheduler: &Scheduler, member: &Member) -> Span {
 fn unbounded(scheduler: &Scheduler, member: &Member, queue: &Queue) -> Option<String> {
     if member.capped > 0 {
         return Some(CAPPED.to_owned());
+    }
+    if scheduler.holds_back(&member.class) {
+        return Some(HELD_BACK.to_owned());
     }
     let reason = match queue {
         Queue::Bfifo(_) | Queue::Pfifo(_) | Queue::Red(_) => None,

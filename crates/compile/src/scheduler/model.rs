@@ -110,6 +110,11 @@ impl Scheduler {
             .map_or(Handle::new(INNER, number::FIRST), |member| member.id)
     }
 
+    /// Returns whether the queue of a class is the one that delays acknowledgements.
+    pub(crate) fn holds_back(&self, class: &SharedClass) -> bool {
+        self.holds && class.ack
+    }
+
     /// Returns which acknowledgements the cake of a class drops: none if another class is the
     /// one for acknowledgements.
     pub(crate) fn filter_of(&self, class: &SharedClass) -> CakeAckFilter {

@@ -29,7 +29,7 @@ pub(crate) fn qdisc(scheduler: &Scheduler, member: &Member) -> Qdisc {
         .as_ref()
         .map_or(member.class.line, |queue| queue.line);
     let kind = match &queue {
-        _ if scheduler.holds && member.class.ack => QdiscKind::Fq(Fq {
+        _ if scheduler.holds_back(&member.class) => QdiscKind::Fq(Fq {
             limit: HELD,
             flow_limit: HELD_OF_FLOW,
         }),

@@ -104,3 +104,22 @@ fn a_large_burst_of_an_equal_takes_turns() {
     let waited = now - begin;
     assert!(waited <= lone.wait.as_nanos(), "{waited} ns, {lone:?}");
 }
+
+/// Above 100 Mbit/s, packets leave in groups of 0.1 ms, which a packet and the modem wait for.
+#[test]
+fn groups_of_fast_links_are_in_the_bounds() {
+    let with = |engine: &str, up: &str| {
+        let source = format!(
+            "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"{up}\"\n\
+             layer = \"raw\"\nengine = \"{engine}\"\n\
+             [[class]]\nname = \"a\"\nshare = \"100%\"\ndefault = true\n"
+        );
+        let up = check_report(&policy(&source)).directions.remove(0);
+        let lone = up.classes[0].lone.clone().expect("a bound");
+        (lone.wait.as_nanos(), up.line_extra.as_nanos())
+    };
+    assert_eq!(with("kit", "50mbit").0, with("htb", "50mbit").0);
+    assert_eq!(with("kit", "50mbit").1, 50_000);
+    let (wait, extra) = with("kit", "500mbit");
+    assert_eq!((wait, extra), (with("htb", "500mbit").0 + 100_000, 150_000));
+}

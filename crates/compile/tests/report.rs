@@ -20,7 +20,7 @@ fn class(source: &str, name: &str) -> ClassReport {
 fn unbounded(class: &ClassReport) -> &str {
     match &class.full {
         FullQueue::NoHardBound { reason } => reason,
-        other => panic!("{other:?}"),
+        FullQueue::Bound(bound) => panic!("{bound:?}"),
     }
 }
 

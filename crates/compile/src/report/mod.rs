@@ -167,7 +167,10 @@ pub fn check_report(policy: &Policy) -> CheckReport {
     check_report_for(policy, &Capabilities::all())
 }
 
-/// Returns the promises of a policy on a kernel with these capabilities.
+/// Returns the promises of a policy, without the parts of `inbound = "auto"` that a kernel with
+/// these capabilities lacks, and with the engine that it gets there for `l4s` and for limits of
+/// hosts over all classes. Other lacks change nothing here: [`compile`](crate::compile) reports
+/// them, and which queues replace missing ones.
 #[must_use]
 pub fn check_report_for(policy: &Policy, kernel: &Capabilities) -> CheckReport {
     let problems = Problems::default();

@@ -20,10 +20,11 @@ use crate::scheduler::parts::{Leaf, Numbers};
 use weirgate_document::Problems;
 use weirgate_linklayer::LinkLayer;
 use weirgate_policy::{
-    Class, Condition, Conditions, Direction, Inbound, LONGEST_PURE_ACK, Policy, Rule, SharedClass,
+    Class, Condition, Conditions, Direction, Engine, Inbound, LONGEST_PURE_ACK, Policy, Rule,
+    SharedClass,
 };
 use weirgate_state::DeviceName;
-use weirgate_units::{Arrange as _, Span};
+use weirgate_units::{Arrange as _, Rate, Span};
 
 /// The largest ratio of quanta within one priority. Beyond it, a turn of a class would be so
 /// long that the other class needs a priority of its own.
@@ -37,6 +38,12 @@ const LATE_SLOW: Span = Span::from_micros(16);
 /// The gate's bucket on other links. It allows for interrupts and idle states of real machines,
 /// at the cost of at most 0.1 ms of queue in the modem.
 const LATE_FAST: Span = Span::from_micros(100);
+
+/// The same of the gate of the kit's shaper (`AQM_GATE_SLACK_NS`, aqm/host/gate.h). Above a rate
+/// it sends packets in groups of this time.
+const LATE_KIT: Span = Span::from_micros(50);
+const KIT_GROUPS_FROM: Rate = Rate::kbit(100_000);
+const KIT_GROUP: Span = Span::from_micros(100);
 
 /// Returns the scheduler of a direction; `None` if the policy does not shape it.
 pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> Option<Scheduler> {
@@ -78,6 +85,12 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
     };
     let stated = policy.link.timer_slack.as_ref();
     let late = stated.map_or(chosen, |slack| slack.value);
+    let engine = policy.link.engine.as_ref().map(|engine| engine.value);
+    let (late, group) = match engine {
+        Some(Engine::Kit) if shares.gate > KIT_GROUPS_FROM => (LATE_KIT + KIT_GROUP, KIT_GROUP),
+        Some(Engine::Kit) => (LATE_KIT, Span::ZERO),
+        _ => (late, Span::ZERO),
+    };
     let mut scheduler = Scheduler {
         direction,
         inside: direction == Direction::Down && policy.link.inbound.value == Inbound::Lan,
@@ -87,6 +100,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         holds: direction == Direction::Up && holds(policy),
         l4s: policy.link.low_latency().is_some(),
         gate_buffer: late.max(bounds::time(1, shares.gate)),
+        group,
         full_packet: shares.full_packet,
         members,
         parents,

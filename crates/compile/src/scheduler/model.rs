@@ -27,6 +27,9 @@ pub struct Scheduler {
     pub l4s: bool,
     /// The token bucket of the gate, as a time at its rate.
     pub gate_buffer: Span,
+    /// How long before the line is free the gate may let a packet pass, in a group with others;
+    /// only the kit's shaper has groups.
+    pub group: Span,
     /// The size of a full packet on the wire in bytes.
     pub full_packet: u32,
     /// The classes, by priority and then in the order of the policy. The rest of a divided class

@@ -17,7 +17,8 @@
 //! that borrows and is served after this one, if there is any. If there is none, consider the
 //! whole time since the gate was last idle. Every packet in it either is in a bucket counted
 //! below, or was borrowed by one of these classes. A class that borrows has an empty bucket, so
-//! F replaces its bucket. The worst of these cases is the bound.
+//! F replaces its bucket. The worst of these cases is the bound. The kit's shaper sends packets
+//! in groups on fast links (`aqm/host/gate.h`): those of a group were given to the device, too.
 //!
 //! # A queue that is not in order
 //!
@@ -308,7 +309,9 @@ impl Case<'_> {
         let full = u64::from(self.scheduler.full_packet);
         match self.before {
             Before::Nothing => Span::ZERO,
-            Before::Foreign | Before::Borrowed(_) => time(full, self.scheduler.gate),
+            Before::Foreign | Before::Borrowed(_) => {
+                time(full, self.scheduler.gate) + self.scheduler.group
+            }
         }
     }
 
@@ -331,7 +334,13 @@ impl Case<'_> {
         let mut steps = Vec::new();
         if self.before != Before::Nothing {
             let full = scheduler.full_packet;
-            let what = format!("the packet already in transmission, {full} B at most");
+            let group = scheduler.group;
+            let before = if group > Span::ZERO {
+                format!("packets that left in a group of {group}, and ")
+            } else {
+                String::new()
+            };
+            let what = format!("{before}the packet already in transmission, {full} B at most");
             let time = self.on_its_way();
             steps.push(Ahead { what, time });
         }

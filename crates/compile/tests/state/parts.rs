@@ -178,7 +178,7 @@ fn hosts_with_limits_do_not_divide_acknowledgements_of_windows() {
              [[cap]]\ngroup = \"few\"\nup = \"1mbit\"\n{cap}",
             super::SITE.replace("queue = \"cake\"\n", "")
         );
-        let (_, problems) = compile(&super::policy(&text), &Capabilities::all());
+        let (_, problems) = compile(&policy(&text), &Capabilities::all());
         problems.into_iter().map(|one| one.code).collect::<Vec<_>>()
     };
     assert_eq!(policy("class = \"all\"\n"), [] as [&str; 0]);

@@ -97,6 +97,8 @@ impl Function {
                     }
                     _ => f64::NAN,
                 },
+                // `f64::min` and `f64::max` would return the other number.
+                "min" | "max" if a.is_nan() || b.is_nan() => f64::NAN,
                 "min" => a.min(b),
                 "max" => a.max(b),
                 "floor" => a.floor(),
@@ -109,19 +111,21 @@ impl Function {
     }
 
     fn of_layer(self, layer: &LinkLayer, a: f64, b: f64) -> f64 {
-        let line = rate(a).unwrap_or_default();
         let size = |number| whole(number).filter(|size| *size > 0);
-        let with_size = |f: &dyn Fn(u32) -> f64| size(b).map_or(f64::NAN, f);
+        let with_size = |f: &dyn Fn(Rate, u32) -> f64| match (rate(a), size(b)) {
+            (Some(line), Some(size)) => f(line, size),
+            _ => f64::NAN,
+        };
         match self.name() {
             "wire-bytes" => size(a).map_or(f64::NAN, |size| f64::from(layer.wire_bytes(size))),
             "overhead" => f64::from(layer.overhead()),
-            "ip-ceiling" => with_size(&|size| layer.ip_ceiling(line, size).as_kbit()),
-            "packets-per-second" => with_size(&|size| layer.packets_per_second(line, size)),
-            "serialisation" => with_size(&|size| {
+            "ip-ceiling" => with_size(&|line, size| layer.ip_ceiling(line, size).as_kbit()),
+            "packets-per-second" => with_size(&|line, size| layer.packets_per_second(line, size)),
+            "serialisation" => with_size(&|line, size| {
                 let time = layer.serialisation(line, size);
                 time.map_or(f64::NAN, weirgate_units::Span::as_millis_f64)
             }),
-            "payload" => layer.payload_rate(line).as_kbit(),
+            "payload" => rate(a).map_or(f64::NAN, |line| layer.payload_rate(line).as_kbit()),
             _ => f64::NAN,
         }
     }

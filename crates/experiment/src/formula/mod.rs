@@ -209,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_does_not_exist_is_not_replaced() {
+        for text in [
+            "max(wire-bytes(adsl:pppoa-vc, 0.5), 3)",
+            "min(3, ln(-1))",
+            "ip-ceiling(adsl:pppoa-vc, -5, 1500)",
+            "packets-per-second(adsl:pppoa-vc, -5, 1500)",
+            "payload(adsl:pppoa-vc, -5)",
+        ] {
+            let formula: Formula = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let value = formula.value(&BTreeMap::new());
+            assert_eq!(value, Err(NoValue::NotFinite(text.to_owned())));
+        }
+    }
+
+    #[test]
     fn metrics_are_looked_up() {
         let formula: Formula = "63712 * 8 / upload1.rtt.interactive.mean_ms"
             .parse()

@@ -21,13 +21,17 @@ use weirgate_units::Span;
 /// miss.
 ///
 /// If an arm changes its policy during the run, a class has only the bounds that all `policies`
-/// state for it, the longest of each. Its packets may have waited under any of them.
+/// state for it, the longest of each. Its packets may have waited under any of them. If the rates
+/// follow the line, no bound is stated: it is calculated from the rates of the policy.
 pub fn of(
     experiment: &Experiment,
     arm: &Arm,
     policies: &[&str],
     figures: &mut ArmFigures,
 ) -> Vec<Expectation> {
+    if follows_line(arm, policies) {
+        return Vec::new();
+    }
     let mut stated: Option<(BTreeMap<String, f64>, Vec<Expectation>)> = None;
     for policy in policies {
         let mut own = figures.clone();
@@ -49,6 +53,15 @@ pub fn of(
             .any(|other| demands(other, own, &figures.metrics))
     });
     expectations
+}
+
+/// Returns whether the shaper's rates follow those of the line.
+fn follows_line(arm: &Arm, policies: &[&str]) -> bool {
+    let tracked = |text: &&str| {
+        let policy = weirgate_policy::parse(text).0;
+        policy.is_some_and(|policy| policy.track.is_some())
+    };
+    arm.oracle.is_some() || policies.iter().any(tracked)
 }
 
 /// Returns whether an expectation of the file is that bound.
@@ -204,9 +217,48 @@ impl One<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{common, demands, longest};
+    use super::{common, demands, longest, of};
     use std::collections::BTreeMap;
     use weirgate_experiment::{Expectation, Promise};
+    use weirgate_measure::ArmFigures;
+
+    const LINE: &str = "version = 1\nname = \"t\"\ntitle = \"T\"\n[topology]\n[topology.line]\n\
+        up = { rate = \"768kbit\", buffer = \"187kB\" }\n\
+        down = { rate = \"8Mbit\", buffer = \"40kB\" }\nvaries = \"lte\"\n\
+        [[phase]]\nname = \"a\"\nend = \"20s\"\n\
+        [[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\ninterval = \"1s\"\n\
+        [[arm]]\nname = \"weirgate\"\npolicy = \"p.toml\"\n";
+
+    const POLICY: &str = "version = 1\n[link]\ndevice = \"wan\"\nlan = \"lan\"\nup = \"768kbit\"\n\
+        down = \"8mbit\"\ninbound = \"ifb\"\nlayer = \"ethernet\"\n\
+        [[class]]\nname = \"urgent\"\nshare = \"20%\"\npriority = 0\nqueue = \"pfifo 10\"\n\
+        [[class]]\nname = \"rest\"\nshare = \"80%\"\npriority = 4\ndefault = true\n\
+        [[rule]]\nclass = \"urgent\"\nprotocol = \"udp\"\n";
+
+    #[test]
+    fn a_shaper_whose_rates_follow_the_line_promises_nothing() {
+        let stated = |arm: &str, policies: &[&str]| {
+            let (experiment, problems) = weirgate_experiment::parse(&format!("{LINE}{arm}"));
+            let experiment = experiment.unwrap_or_else(|| panic!("{problems:?}"));
+            let wait = ("sojourn.urgent-up.max_ms".to_owned(), 900.0);
+            let mut figures = ArmFigures {
+                arm: "weirgate".to_owned(),
+                metrics: BTreeMap::from([wait]),
+            };
+            let promised = of(&experiment, &experiment.arms[0], policies, &mut figures);
+            (promised.len(), figures.metrics.len() - 1)
+        };
+        let tracked = format!(
+            "{POLICY}[track]\nreflectors = [\"198.51.100.1\"]\ndown-floor = \"800kbit\"\n\
+             down-ceiling = \"12mbit\"\n"
+        );
+        assert!(weirgate_policy::parse(&tracked).0.is_some());
+        let (promised, bounds) = stated("", &[POLICY]);
+        assert!(promised > 0 && bounds > 0, "{promised}, {bounds}");
+        assert_eq!(stated("oracle = \"0s\"\n", &[POLICY]), (0, 0));
+        assert_eq!(stated("", &[&tracked]), (0, 0));
+        assert_eq!(stated("", &[POLICY, &tracked]), (0, 0));
+    }
 
     #[test]
     fn of_several_policies_the_longest_bound_holds_for_what_all_state() {

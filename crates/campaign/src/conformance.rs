@@ -7,9 +7,9 @@
 //! intervals.
 
 use weirgate_compile::{ClassReport, Cost, DirectionReport};
-use weirgate_experiment::{Arm, Buffer, Experiment, Node, TrafficKind};
+use weirgate_experiment::{Arm, Buffer, Experiment, Line, LineSide, LineStep, Node, TrafficKind};
 use weirgate_policy::Direction;
-use weirgate_units::Span;
+use weirgate_units::{Rate, Span};
 
 /// How the traffic of a class conforms to its guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Known<'_> {
                     interval, packet, ..
                 } => {
                     if sent == here {
-                        let late = self.late_first(here);
+                        let late = self.late_first(here)?;
                         separate(&traffic.runs, *interval)?;
                         for _ in 0..traffic.count {
                             streams.push(stream(*packet, *interval, late));
@@ -117,7 +117,7 @@ impl Known<'_> {
                     }
                 }
                 TrafficKind::Voice { interval, packet } => {
-                    let late = self.late_first(here);
+                    let late = self.late_first(here)?;
                     separate(&traffic.runs, *interval)?;
                     for _ in 0..traffic.count {
                         streams.push(stream(*packet, *interval, late));
@@ -136,7 +136,7 @@ impl Known<'_> {
             }
             separate(&probe.runs, probe.interval)?;
             let late = match (direction_from(probe.from), here) {
-                (from, here) if from == here => self.late_first(here),
+                (from, here) if from == here => self.late_first(here)?,
                 (Direction::Up, Direction::Down) => self.late_answers(&class.name)?,
                 _ => return None,
             };
@@ -145,10 +145,11 @@ impl Known<'_> {
         Some(streams)
     }
 
-    /// Returns the largest delay before the gateway of a packet that was sent on time.
-    fn late_first(&self, direction: Direction) -> f64 {
+    /// Returns the largest delay before the gateway of a packet that was sent on time; `None` if
+    /// it is unknown.
+    fn late_first(&self, direction: Direction) -> Option<f64> {
         match direction {
-            Direction::Up => 0.0,
+            Direction::Up => Some(0.0),
             Direction::Down => self.exchange(),
         }
     }
@@ -174,21 +175,28 @@ impl Known<'_> {
             Keeping::Within | Keeping::Unknown => return None,
         };
         let packet = up.costs.iter().map(|cost| cost.time).max()?;
-        Some(wait.as_secs_f64() + packet.as_secs_f64() + self.exchange())
+        let line = &self.experiment.topology.line;
+        let crossing = impaired(&line.up) + self.exchange()?;
+        Some(wait.as_secs_f64() + packet.as_secs_f64() + crossing)
     }
 
-    /// Returns the longest wait in the exchange.
-    fn exchange(&self) -> f64 {
+    /// Returns the longest wait in the exchange and by the impairments behind it; `None` if the
+    /// line does not keep its rates.
+    fn exchange(&self) -> Option<f64> {
+        let line = &self.experiment.topology.line;
+        if !keeps_rates(line, self.end) {
+            return None;
+        }
         let down = self
             .directions
             .iter()
             .find(|one| one.direction == Direction::Down);
         let Some(down) = down else {
-            return 0.0;
+            return Some(0.0);
         };
         let full = down.costs.iter().map(|cost| cost.time).max();
         let full = full.unwrap_or_default().as_secs_f64();
-        let waiting = match self.experiment.topology.line.down.buffer {
+        let waiting = match line.down.buffer {
             // Small packets occupy the line longest for their bytes.
             Buffer::Bytes(size) => {
                 let each = |cost: &Cost| cost.time.as_secs_f64() / f64::from(cost.ip);
@@ -196,8 +204,23 @@ impl Known<'_> {
             }
             Buffer::Packets(packets) => f64::from(packets) * full,
         };
-        waiting + full
+        Some(waiting + full + impaired(&line.down))
     }
+}
+
+/// Returns whether the line has at least its first rates until `end`.
+fn keeps_rates(line: &Line, end: Span) -> bool {
+    let lower = |rate: Option<Rate>, first| rate.is_some_and(|rate| rate < first);
+    let slower = |step: &LineStep| lower(step.up, line.up.rate) || lower(step.down, line.down.rate);
+    let mut steps = line.then.iter().filter(|step| step.at < end);
+    line.varies.is_none() && !line.half_duplex && !steps.any(slower)
+}
+
+/// Returns the largest delay by the impairments of a direction, in seconds.
+fn impaired(side: &LineSide) -> f64 {
+    let own = side.impairments;
+    let spans = [own.jitter, own.bursts, own.reordering.by];
+    spans.map(Span::as_secs_f64).into_iter().sum()
 }
 
 fn direction_from(from: Node) -> Direction {
@@ -231,8 +254,19 @@ mod tests {
     /// Returns the conformance with a probe of the class `interactive`, and with the additional
     /// tables in `more`.
     fn of(class: &str, direction: Direction, interval: &str, more: &str, end: u64) -> Keeping {
+        on(LINE, class, direction, interval, more, end)
+    }
+
+    fn on(
+        head: &str,
+        class: &str,
+        direction: Direction,
+        interval: &str,
+        more: &str,
+        end: u64,
+    ) -> Keeping {
         let text = format!(
-            "{LINE}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
+            "{head}[[probe]]\nname = \"p\"\nfrom = \"host1\"\nto = \"provider\"\n\
              interval = \"{interval}\"\nclass = \"interactive\"\n{more}"
         );
         let (experiment, problems) = weirgate_experiment::parse(&text);
@@ -267,6 +301,44 @@ mod tests {
         // Answers may leave a full exchange together.
         assert_eq!(of(Direction::Down, "100ms"), Keeping::Within);
         assert_eq!(of(Direction::Down, "30ms"), Keeping::Unknown);
+    }
+
+    #[test]
+    fn answers_over_an_impaired_or_changing_line_may_come_together() {
+        let of = |from: &str, to: &str, end| {
+            assert!(LINE.contains(from), "{from}");
+            let head = LINE.replace(from, to);
+            let of = |direction| on(&head, "interactive", direction, "100ms", "", end);
+            // What a host sends reaches the gateway before the line.
+            assert_eq!(of(Direction::Up), Keeping::Alone, "{to}");
+            of(Direction::Down)
+        };
+        let (up, down) = ("buffer = \"187kB\"", "buffer = \"40kB\"");
+        assert_eq!(of(down, down, 40), Keeping::Within);
+        for field in [
+            "bursts = \"1s\"",
+            "jitter = \"1s\"",
+            "reordering = { part = \"1%\", by = \"1s\" }",
+        ] {
+            for side in [up, down] {
+                let impaired = format!("{side}, {field}");
+                assert_eq!(of(side, &impaired, 40), Keeping::Unknown, "{impaired}");
+            }
+        }
+        let line = "overhead = 28\n";
+        for field in [
+            "half-duplex = true",
+            "varies = \"lte\"",
+            "then = [{ at = \"30s\", down = \"1500kbit\" }]",
+            "then = [{ at = \"30s\", up = \"256kbit\" }]",
+        ] {
+            let changed = format!("{line}{field}\n");
+            assert_eq!(of(line, &changed, 40), Keeping::Unknown, "{field}");
+        }
+        let later = format!("{line}then = [{{ at = \"30s\", down = \"1500kbit\" }}]\n");
+        assert_eq!(of(line, &later, 30), Keeping::Within);
+        let faster = format!("{line}then = [{{ at = \"30s\", down = \"9Mbit\" }}]\n");
+        assert_eq!(of(line, &faster, 40), Keeping::Within);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 use weirgate_linklayer::LinkLayer;
-use weirgate_units::{Rate, Share, Size, Span};
+use weirgate_units::{Dscp, Rate, Share, Size, Span};
 
 /// A question: a link, a goal, and how the chosen packets are distinguished from all others.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +102,7 @@ impl FromStr for Match {
             return Err(MatchError);
         }
         match field {
-            "dscp" => Ok(Self::Dscp(value.to_owned())),
+            "dscp" if value.parse::<Dscp>().is_ok() => Ok(Self::Dscp(value.to_owned())),
             "address" => Ok(Self::Address(value.to_owned())),
             "port" => match value.parse() {
                 Ok(port) if port > 0 => Ok(Self::Port(port)),
@@ -138,6 +138,13 @@ pub struct Senseless {
 /// longer than half a second; on a faster one, a run takes hours.
 const RATES: (Rate, Rate) = (Rate::kbit(24), Rate::kbit(200_000));
 
+/// The longest delay and the queue of a link that the lab has.
+const LONGEST_DELAY: Span = Span::from_secs(10);
+const BUFFERS: (Size, Size) = (Size::bytes(2_000), Size::bytes(64_000_000));
+
+/// The most packets of a stream in a second, so that a run has no more than the lab records.
+const MOST_PACKETS: u64 = 50_000;
+
 /// The IP packets of a call: 20 ms of G.711 with RTP, UDP and IP headers.
 pub(crate) const CALL: u16 = 200;
 
@@ -157,6 +164,16 @@ impl Question {
         if rate < RATES.0 || rate > RATES.1 {
             let problem = format!("a link of {rate} cannot be measured");
             let hint = format!("the lab takes {} to {}", RATES.0, RATES.1);
+            return refuse(problem, &hint);
+        }
+        if self.line.delay > LONGEST_DELAY {
+            let problem = format!("a delay of {} cannot be measured", self.line.delay);
+            return refuse(problem, &format!("{LONGEST_DELAY} is the most"));
+        }
+        let buffer = self.line.buffer;
+        if buffer < BUFFERS.0 || buffer > BUFFERS.1 {
+            let problem = format!("a queue of {buffer} cannot be measured");
+            let hint = format!("the lab takes {} to {}", BUFFERS.0, BUFFERS.1);
             return refuse(problem, &hint);
         }
         match &self.goal {
@@ -186,6 +203,13 @@ impl Question {
                 if !(64..=1500).contains(packet) {
                     let problem = format!("packets of {packet} bytes cannot be sent");
                     return refuse(problem, "a datagram's IP packet has 64 to 1500 bytes");
+                }
+                let bits = u64::from(self.line.layer.wire_bytes(u32::from(*packet))) * 8;
+                if stream.as_bits_per_second() > MOST_PACKETS * bits {
+                    let problem =
+                        format!("a stream of {stream} in packets of {packet} bytes is too fast");
+                    let hint = format!("the lab sends at most {MOST_PACKETS} packets a second");
+                    return refuse(problem, &hint);
                 }
             }
             Goal::Prefer { leave, .. } => {

@@ -79,6 +79,71 @@ fn experiments_and_policies_are_accepted() {
     }
 }
 
+/// A question either is refused, or its experiment and policies are accepted.
+#[test]
+fn what_the_lab_refuses_is_no_question() {
+    let accepted = |asked: &Question| {
+        if asked.check().is_err() {
+            return false;
+        }
+        let text = asked.experiment();
+        let (_, problems) = weirgate_experiment::parse(&text);
+        assert!(problems.is_empty(), "{problems:?}\n{text}");
+        for text in asked.policies().values() {
+            let (policy, problems) = weirgate_policy::parse(text);
+            assert!(policy.is_some(), "{problems:?}\n{text}");
+        }
+        true
+    };
+    let (rates, layers) = (
+        [24, 100, 10_000, 200_000],
+        ["ethernet", "adsl:pppoe-llc", "vdsl2"],
+    );
+    let mut taken = 0;
+    for (rate, layer) in rates
+        .into_iter()
+        .flat_map(|rate| layers.map(|layer| (rate, layer)))
+    {
+        let mut goals = vec![prefer(0), prefer(50)];
+        for calls in [1, 100, 1_000] {
+            goals.push(Goal::Voice { calls, tcp: 100 });
+        }
+        let streams = [10, 1_000, 20_000, 40_000, 1_000_000, 100_000_000];
+        for (stream, packet) in streams
+            .into_iter()
+            .flat_map(|one| [64, 1500].map(|len| (one, len)))
+        {
+            goals.push(Goal::Cap {
+                limit: Rate::kbit(8),
+                stream: Rate::kbit(stream),
+                packet,
+                tcp: 100,
+                always: true,
+            });
+        }
+        for goal in goals {
+            let mut asked = question(goal, "dscp=EF");
+            asked.line.rate = Rate::kbit(rate);
+            asked.line.layer = LinkLayer::named(layer).unwrap();
+            taken += u32::from(accepted(&asked));
+        }
+    }
+    assert!(taken > 50, "{taken}");
+    let mut asked = question(VOICE, "dscp=EF");
+    asked.seeds = 100;
+    for (delay, buffer, taken) in [
+        (0, 2_000, true),
+        (10_000, 64_000_000, true),
+        (10_001, 100_000, false),
+        (5, 1_999, false),
+        (5, 64_000_001, false),
+    ] {
+        asked.line.delay = Span::from_millis(delay);
+        asked.line.buffer = Size::bytes(buffer);
+        assert_eq!(accepted(&asked), taken, "{delay} ms, {buffer} bytes");
+    }
+}
+
 #[test]
 fn questions_without_sense_are_refused() {
     let refused = |goal: Goal, chosen: &str| {
@@ -106,7 +171,7 @@ fn questions_without_sense_are_refused() {
             .to_string()
             .contains("24kbit to 200mbit")
     );
-    for wrong in ["", "dscp=", "port=0", "mac=1", "address=1\"2"] {
+    for wrong in ["", "dscp=", "dscp=FE", "port=0", "mac=1", "address=1\"2"] {
         assert!(wrong.parse::<Match>().is_err(), "{wrong}");
     }
 }

@@ -57,6 +57,32 @@ fn each_mistake_in_an_impairment_has_its_code() {
     }
 }
 
+/// The guest opens the port of an entry beyond the line, whichever end sends.
+#[test]
+fn ports_of_datagrams_are_those_beyond_the_line() {
+    let entry = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[traffic]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"{from}\"\nto = \"{to}\"\n\
+             port = 4000\ninterval = \"10ms\"\npacket = 100\n"
+        )
+    };
+    let codes = |one: String, other: String| -> Vec<&str> {
+        let problems = parse(&format!(
+            "version = 1\nname = \"t\"\ntitle = \"T\"\n[topology]\nhosts = 2\nservers = 2\n\
+             [topology.line]\nup = {{ rate = \"1mbit\", buffer = \"20kB\" }}\n\
+             down = {{ rate = \"1mbit\", buffer = \"20kB\" }}\n[[phase]]\nname = \"a\"\n\
+             end = \"20s\"\n{one}{other}[[arm]]\nname = \"a\"\n"
+        ));
+        problems.1.iter().map(|problem| problem.code).collect()
+    };
+    let down = |server: &str| entry("down", server, "host1");
+    assert_eq!(
+        codes(down("server1"), entry("up", "host2", "server1")),
+        ["E109"]
+    );
+    assert!(codes(down("server1"), entry("other", "server2", "host1")).is_empty());
+}
+
 #[test]
 fn each_mistake_has_its_code() {
     for (from, to, code) in [

@@ -170,16 +170,12 @@ fn spread(
     Some(hosts.value as u16)
 }
 
-/// Returns the node whose port is known in advance: the destination of datagrams, and for TCP
-/// and QUIC the node that listens.
+/// Returns the node beyond the line, whose port is known in advance.
 fn far_end(traffic: &Traffic) -> Node {
-    let datagrams = matches!(
-        traffic.kind,
-        TrafficKind::Udp { .. } | TrafficKind::Voice { .. }
-    );
-    match (datagrams, inside(traffic.to)) {
-        (false, true) => traffic.from,
-        _ => traffic.to,
+    if inside(traffic.to) {
+        traffic.from
+    } else {
+        traffic.to
     }
 }
 

@@ -46,6 +46,8 @@ fn each_mistake_in_an_impairment_has_its_code() {
     for (from, to, code) in [
         ("loss = \"0.5%\"", "loss = \"0.5\"", "E107"),
         ("loss = \"0.5%\"", "loss = \"-1%\"", "E107"),
+        ("loss = \"0.5%\"", "loss = \"0.00004%\"", "E107"),
+        ("part = \"1%\"", "part = \"0.00009%\"", "E107"),
         ("part = \"1%\"", "part = \"101%\"", "E107"),
         ("part = \"1%\", by = \"5ms\"", "by = \"5ms\"", "D002"),
         ("by = \"5ms\"", "by = \"0ms\"", "E107"),

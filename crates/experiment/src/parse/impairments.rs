@@ -10,6 +10,8 @@ use weirgate_units::Span;
 /// The upper limit of each time: the kernel's line computes with 32 bits of nanoseconds.
 const LONGEST: Span = Span::from_secs(4);
 const MILLION: f64 = 1e6;
+/// The smallest part above 0: one packet in a million.
+const LEAST_PERCENT: f64 = 0.0001;
 
 pub(super) const LOSS: Field<Own> = Field::new(
     "loss",
@@ -98,12 +100,20 @@ fn part(table: &mut Reader<'_, '_>, key: &'static str) -> Option<u32> {
     let percent = number
         .filter(plain)
         .and_then(|text| text.parse::<f64>().ok());
-    let Some(percent) = percent.filter(|percent| *percent <= 100.0) else {
-        let message = format!("`{}` is not a part of all packets", text.value);
-        let hint = "write a percentage from `0%` to `100%`, such as `0.5%`";
-        let problems = table.problems();
-        problems.error(codes::LIMIT, text.span, message, hint);
-        return None;
+    let (message, hint) = match percent.filter(|percent| *percent <= 100.0) {
+        Some(percent) if percent == 0.0 || percent >= LEAST_PERCENT => {
+            return Some((percent / 100.0 * MILLION).round() as u32);
+        }
+        Some(_) => (
+            format!("`{}` is less than one packet in a million", text.value),
+            "write `0%`, or at least `0.0001%`",
+        ),
+        None => (
+            format!("`{}` is not a part of all packets", text.value),
+            "write a percentage from `0%` to `100%`, such as `0.5%`",
+        ),
     };
-    Some((percent / 100.0 * MILLION).round() as u32)
+    let problems = table.problems();
+    problems.error(codes::LIMIT, text.span, message, hint);
+    None
 }

@@ -96,8 +96,7 @@ impl Traffic {
             TrafficKind::Udp {
                 interval, packets, ..
             } => each(&self.runs, *interval).min(packets.unwrap_or(u64::MAX)),
-            // The SYNs, and the answer to the first one.
-            TrafficKind::Syns { interval } => each(&self.runs, *interval).saturating_add(1),
+            TrafficKind::Syns { interval } => each(&self.runs, *interval),
             TrafficKind::Voice { interval, .. } => each(&self.runs, *interval).saturating_mul(2),
             TrafficKind::ShortFlows {
                 mean_gap,

@@ -94,7 +94,7 @@ pub enum TrafficKind {
         /// TCP settings.
         tcp: TcpSettings,
     },
-    /// SYNs to a port where nothing listens.
+    /// SYNs that nobody answers.
     Syns {
         /// Time between SYNs.
         interval: Span,

@@ -155,8 +155,8 @@ pub(crate) const OF_SHORT_FLOWS: Table = Table::new(
 
 pub(crate) const OF_SYNS: Table = Table::new(
     "[[traffic]] of kind syns",
-    "SYNs to a port that accepts nothing, as to hosts that do not exist: only the first is \
-     answered, and none is retransmitted",
+    "SYNs to a port that accepts nothing, as to hosts that do not exist: none is answered or \
+     retransmitted",
     &[&SLOW_INTERVAL],
 );
 

@@ -19,6 +19,9 @@ use weirgate_units::Dscp;
 /// Buffer for packets that are not yet read, in bytes: one second at 100 Mbit/s.
 const PACKETS_BUFFER: usize = 16 << 20;
 
+/// The instruction of a filter that accepts as many bytes as it says.
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
 /// The transport of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -65,9 +68,7 @@ pub fn open_arrivals(device: &str) -> io::Result<OwnedFd> {
 /// Opens a packet socket in this thread's namespace for packets that leave through a device,
 /// with the times at which its qdisc dequeued them. It does not see arriving packets.
 pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let socket = open_packets()?;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let kind = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
@@ -80,6 +81,10 @@ pub fn open_departures(device: &str) -> io::Result<OwnedFd> {
     set_filter(&socket, &outgoing)?;
     bind_to_device(&socket, device)?;
     Ok(socket)
+}
+
+const fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
 }
 
 /// Opens a packet socket with timestamps. It receives nothing until it is bound to a device.
@@ -166,6 +171,11 @@ pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// Enables receive timestamps, for [`receive_stamped`].
 pub fn note_arrivals(socket: impl AsFd) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Makes the socket drop every arriving packet.
+pub fn drop_arrivals(socket: impl AsFd) -> io::Result<()> {
+    set_filter(socket, &[step(RETURN, 0, 0, 0)])
 }
 
 /// Attaches a filter of classic BPF to the socket (socket(7)).

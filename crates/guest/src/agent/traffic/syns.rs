@@ -2,13 +2,13 @@
 //! SYNs without an answer, at a constant rate, as sent by a worm or a P2P client with stale
 //! addresses.
 //!
-//! The far end listens but does not accept. Once its accept queue is full, the kernel drops
-//! further SYNs silently (`sk_acceptq_is_full`, include/net/sock.h), as if the host did not
-//! exist. The near end closes each socket at once, so that no SYN is retransmitted.
+//! The far end listens, with a filter that drops every packet before TCP sees it (`tcp_filter`,
+//! net/ipv4/tcp_ipv4.c), as if the host did not exist. The near end closes each socket at once, so
+//! that no SYN is retransmitted.
 
 use super::endpoint;
 use super::flow::Flow;
-use super::options::Transport;
+use super::options::{self, Transport};
 use super::pace::Pace;
 use super::tcp::PROTOCOL;
 use crate::agent::nodes::{self, name};
@@ -30,6 +30,7 @@ pub fn start(flow: &Flow, interval: Span) -> Result<()> {
             .with_context(|| format!("open port {port} of {}", name(node)))
     };
     let silent = open(far_node, flow.port)?;
+    options::drop_arrivals(&silent).context("attach the filter that drops SYNs")?;
     rustix::net::listen(&silent, 0)
         .with_context(|| format!("listen on port {} of {}", flow.port, name(far_node)))?;
     let peer = SocketAddr::new(nodes::address(far_node, entry.ipv6), flow.port);
@@ -37,8 +38,6 @@ pub fn start(flow: &Flow, interval: Span) -> Result<()> {
     let alarm = clock.alarm()?;
     let flow = flow.clone();
     flow.clone().spawn("send SYNs", async move {
-        // The connection that is answered keeps the far end's accept queue full.
-        let mut answered = None;
         for run in flow.runs() {
             let mut pace = Pace::new(run, interval.as_nanos(), None);
             while let Some(due_ns) = pace.next_ns() {
@@ -61,7 +60,6 @@ pub fn start(flow: &Flow, interval: Span) -> Result<()> {
                             return Err(error).with_context(|| format!("connect to {peer}"));
                         }
                     }
-                    answered.get_or_insert(socket);
                 }
                 // Let the line run, however many packets are due.
                 tokio::task::yield_now().await;

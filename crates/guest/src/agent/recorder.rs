@@ -5,7 +5,7 @@
 //! crate `measure` does.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weirgate_experiment::{
     Capture, Changed, Connection, Delivered, Direction, Fate, FlowName, IdleSample, LinePacket,
@@ -13,7 +13,7 @@ use weirgate_experiment::{
 };
 
 /// The largest number of stamped packets per flow between line and receiver that are remembered.
-/// Older ones are lost packets.
+/// Those with lower numbers are lost packets.
 const REMEMBERED: usize = 65_536;
 
 /// The class of acknowledgements without data.
@@ -40,31 +40,28 @@ struct Records {
 struct Flow {
     /// Index of its class.
     class: Option<u16>,
-    /// Sequence numbers and times of stamped packets that left the line downstream.
-    left_line: VecDeque<(u32, u64)>,
-    /// Sequence numbers and times of packets that reached their receiver before the line has
-    /// reported their departure.
-    received: VecDeque<(u32, u64)>,
+    /// Times of stamped packets that left the line downstream, by sequence number.
+    left_line: BTreeMap<u32, u64>,
+    /// Times of packets that reached their receiver before the line has reported their
+    /// departure, by sequence number.
+    received: BTreeMap<u32, u64>,
 }
 
 impl Flow {
     /// Removes and returns a packet's time from `from`. If it is not there, stores it in `to`.
-    /// Packets of one flow almost always keep their order, so the search usually ends at the
-    /// front.
     fn pair(
-        from: &mut VecDeque<(u32, u64)>,
-        to: &mut VecDeque<(u32, u64)>,
+        from: &mut BTreeMap<u32, u64>,
+        to: &mut BTreeMap<u32, u64>,
         seq: u32,
         at_ns: u64,
     ) -> Option<u64> {
-        let hit = from.iter().position(|&(other, _)| other == seq);
-        if let Some((_, there_ns)) = hit.and_then(|index| from.remove(index)) {
+        if let Some(there_ns) = from.remove(&seq) {
             return Some(there_ns);
         }
         if to.len() >= REMEMBERED {
-            to.pop_front();
+            to.pop_first();
         }
-        to.push_back((seq, at_ns));
+        to.insert(seq, at_ns);
         None
     }
 }
@@ -357,6 +354,7 @@ fn index_of(names: &mut Vec<String>, name: &str) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::Recorder;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn labels_prefer_the_exact_port() {
@@ -388,6 +386,26 @@ mod tests {
         recorder.left_line(flow, 9, 240);
         let waits: Vec<u64> = recorder.take().sojourns.iter().map(|s| s.wait_ns).collect();
         assert_eq!(waits, [50, 160, 30]);
+    }
+
+    #[test]
+    fn lost_packets_do_not_make_later_ones_slow() {
+        const LOST: u32 = 65_000;
+        let recorder = Recorder::new();
+        let flow = recorder.flow("flood", 0, Some("rest"));
+        for seq in 0..LOST {
+            recorder.left_line(flow, seq, 0);
+        }
+        let began = Instant::now();
+        for seq in LOST..LOST + 600_000 {
+            recorder.left_line(flow, seq, 1);
+            recorder.received(flow, seq, 3);
+        }
+        // A search among those that are lost takes a minute.
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let waits = recorder.take().sojourns;
+        assert_eq!(waits.len(), 600_000);
+        assert!(waits.iter().all(|one| one.wait_ns == 2));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! A change does what a user's `weirgate apply` does: it compiles the policy's text to a state,
 //! observes the gateway, makes a plan, carries it out and reads the result back. It runs in a
 //! separate thread that yields to everything else, as a command on a router yields to packet
-//! processing. Line and hosts are in user space here, and must not wait while a plan is
-//! computed. Parts of the kernel that cannot be preempted delay them nevertheless.
+//! processing. The hosts' traffic is in user space here, and must not wait while a plan is
+//! computed. Parts of the kernel that cannot be preempted delay it nevertheless.
 
 use super::clock::since;
 use super::nodes::Nodes;

@@ -11,8 +11,9 @@ use quinn_proto::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Payload of arbitrary content.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Payload of arbitrary content. quinn-proto searches the writes in flight for each packet, so
+/// writes are large.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// One end's role in a transfer.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig, ServerConfig,
-    TransportConfig,
+    TransportConfig, VarInt,
 };
 use ring::{hkdf, hmac};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -39,6 +39,10 @@ const ED25519: [u8; 16] = [
 
 /// Length of a connection ID in bytes.
 const ID: usize = 8;
+
+/// The data that a connection may have in flight, in bytes, over all its streams. It is more than
+/// congestion control allows on the lab's lines.
+const WINDOW: u32 = 64 << 20;
 
 /// The configuration of both ends of one connection.
 pub struct Setup {
@@ -127,9 +131,13 @@ impl ConnectionIdGenerator for Ids {
 fn transport(settings: &QuicSettings, in_flight: &Arc<AtomicU64>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let control = Counting::new(settings.congestion, Arc::clone(in_flight));
+    // Every stream has its part of the window, or the first one would fill the sender's buffer.
+    let each = WINDOW / u32::from(settings.streams.max(1));
     config
         .congestion_controller_factory(Arc::new(control))
         .allow_spin(settings.spin)
+        .stream_receive_window(VarInt::from_u32(each))
+        .send_window(WINDOW.into())
         .enable_segmentation_offload(false)
         // As TCP connections do, keep the connection as long as its run lasts.
         .max_idle_timeout(None);

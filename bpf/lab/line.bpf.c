@@ -396,9 +396,12 @@ struct sk_buff *BPF_PROG(line_dequeue, struct Qdisc *sch)
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
-	/* Wait for the other direction to finish. */
-	if (half_duplex && state->waiting) {
-		end = ends_ns(!direction);
+	/* Nothing in order is in transit: the packet that begins when a
+	 * transmission ends may arrive first. */
+	if (state->waiting && cursor == state->begun) {
+		end = ends_ns(direction);
+		if (!end && half_duplex)
+			end = ends_ns(!direction);
 		if (end && (!next || end < next))
 			next = end;
 	}

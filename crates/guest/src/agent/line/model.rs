@@ -221,14 +221,25 @@ impl<T> Side<T> {
         there.then(|| self.travelling.remove(first)).flatten()
     }
 
-    /// Returns the next known time at which a packet reaches the other end.
+    /// Returns the next known time at which a packet reaches the other end. While all packets in
+    /// transit are late, it is also the end of the transmission: the packet that begins then may
+    /// overtake them.
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
         let sending = self.sending.as_ref();
         let travelling = self.travelling.iter().map(|one| one.due_ns);
+        let end_ns = sending.map(|sending| sending.end.rounded_up());
         travelling
             .chain(sending.map(|sending| sending.arrival.due_ns))
+            .chain(end_ns.filter(|_| self.may_be_overtaken()))
             .min()
+    }
+
+    /// Returns whether a packet waits, and all packets in transit are late.
+    fn may_be_overtaken(&self) -> bool {
+        let sending = self.sending.iter().map(|sending| sending.arrival.late);
+        let mut late = self.travelling.iter().map(|one| one.late).chain(sending);
+        !self.waiting.is_empty() && late.all(|late| late)
     }
 
     /// Ends the run at `now_ns`. Returns packets that were transmitted by then and are still

@@ -71,7 +71,7 @@ impl<T> Medium<T> {
         self.sides[index].pop_arrived(now_ns)
     }
 
-    /// Returns the next known time at which a packet reaches an end, or at which a transmission
+    /// Returns the next time of a direction, as [`Side::next_due_ns`], or at which a transmission
     /// ends that the other direction waits for.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {

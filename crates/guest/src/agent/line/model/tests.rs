@@ -44,6 +44,20 @@ fn impaired(impairments: Impairments) -> LineSide {
     }
 }
 
+/// Returns a line that is the same in both directions.
+fn line(side: LineSide, half_duplex: bool) -> Line {
+    Line {
+        up: side,
+        down: side,
+        framing: Framing::None,
+        overhead: 0,
+        mpu: 0,
+        then: Vec::new(),
+        varies: None,
+        half_duplex,
+    }
+}
+
 /// Sends packets of one byte, each as soon as the line is free.
 fn in_a_row(impairments: Impairments) -> Vec<Departure<usize>> {
     let mut side =
@@ -196,6 +210,35 @@ fn late_packets_are_passed_by_those_behind_them() {
 }
 
 #[test]
+fn a_late_packet_does_not_delay_those_that_wait_behind_it() {
+    let reordering = Reordering {
+        part: 500_000,
+        by: Span::from_millis(50),
+    };
+    let side = impaired(Impairments {
+        reordering,
+        ..Impairments::NONE
+    });
+    let mut late_first = 0;
+    for seed in 0..20 {
+        let mut medium = Medium::new(&line(side, false), seed).expect("rates above 0");
+        for packet in 0..10 {
+            medium.arrive(0, 0, packet, (1, 1), |_| ());
+        }
+        let mut sent = Vec::new();
+        while let Some(now_ns) = medium.next_ns() {
+            while let Some(departure) = medium.pop_due(0, now_ns) {
+                assert_eq!(departure.due_ns, now_ns, "seed {seed}: {departure:?}");
+                late_first += u32::from(departure.packet == 0 && departure.late);
+                sent.push(departure);
+            }
+        }
+        assert_eq!(sent.len(), 10);
+    }
+    assert!(late_first > 3, "{late_first}");
+}
+
+#[test]
 fn a_burst_is_what_was_transmitted_in_its_time() {
     let sent = in_a_row(Impairments {
         bursts: Span::from_millis(4),
@@ -207,17 +250,7 @@ fn a_burst_is_what_was_transmitted_in_its_time() {
 
 #[test]
 fn one_direction_at_a_time_transmits_where_the_line_is_half_duplex() {
-    let side = impaired(Impairments::NONE);
-    let line = Line {
-        up: side,
-        down: side,
-        framing: Framing::None,
-        overhead: 0,
-        mpu: 0,
-        then: Vec::new(),
-        varies: None,
-        half_duplex: true,
-    };
+    let line = line(impaired(Impairments::NONE), true);
     let mut medium = Medium::new(&line, 1).expect("rates above 0");
     for packet in 0..3 {
         medium.arrive(0, 0, packet, (1, 1), |_| ());

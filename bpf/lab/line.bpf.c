@@ -313,7 +313,7 @@ int BPF_PROG(line_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	}
 	packet = slot_of(direction, state->came);
 	if (!packet || state->came - state->left >= room) {
-		count_lost();
+		count_unplaced();
 		goto drop;
 	}
 	packet->number = number;

@@ -44,11 +44,10 @@ struct line_constants {
 };
 
 struct line_control {
-	__u64 lost; /* records that did not fit in the
-		     * ring, and packets without a slot */
+	__u64 lost; /* records that did not fit in the ring */
 	__u64 zero_ns; /* when the run began */
 	__u32 running; /* while 0, arriving packets are dropped unrecorded */
-	__u32 pad;
+	__u32 unplaced; /* packets without a slot */
 };
 
 /* The rate of transmissions that begin after a given time. While it is 0 none

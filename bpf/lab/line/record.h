@@ -109,6 +109,15 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(&own->lost, 1);
 }
 
+static __always_inline void count_unplaced(void)
+{
+	u32 key = 0;
+	struct line_control *own = bpf_map_lookup_elem(&control, &key);
+
+	if (own)
+		__sync_fetch_and_add(&own->unplaced, 1);
+}
+
 /* Returns when the run began. */
 static __always_inline u64 zero_ns(void)
 {

@@ -20,10 +20,14 @@ use zerocopy::{FromBytes, IntoBytes};
 /// The object file, and the name of its program in errors.
 const NAME: &str = "line";
 const RECORDS: &str = "records";
+const PACKETS: &str = "packets";
 /// The smallest IP packet to expect: a TCP acknowledgement.
 const SMALLEST_IP: u64 = 40;
 /// The smallest number of packets on the line, whatever its buffer and delay.
 const LEAST_ROOM: u64 = 64;
+/// The smallest number where the oldest packet is dropped: dropped packets keep their slots until
+/// all packets before them have arrived.
+const LEAST_FRONT_ROOM: u64 = 1 << 17;
 /// The largest number of packets on the line, some 50 MB of kernel memory.
 const MOST_ROOM: u64 = 1 << 19;
 
@@ -160,7 +164,7 @@ impl LineEmulator {
             pad: 0,
         };
         let room = [
-            ("packets", 2 * constants.room),
+            (PACKETS, 2 * constants.room),
             ("rates", 2 * constants.rates),
         ];
         let mut programs =
@@ -273,14 +277,17 @@ impl LineEmulator {
     /// # Errors
     ///
     /// Returns an error if they cannot be read, or if some were lost, so that the recording has
-    /// gaps.
+    /// gaps. Likewise if the line had no slot for a packet that fits into the buffer.
     pub fn drain(&self) -> Result<(), BpfError> {
         let unreadable = failed(NAME, RECORDS, "read");
         self.records.consume().map_err(&unreadable)?;
-        if self.control.first()?.lost > 0 {
-            return Err(unreadable(libbpf_rs::Error::from_raw_os_error(
-                libc::ENOBUFS,
-            )));
+        let error = libbpf_rs::Error::from_raw_os_error;
+        let control = self.control.first()?;
+        if control.lost > 0 {
+            return Err(unreadable(error(libc::ENOBUFS)));
+        }
+        if control.unplaced > 0 {
+            return Err(failed(NAME, PACKETS, "written")(error(libc::ENOSPC)));
         }
         Ok(())
     }
@@ -321,7 +328,12 @@ impl LineSide {
             self.limit.into()
         };
         let travelling = u64::try_from(travelling).unwrap_or(MOST_ROOM);
-        (LEAST_ROOM + travelling.saturating_add(waiting)).min(MOST_ROOM) as u32
+        let least = if self.drop_front {
+            LEAST_FRONT_ROOM
+        } else {
+            LEAST_ROOM
+        };
+        (least + travelling.saturating_add(waiting)).min(MOST_ROOM) as u32
     }
 
     fn setup(&self, from: u32, to: u32) -> line_setup {

@@ -246,6 +246,12 @@ then = [
 "#,
 ];
 
+/// While a packet crosses this line, many more are dropped than its buffer holds.
+const FRONT: &str = r#"
+up = { rate = "1Mbit", delay = "1ms", buffer = "50 packets" }
+down = { rate = "1Mbit", delay = "300ms", buffer = "20 packets", drop = "front" }
+"#;
+
 /// Bursts on an otherwise idle line, half of whose packets are late.
 const BURSTS: &str = include_str!("line/bursts.toml");
 
@@ -311,6 +317,17 @@ about = "the lab's line"
 #[test]
 fn the_kernel_does_what_the_model_says() {
     agrees(&LINES[..2]);
+}
+
+#[test]
+fn packets_dropped_at_the_front_do_not_fill_the_line() {
+    let (slow, fast) = (
+        "interval = \"3ms\"\npacket = 61",
+        "interval = \"200us\"\npacket = 40",
+    );
+    let text = busy(FRONT);
+    assert!(text.contains(slow));
+    agrees_on(FRONT, &text.replace(slow, fast));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of the kernel, with the object and the policy line.
 
-use libc::{EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+use libc::{EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use nlink::ErrorKind;
 use rustix::thread::{CapabilitySet, capabilities};
 use std::{fmt, io};
@@ -82,6 +82,11 @@ impl KernelError {
             doing,
             source: system(error),
         }
+    }
+
+    /// Returns whether a socket's receive buffer was too small for the kernel's answers.
+    pub(crate) fn is_overrun(&self) -> bool {
+        matches!(self, Self::Socket { source, .. } if source.raw_os_error() == Some(ENOBUFS))
     }
 
     /// Returns the program that this kernel does not accept, if that is the cause. A missing
@@ -232,7 +237,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         EOPNOTSUPP => "EOPNOTSUPP",
         97 => "EAFNOSUPPORT",
         100 => "ENETDOWN",
-        105 => "ENOBUFS",
+        ENOBUFS => "ENOBUFS",
         110 => "ETIMEDOUT",
         _ => return None,
     })

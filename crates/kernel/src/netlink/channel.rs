@@ -15,6 +15,7 @@ use nlink::netlink::message::{
 };
 use nlink::netlink::nftables::{NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE};
 use nlink::netlink::{MessageBuilder, MessageIter, NetlinkSocket, Protocol};
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -62,6 +63,16 @@ struct Heard {
     refused: Vec<Refusal>,
     /// The payloads of the rules that were echoed on request, in order.
     rules: Vec<Vec<u8>>,
+    /// The socket's error if there were more answers than its receive buffer holds. The first ones
+    /// were read.
+    lost: Option<KernelError>,
+}
+
+impl Heard {
+    /// Returns every refusal, or an error if some of them were lost.
+    fn all(self) -> Result<Vec<Refusal>, KernelError> {
+        self.lost.map_or(Ok(self.refused), Err)
+    }
 }
 
 /// An answer, with the sequence number of its request.
@@ -107,9 +118,10 @@ impl Channel {
     /// Does the same, and returns the kernel's rules that were echoed (`NLM_F_ECHO`) on request.
     pub(crate) async fn echoes(&self, requests: Vec<Request>) -> Result<Vec<Vec<u8>>, KernelError> {
         let heard = self.exchange(requests, true).await?;
-        match heard.refused.into_iter().next() {
-            Some(refusal) => Err(KernelError::Refused(refusal)),
-            None => Ok(heard.rules),
+        match (heard.refused.into_iter().next(), heard.lost) {
+            (Some(refusal), _) => Err(KernelError::Refused(refusal)),
+            (None, Some(lost)) => Err(lost),
+            (None, None) => Ok(heard.rules),
         }
     }
 
@@ -125,12 +137,12 @@ impl Channel {
         &self,
         requests: Vec<Request>,
     ) -> Result<Vec<Refusal>, KernelError> {
-        Ok(self.exchange(requests, false).await?.refused)
+        self.exchange(requests, false).await?.all()
     }
 
     /// Does the same for requests that change something, which are counted.
     pub(crate) async fn each(&self, requests: Vec<Request>) -> Result<Vec<Refusal>, KernelError> {
-        Ok(self.exchange(requests, true).await?.refused)
+        self.exchange(requests, true).await?.all()
     }
 
     /// Sends requests and collects the answers. `counted` says that they change something.
@@ -176,7 +188,17 @@ impl Channel {
         let mut heard = Heard::default();
         let mut over = false;
         while !over {
-            let mut frame = Some(socket.next(room).await?.into_owned());
+            let next = socket.next(room).await.map(Cow::into_owned);
+            let mut frame = match next {
+                // Read what there is: until then the kernel discards every further answer
+                // (`netlink_overrun`, net/netlink/af_netlink.c).
+                Err(error) if error.is_overrun() => {
+                    over = true;
+                    heard.lost = Some(error);
+                    socket.queued(room)?.map(<[u8]>::to_vec)
+                }
+                next => Some(next?),
+            };
             while let Some(datagram) = frame {
                 heard.rules.extend(echoed(&datagram, |seq| {
                     self.tables && named.iter().any(|item| item.0 == seq)

@@ -2,10 +2,13 @@
 //! A device that has just appeared gets its tree at once, and objects of other programs are not
 //! touched.
 
-use crate::harness::{class, htb, in_namespace, name, observe, only, qdisc, run, tree};
-use weirgate_kernel::KernelError;
-use weirgate_plan::verify;
-use weirgate_state::{QdiscKind, Red};
+use crate::harness::{class, htb, in_namespace, name, observe, only, pfifo, qdisc, run, tree};
+use libc::ENODEV;
+use std::time::Duration;
+use tokio::time::timeout;
+use weirgate_kernel::{ApplyError, Cause, Fault, KernelError};
+use weirgate_plan::{plan, verify};
+use weirgate_state::{Qdisc, QdiscKind, Red};
 use weirgate_units::{Rate, Size};
 
 #[test]
@@ -69,5 +72,47 @@ fn a_tree_that_is_refused_leaves_nothing() {
         let error = kernel.put_tree(&wan, index, &refused).await.unwrap_err();
         assert!(matches!(error, KernelError::Refused(_)), "{error}");
         assert_eq!(run("tc qdisc show dev wan"), before);
+    });
+}
+
+/// Returns a tree whose requests have more refusals than the socket's receive buffer holds.
+fn large() -> Qdisc {
+    let leaf = |minor| class(1, minor, 0, Some(pfifo(0x100 + minor, 50)));
+    htb(1, 1, (1..=300).map(leaf).collect())
+}
+
+#[test]
+fn a_device_that_disappears_under_a_large_tree_is_an_error() {
+    in_namespace(|kernel| async move {
+        let wan = name("wan");
+        let index = kernel.device(&wan).await.unwrap();
+        let tree = large();
+        run("ip link del wan");
+        for _ in 0..2 {
+            let put = timeout(Duration::from_secs(5), kernel.put_tree(&wan, index, &tree));
+            let error = put.await.unwrap().unwrap_err();
+            let gone = matches!(&error, KernelError::Refused(refusal) if refusal.errno == ENODEV);
+            assert!(gone, "{error}");
+        }
+    });
+}
+
+#[test]
+fn the_first_of_many_refusals_is_the_cause() {
+    in_namespace(|kernel| async move {
+        let before = observe(&kernel, &[&only(None)]).await;
+        let plan = plan(&before, &only(Some(large()))).unwrap();
+        kernel.inject(Some(Fault::Refused(0)));
+        let error = kernel.apply(&plan).await.unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                ApplyError::Restored {
+                    cause: Cause::Kernel(KernelError::Refused(_))
+                }
+            ),
+            "{error}"
+        );
+        kernel.apply(&plan).await.unwrap();
     });
 }

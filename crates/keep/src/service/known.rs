@@ -123,11 +123,23 @@ impl Known {
         returned
     }
 
-    /// Returns the old and the new name of every device that was renamed.
-    pub(super) fn renamed(
+    /// Restores on every renamed device what it had before weirgate. Returns the number of steps,
+    /// or the first error.
+    pub(super) async fn release(
         &self,
+        site: &Site,
         now: &BTreeMap<DeviceName, DeviceIndex>,
-    ) -> Vec<(DeviceName, DeviceName)> {
+    ) -> Result<usize, KeepError> {
+        let mut released = Ok(0);
+        for (old, new) in self.renamed(now) {
+            let one = release(site, &old, &new).await;
+            released = released.and_then(|steps| Ok(steps + one?));
+        }
+        released
+    }
+
+    /// Returns the old and the new name of every device that was renamed.
+    fn renamed(&self, now: &BTreeMap<DeviceName, DeviceIndex>) -> Vec<(DeviceName, DeviceName)> {
         let new_name = |index: &DeviceIndex| now.iter().find(|(_, other)| *other == index);
         self.devices
             .iter()
@@ -167,13 +179,12 @@ async fn put(
     Ok(())
 }
 
-/// Restores on a renamed device what it had before weirgate. Returns the number of steps.
-pub(super) async fn release(
-    site: &Site,
-    memory: &Memory,
-    old: &DeviceName,
-    new: &DeviceName,
-) -> Result<usize, KeepError> {
+/// Restores on a renamed device what it had before weirgate. Returns the number of steps. Does
+/// nothing if it has the root qdisc of another program.
+async fn release(site: &Site, old: &DeviceName, new: &DeviceName) -> Result<usize, KeepError> {
+    let Some(memory) = Memory::read(&site.folders)? else {
+        return Ok(0);
+    };
     let under = |state: &State| State {
         devices: state
             .devices
@@ -198,9 +209,8 @@ pub(super) async fn release(
         previous: Some(&applied),
         replace_foreign: false,
     };
-    let plan = plan_with(&observed, &wanted, &options).map_err(KeepError::NoPlan)?;
-    if plan.steps.is_empty() {
-        return Ok(0);
+    match plan_with(&observed, &wanted, &options) {
+        Ok(plan) if !plan.steps.is_empty() => Ok(site.kernel.apply(&plan).await?.steps),
+        _ => Ok(0),
     }
-    Ok(site.kernel.apply(&plan).await?.steps)
 }

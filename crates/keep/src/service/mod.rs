@@ -30,7 +30,6 @@ use crate::service::sessions::Sessions;
 use crate::site::Site;
 use crate::store::folder::MOMENT;
 use crate::store::history::Entry;
-use crate::store::memory::Memory;
 use std::time::Duration;
 use weirgate_kernel::{Events, Kernel, Topic};
 use weirgate_track::Decision;
@@ -436,14 +435,11 @@ async fn work(
         return Ok(Some(0));
     }
     let devices = site.kernel.devices().await?;
-    let mut steps = 0;
-    if let Some(memory) = Memory::read(&site.folders)? {
-        for (old, new) in known.renamed(&devices) {
-            steps += known::release(site, &memory, &old, &new).await?;
-        }
-    }
-    known.see(devices, site.confirmed()?.as_ref());
-    steps += site.restore(&lock).await?;
+    let confirmed = site.confirmed()?;
+    // What cannot be released prevents no repair.
+    let released = known.release(site, &devices).await;
+    known.see(devices, confirmed.as_ref());
+    let mut steps = site.restore(&lock).await?;
     for damage in site.history.damages()? {
         if !known.damages.contains(&damage) {
             known.damages.push(damage.clone());
@@ -452,7 +448,7 @@ async fn work(
     }
     known.held(site).await;
     steps += hold(site, &mut known.meters, report).await?;
-    Ok(Some(steps))
+    Ok(Some(steps + released?))
 }
 
 /// Returns whether all programs are in place, after repairing those of circuits.

@@ -13,6 +13,7 @@ pub(crate) mod names;
 pub(crate) mod powerless;
 pub(crate) mod race;
 pub(crate) mod refused;
+pub(crate) mod renamed;
 pub(crate) mod safe;
 pub(crate) mod track;
 pub(crate) mod victim;

@@ -317,7 +317,7 @@ fn class_edits_under_load_lose_no_packet() {
 
 /// Returns whether `wan` has its qdisc tree and the table of arriving packets, which is created
 /// last.
-fn shaped(namespace: &Namespace) -> bool {
+pub fn shaped(namespace: &Namespace) -> bool {
     namespace
         .run("tc qdisc show dev wan")
         .contains("htb 1: root")
@@ -340,6 +340,13 @@ impl Keeper {
                 .spawn()
                 .unwrap(),
         )
+    }
+
+    /// Sends a signal, such as `-STOP`.
+    pub fn signal(&self, which: &str) {
+        let number = self.0.id().to_string();
+        let ended = Command::new("kill").args([which, &number]).status();
+        assert!(ended.unwrap().success());
     }
 
     fn switches(&self) -> String {

@@ -56,7 +56,7 @@ impl Site {
         let stays = request.confirm.is_none() && request.links.is_none();
         let confirmed = head.confirmed.filter(|_| stays);
         if let (true, Some(number)) = (planned.plan.steps.is_empty(), confirmed)
-            && known == Some(&planned.plan.desired)
+            && known == Some(&planned.remembered())
             && self.same(number, &request.sources, &planned)
         {
             self.nothing_waits()?;

@@ -40,6 +40,23 @@ impl Planned {
         self.memory.as_ref().map(|stored| &stored.memory.applied)
     }
 
+    /// Returns the state that the memory has after this change. It also has the devices that stay
+    /// as they are, so that their offloads are restored when the other program's root is gone.
+    pub(super) fn remembered(&self) -> State {
+        let mut state = self.plan.desired.clone();
+        let applied = self.applied().map(|applied| &applied.devices);
+        for name in &self.left {
+            if let Some(device) = applied.and_then(|devices| devices.get(name)) {
+                let device = Device {
+                    root: None,
+                    ..device.clone()
+                };
+                state.devices.insert(name.clone(), device);
+            }
+        }
+        state
+    }
+
     /// Returns what a guard of this change has to know.
     pub(super) fn charge(&self, folders: &Folders, head: Head) -> Charge {
         let before = &self.plan.before;
@@ -62,7 +79,7 @@ impl Planned {
 
     /// Returns the text of the memory after this change.
     pub(super) fn text(&self, folders: &Folders) -> Result<Arc<[u8]>, KeepError> {
-        Memory::text(folders, &self.former, &self.plan.desired, &self.tables)
+        Memory::text(folders, &self.former, &self.remembered(), &self.tables)
     }
 
     /// Returns what a change leaves as it is, one sentence for each device.

@@ -173,7 +173,7 @@ impl Site {
         let devices = self.kernel.devices().await?.into_keys().inserted();
         let planned = self.plan(&present(desired, &devices), false).await?;
         let remembered = planned.memory.as_ref().is_some_and(|stored| {
-            stored.memory.former == planned.former && stored.memory.applied == planned.plan.desired
+            stored.memory.former == planned.former && stored.memory.applied == planned.remembered()
         });
         if is_whole && !remembered {
             Memory::write(&self.folders, lock, Some(&planned.text(&self.folders)?))?;

@@ -58,6 +58,8 @@ impl Scope {
                 let stab = device.root.as_ref().and_then(|root| root.stab.clone());
                 scope.stabs.extend(stab);
             }
+            // A device may have programs alone.
+            scope.devices.extend(state.hooks.keys().cloned());
             for table in &state.tables {
                 scope.tables.insert((table.netdev, table.name.clone()));
             }

@@ -214,7 +214,8 @@ fn a_foreign_root_is_left_alone() {
 }
 
 /// Another program replaces the root of a shaped device, and gives one to a LAN device, whose
-/// offloads alone are weirgate's. This prevents neither a change nor the removal.
+/// offloads and program for payloads alone are weirgate's. This prevents neither a change nor the
+/// removal.
 #[test]
 fn foreign_roots_do_not_prevent_a_removal() {
     let namespace = Namespace::new();
@@ -222,12 +223,14 @@ fn foreign_roots_do_not_prevent_a_removal() {
     let file = folder.path().join("ifb.toml");
     let both = fs::read_to_string(root().join("tests/cli/both.toml")).unwrap();
     let text = both.replace("[ack]", "inbound = \"ifb\"\n\n[ack]");
-    fs::write(&file, text).unwrap();
+    let rule = "[[rule]]\nclass = \"normal\"\npayload = \"bittorrent\"\nkeep = true\n";
+    fs::write(&file, format!("{text}\n{rule}")).unwrap();
     let apply = format!("apply {}", file.display());
     let before = namespace.run("nft list ruleset");
     namespace.run("tc qdisc add dev lan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
     let warns = "lan: its root qdisc is another program's";
     namespace.weirgate(&apply).says(0, &[warns]);
+    assert!(namespace.run("tc qdisc show dev lan").contains("clsact"));
     namespace.run("tc qdisc replace dev wan root handle 6: tbf rate 1mbit burst 2000 limit 3000");
     namespace
         .weirgate(&apply)
@@ -238,7 +241,20 @@ fn foreign_roots_do_not_prevent_a_removal() {
     assert_eq!(namespace.run("nft list ruleset"), before);
     let left = namespace.run("tc qdisc show");
     assert!(left.contains("tbf 5:") && left.contains("tbf 6:"), "{left}");
-    assert!(!left.contains("ifb"), "{left}");
+    assert!(!left.contains("ifb") && !left.contains("clsact"), "{left}");
+}
+
+#[test]
+fn offloads_come_back_after_a_foreign_root_is_gone() {
+    let namespace = Namespace::new();
+    let before = namespace.snapshot();
+    namespace.weirgate("apply both.toml").says(0, &[]);
+    namespace.run("tc qdisc add dev lan root handle 5: tbf rate 1mbit burst 2000 limit 3000");
+    let warns = "lan: its root qdisc is another program's";
+    namespace.weirgate("apply changed.toml").says(0, &[warns]);
+    namespace.run("tc qdisc del dev lan root");
+    namespace.weirgate("remove").says(0, &[]);
+    same(&before, &namespace.snapshot());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of the kernel, with the object and the policy line.
 
-use libc::{EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
+use libc::{EAFNOSUPPORT, EEXIST, EINVAL, ENOBUFS, ENODEV, ENOENT, EOPNOTSUPP, EPERM};
 use nlink::ErrorKind;
 use rustix::thread::{CapabilitySet, capabilities};
 use std::{fmt, io};
@@ -235,7 +235,7 @@ fn errno_name(errno: i32) -> Option<&'static str> {
         75 => "EOVERFLOW",
         90 => "EMSGSIZE",
         EOPNOTSUPP => "EOPNOTSUPP",
-        97 => "EAFNOSUPPORT",
+        EAFNOSUPPORT => "EAFNOSUPPORT",
         100 => "ENETDOWN",
         ENOBUFS => "ENOBUFS",
         110 => "ETIMEDOUT",

@@ -333,8 +333,10 @@ proptest! {
 mod played {
     use crate::error::KernelError;
     use crate::{Kernel, PlayedAnswer};
+    use libc::EAFNOSUPPORT;
     use nlink::netlink::message::{NLM_F_DUMP_INTR, NlMsgType};
-    use tokio::runtime::Builder;
+    use tokio::runtime::{Builder, Runtime};
+    use weirgate_state::Routing;
 
     /// Returns the end of a dump, or an error, for the request that is `back` requests before the
     /// newest.
@@ -351,9 +353,12 @@ mod played {
         }
     }
 
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
     fn devices(answers: Vec<PlayedAnswer>) -> Result<usize, KernelError> {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let devices = runtime.block_on(Kernel::played(answers).devices());
+        let devices = runtime().block_on(Kernel::played(answers).devices());
         devices.map(|devices| devices.len())
     }
 
@@ -380,6 +385,17 @@ mod played {
             matches!(never, Err(KernelError::Unsteady { .. })),
             "{never:?}"
         );
+    }
+
+    #[test]
+    fn a_kernel_without_rules_for_ipv6_has_none() {
+        let end = answer(NlMsgType::DONE, 0, 0, 0);
+        let no_rules = answer(NlMsgType::DONE, 0, 0, EAFNOSUPPORT);
+        // Devices, the table of marks, and rules and routes of both IP versions.
+        let mut answers = vec![end; 6];
+        answers[4] = no_rules;
+        let routing = runtime().block_on(async { Kernel::played(answers).routing().await });
+        assert_eq!(routing.unwrap(), Routing::default());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::link;
 use crate::netlink::channel::Request;
 use crate::nft;
 use crate::nft::encode::transaction;
-use libc::{AF_INET, AF_INET6, EEXIST, ENOENT, ESRCH, RTM_GETROUTE, RTM_GETRULE};
+use libc::{AF_INET, AF_INET6, EAFNOSUPPORT, EEXIST, ENOENT, ESRCH, RTM_GETROUTE, RTM_GETRULE};
 use message::Names;
 use std::collections::BTreeMap;
 use weirgate_plan::{RoutingStep, plan_routing};
@@ -31,7 +31,11 @@ impl Kernel {
         };
         for family in [AF_INET, AF_INET6] {
             let ask = message::asking(RTM_GETRULE, family);
-            let rules = self.route.get(&ask, "listing routing rules", false).await?;
+            let rules = match self.route.get(&ask, "listing routing rules", false).await {
+                // A kernel without rules for IPv6 (`fib_nl_dumprule`, net/core/fib_rules.c).
+                Err(KernelError::Refused(refusal)) if refusal.errno == EAFNOSUPPORT => Vec::new(),
+                rules => rules?,
+            };
             let own = rules.iter().filter_map(|payload| message::rule(payload));
             routing.rules.extend(own);
             let ask = message::asking(RTM_GETROUTE, family);

@@ -20,7 +20,10 @@ use weirgate_state::{
 };
 use weirgate_units::Handle;
 
-const NLM_F_CREATE_EXCL: u16 = 0x600;
+/// `NLM_F_CREATE`, `NLM_F_EXCL` and `NLM_F_REPLACE`: create it in place of any root that is there
+/// (`tc_modify_qdisc`, net/sched/sch_api.c). Without the last, older kernels answer EEXIST beside a
+/// root, before they look the kind up.
+const CREATE_ANEW: u16 = 0x700;
 
 /// The flag for an answer of yes or no.
 type Flag = fn(&mut Capabilities) -> &mut bool;
@@ -186,7 +189,7 @@ fn permitted(refusal: Option<Refusal>) -> Result<Option<Refusal>, KernelError> {
 /// to nobody else (`qdisc_get_stab`, net/sched/sch_api.c). Settings of a wrong size would each
 /// write a line to its log.
 fn probe_qdisc(index: u32, kind: &str) -> MessageBuilder {
-    let mut message = encode::message(RTM_NEWQDISC, NLM_F_CREATE_EXCL, index, 0, TC_H_ROOT);
+    let mut message = encode::message(RTM_NEWQDISC, CREATE_ANEW, index, 0, TC_H_ROOT);
     message.append_attr_str(TCA_KIND, kind);
     let nest = message.nest_start(TCA_STAB);
     message.nest_end(nest);

@@ -392,6 +392,17 @@ fn what_a_device_holds_fixed_is_an_error() {
 }
 
 #[test]
+fn a_root_at_the_loopback_device_makes_no_qdisc_available() {
+    in_namespace(|kernel| async move {
+        let before = kernel.capabilities().await.unwrap();
+        run("tc qdisc add dev lo root handle 7: tbf rate 1mbit burst 2000 limit 3000");
+        let root = run("tc qdisc show dev lo");
+        assert_eq!(kernel.capabilities().await.unwrap(), before);
+        assert_eq!(run("tc qdisc show dev lo"), root);
+    });
+}
+
+#[test]
 fn the_missing_capability_is_named() {
     in_namespace(|kernel| async move {
         let desired = only(Some(tree()));

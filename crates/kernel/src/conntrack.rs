@@ -51,6 +51,9 @@ const CTA_COUNTERS_PACKETS: u16 = 1;
 const CTA_COUNTERS_BYTES: u16 = 2;
 /// The maximum number of tracked connections, in this thread's namespace.
 const LIMIT: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
+/// How many connections one call changes: the socket's receive buffer has room for as many
+/// refusals.
+const PART: usize = 128;
 /// `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 2;
 
@@ -196,11 +199,7 @@ impl Kernel {
             origin: Origin::default(),
             frame: false,
         };
-        let refused = self.nft.each(vec![request]).await?;
-        match refused.into_iter().find(|refusal| refusal.errno != ENOENT) {
-            Some(refusal) => Err(KernelError::Refused(refusal)),
-            None => Ok(()),
-        }
+        self.change_connections(vec![request]).await
     }
 
     /// Makes the kernel load connection tracking if it is a module. A BPF program only finds the
@@ -230,14 +229,24 @@ impl Kernel {
             Err(KernelError::Refused(refusal)) if refusal.errno == EINVAL => return Ok(()),
             listed => listed?,
         };
-        let requests = listed
+        let mut requests = listed
             .iter()
             .filter(|payload| {
                 let whole = Attrs::after(payload, NFGENMSG).u32_be(CTA_MARK);
                 whole.is_some_and(|whole| values.contains(&(whole & mask)))
             })
             .filter_map(|payload| cleared(payload, mask));
-        let requests = requests.collect();
+        loop {
+            let part: Vec<Request> = requests.by_ref().take(PART).collect();
+            if part.is_empty() {
+                return Ok(());
+            }
+            self.change_connections(part).await?;
+        }
+    }
+
+    /// Sends requests for connections, any of which may have ended in between.
+    async fn change_connections(&self, requests: Vec<Request>) -> Result<(), KernelError> {
         let refused = self.nft.each(requests).await?;
         match refused.into_iter().find(|refusal| refusal.errno != ENOENT) {
             Some(refusal) => Err(KernelError::Refused(refusal)),

@@ -3,10 +3,15 @@
 //! its sets and its connections' decisions.
 
 use crate::classify::Packet;
-use crate::harness::{apply, in_namespace};
+use crate::harness::{apply, in_namespace, run};
 use crate::scheme::{SITE, counted, counters, syn, tables, to};
-use weirgate_plan::Action;
-use weirgate_state::State;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use tokio::runtime::Builder;
+use weirgate_kernel::Kernel;
+use weirgate_plan::{Action, Step, plan};
+use weirgate_state::{Origin, State};
 
 fn site(rules: &str) -> State {
     tables(&format!("{SITE}{rules}"))
@@ -86,6 +91,46 @@ fn a_meter_with_another_rate_begins_anew() {
         let found = counted(&kernel, &[syn(1), syn(2), syn(3), syn(4), syn(5)]).await;
         let all: Vec<bool> = found.iter().map(|by| !by.is_empty()).collect();
         assert_eq!(all, [true, true, true, true, false]);
+    });
+}
+
+#[test]
+fn connections_that_end_meanwhile_have_no_decision() {
+    in_namespace(|kernel| async move {
+        run("nft add table inet marks");
+        run("nft add chain inet marks sent { type filter hook output priority 0 ; }");
+        run("nft add rule inet marks sent udp dport 2000-2399 ct mark set 0x100");
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for port in 2000..2400 {
+            socket.send_to(b"one", ("127.0.0.1", port)).unwrap();
+        }
+        let count = async || kernel.connection_table().await.unwrap().count.marked;
+        assert_eq!(count().await, 400);
+        let ended = AtomicBool::new(false);
+        kernel.witness(Box::new(move |what| {
+            if what.contains("kept decision") && !ended.swap(true, Ordering::Relaxed) {
+                // A thread is in the namespace of the one that spawns it.
+                thread::spawn(end_connections).join().unwrap();
+            }
+        }));
+        let mut forget = plan(&State::default(), &State::default()).unwrap();
+        forget.steps.push(Step {
+            action: Action::ForgetDecisions {
+                mask: 0xf00,
+                values: [0x100].into(),
+            },
+            origin: Origin::default(),
+        });
+        kernel.apply(&forget).await.unwrap();
+        assert_eq!(count().await, 0);
+    });
+}
+
+fn end_connections() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let kernel = Kernel::open().unwrap();
+        kernel.drop_connections(0xf00, 0x100).await.unwrap();
     });
 }
 

@@ -193,15 +193,16 @@ impl Kernel {
         self.ledger.set(fault);
     }
 
-    /// Returns the index of a device.
+    /// Returns the index of a device. Its alternative names do not count.
     pub async fn device(&self, name: &DeviceName) -> Result<DeviceIndex, KernelError> {
         let found = self
             .route
             .get(&link::find(name), name.as_str(), true)
             .await?;
-        found
-            .iter()
-            .find_map(|payload| link::read(payload))
+        let mut links = found.iter().filter_map(|payload| link::read(payload));
+        // The kernel also finds a device by an alternative name.
+        links
+            .find(|link| link.name == *name)
             .map(|link| DeviceIndex(link.index))
             .ok_or_else(|| KernelError::NoDevice(name.to_string()))
     }

@@ -179,17 +179,17 @@ impl Kernel {
     /// Fails if a device already has the name, or has it as an alternative name:
     /// the requests after a refused creation would reach that device.
     async fn free(&self, step: &Step, name: &DeviceName) -> Result<(), KernelError> {
-        match self.device(name).await {
-            Err(KernelError::NoDevice(_)) => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) => Err(KernelError::Refused(Refusal {
-                object: step.action.to_string(),
-                errno: EEXIST,
-                text: Some("another device has this name".to_owned()),
-                denial: None,
-                origin: step.origin.clone(),
-            })),
+        let ask = link::find(name);
+        if self.route.get(&ask, name.as_str(), true).await?.is_empty() {
+            return Ok(());
         }
+        Err(KernelError::Refused(Refusal {
+            object: step.action.to_string(),
+            errno: EEXIST,
+            text: Some("another device has this name".to_owned()),
+            denial: None,
+            origin: step.origin.clone(),
+        }))
     }
 
     /// Attaches, updates or detaches the programs at a device's clsact qdisc.

@@ -30,6 +30,7 @@ fn one_device_is_as_among_all() {
         // An alternative name does not identify it.
         run("ip link property add dev wan altname outside");
         assert_eq!(kernel.observe_one(&name("outside")).await.unwrap(), None);
+        kernel.device(&name("outside")).await.unwrap_err();
     });
 }
 

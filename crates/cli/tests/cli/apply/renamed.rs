@@ -41,3 +41,22 @@ fn a_foreign_root_at_a_renamed_device_does_not_prevent_repairs() {
     let left = namespace.run("tc qdisc show dev uplink");
     assert!(left.contains("tbf 6: root"), "{left}");
 }
+
+/// The kernel finds a device also by an alternative name.
+#[test]
+fn an_alternative_name_is_not_the_name_of_a_policy() {
+    let namespace = Namespace::new();
+    let _keeper = kept(&namespace);
+    let is_shaped = || {
+        let qdiscs = namespace.run("tc qdisc show dev uplink");
+        qdiscs.contains("htb")
+    };
+    rename(&namespace);
+    within(Duration::from_secs(5), "freeing", || {
+        !is_shaped() && !namespace.run("nft list ruleset").contains("wan")
+    });
+    sleep(Duration::from_millis(300));
+    namespace.run("ip link property add dev uplink altname wan");
+    sleep(Duration::from_secs(1));
+    assert!(!is_shaped());
+}

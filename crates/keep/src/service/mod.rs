@@ -72,8 +72,9 @@ pub async fn keep(
 ) -> Result<(), KeepError> {
     // Fail early: a permission that is missing now will not appear later.
     site.kernel.permitted().await?;
-    // Other commands detect the service by this lock. A second service may run without it.
-    let _seen = site.folders.lock_held_soon("keep").await.ok();
+    // Other commands detect the service by this lock. A second service may run without it, and
+    // leaves the socket for announcements to the first.
+    let seen = site.folders.lock_held_soon("keep").await;
     // Subscribe before the first comparison, so that no change is missed in between.
     let events = Events::open(Topic::Devices)?;
     let stored = stored(&site.folders)?;
@@ -86,13 +87,12 @@ pub async fn keep(
     want(site, &mut lookups, &mut report)?;
     let mut groups = Groups::new();
     regroup(site, &mut groups, &mut report).await;
-    let mut sessions = match Sessions::open(&site.folders, terms.announcers) {
-        Ok(sessions) => Some(sessions),
-        Err(error) => {
-            report(Report::NotAnnounced(error));
-            None
-        }
+    let (_seen, opened) = match seen {
+        Ok(lock) => (Some(lock), Sessions::open(&site.folders, terms.announcers)),
+        Err(error) => (None, Err(error)),
     };
+    let refused = |error| report(Report::NotAnnounced(error));
+    let mut sessions = opened.map_err(refused).ok();
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();

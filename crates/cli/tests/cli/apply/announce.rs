@@ -5,7 +5,7 @@ use crate::namespace::Namespace;
 use crate::program::WEIRGATE;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -149,6 +149,22 @@ fn sessions_that_cannot_be_renewed_are_reported_once() {
     assert!(!rest.contains("sessions"), "{rest}");
     // It has slept most of these 13 s.
     assert!(spent < 2_000_000_000, "{spent} ns");
+}
+
+#[test]
+fn a_second_service_leaves_the_socket_to_the_first() {
+    let namespace = Namespace::new();
+    assert_eq!(namespace.weirgate("apply announced.toml").status, 0);
+    let (_first, _) = Kept::start(&namespace);
+    let (mut second, mut log) = Kept::start(&namespace);
+    // The second one waits at most a second for the first to end.
+    sleep(Duration::from_secs(3));
+    let ended = Command::new("kill").arg(second.0.id().to_string()).status();
+    assert!(ended.unwrap().success());
+    second.0.wait().unwrap();
+    let announced = namespace.weirgate("announce true");
+    assert_eq!(announced.status, 0, "{}", announced.err);
+    until(&mut log, "another `weirgate keep` already runs");
 }
 
 /// Every start of a unit sets the mode of `/run/weirgate`, which `keep --announcers` has opened for

@@ -54,6 +54,8 @@ const LIMIT: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 /// How many connections one call changes: the socket's receive buffer has room for as many
 /// refusals.
 const PART: usize = 128;
+/// The error without nf_conntrack_netlink (`nfnetlink_rcv_msg`, net/netfilter/nfnetlink.c).
+const NO_TRACKING: i32 = EINVAL;
 /// `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 2;
 
@@ -188,7 +190,8 @@ impl Kernel {
     /// Removes from connection tracking every connection whose mark has this value under `mask`.
     /// The next packet of each begins a new connection, with a new address translation. This is one
     /// request for any number of connections (`ctnetlink_flush_conntrack`,
-    /// net/netfilter/nf_conntrack_netlink.c).
+    /// net/netfilter/nf_conntrack_netlink.c). Does nothing on a kernel that does not list
+    /// connections.
     pub async fn drop_connections(&self, mask: u32, value: u32) -> Result<(), KernelError> {
         let mut message = message(CT_DELETE, 0);
         message.append_attr_u32_be(CTA_MARK, value);
@@ -199,7 +202,10 @@ impl Kernel {
             origin: Origin::default(),
             frame: false,
         };
-        self.change_connections(vec![request]).await
+        match self.change_connections(vec![request]).await {
+            Err(KernelError::Refused(refusal)) if refusal.errno == NO_TRACKING => Ok(()),
+            dropped => dropped,
+        }
     }
 
     /// Makes the kernel load connection tracking if it is a module. A BPF program only finds the
@@ -225,8 +231,7 @@ impl Kernel {
         values: &BTreeSet<u32>,
     ) -> Result<(), KernelError> {
         let listed = match self.listed().await {
-            // `nfnetlink_rcv_msg` (net/netfilter/nfnetlink.c) without nf_conntrack_netlink.
-            Err(KernelError::Refused(refusal)) if refusal.errno == EINVAL => return Ok(()),
+            Err(KernelError::Refused(refusal)) if refusal.errno == NO_TRACKING => return Ok(()),
             listed => listed?,
         };
         let mut requests = listed

@@ -333,7 +333,7 @@ proptest! {
 mod played {
     use crate::error::KernelError;
     use crate::{Kernel, PlayedAnswer};
-    use libc::EAFNOSUPPORT;
+    use libc::{EAFNOSUPPORT, EINVAL, EPERM};
     use nlink::netlink::message::{NLM_F_DUMP_INTR, NlMsgType};
     use tokio::runtime::{Builder, Runtime};
     use weirgate_state::Routing;
@@ -396,6 +396,19 @@ mod played {
         answers[4] = no_rules;
         let routing = runtime().block_on(async { Kernel::played(answers).routing().await });
         assert_eq!(routing.unwrap(), Routing::default());
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_list_connections_drops_none() {
+        let refused = |errno| vec![answer(NlMsgType::ERROR, 0, 0, errno)];
+        let dropped = |errno| {
+            runtime().block_on(async {
+                let kernel = Kernel::played(refused(errno));
+                kernel.drop_connections(0xf00, 0x100).await
+            })
+        };
+        dropped(EINVAL).unwrap();
+        assert!(dropped(EPERM).is_err());
     }
 
     #[test]

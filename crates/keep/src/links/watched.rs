@@ -277,12 +277,15 @@ impl<'a> WatchedLinks<'a> {
         if steps > 0 {
             report(LinkReport::Routed(steps));
         }
+        let mut dropped = Ok(());
         for (number, up) in up.into_iter().enumerate() {
             if self.used[number] && !up {
                 // Drop its connections, so that they start again over a link that is up.
                 let value = self.links.mark(number);
                 let mask = self.links.marks;
-                self.kernel.drop_connections(mask, value).await?;
+                // A failure is reported, and must not keep the links from being watched.
+                let one = self.kernel.drop_connections(mask, value).await;
+                dropped = dropped.and(one);
             }
             self.used[number] = up;
             if self.now.links[number].up != up {
@@ -291,7 +294,8 @@ impl<'a> WatchedLinks<'a> {
             }
         }
         self.open(report);
-        sealed::write(&LinksNow::file(self.folders), &self.now)
+        sealed::write(&LinksNow::file(self.folders), &self.now)?;
+        Ok(dropped?)
     }
 
     /// Writes which links are suspected, if that has changed.

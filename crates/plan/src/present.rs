@@ -2,19 +2,30 @@
 //! The part of a state that can be applied while some of its devices are missing.
 
 use std::collections::BTreeSet;
-use weirgate_state::{DeviceName, Hook, State, Table};
+use weirgate_state::{Chain, DeviceName, Hook, State, Table};
 use weirgate_units::Inserted as _;
 
 /// Returns the part of a state that can be applied with these devices of other programs. If a
-/// device is missing, the tables that are only for it are left out, and an IFB to which nothing
-/// would be redirected.
+/// device is missing, the tables and chains that are only for it are left out, and an IFB to which
+/// nothing would be redirected.
 pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
     let is_ifb = |name: &DeviceName| state.devices.get(name).is_some_and(|one| one.owned_ifb);
     let carried = |table: &&Table| {
         let mut own = table.devices().filter(|name| !is_ifb(name)).peekable();
         own.peek().is_none() || own.any(|name| devices.contains(name))
     };
-    let tables: Vec<Table> = state.tables.iter().filter(carried).cloned().collect();
+    // Most kernels refuse a chain at a device that does not exist (`nft_netdev_hook_alloc`,
+    // net/netfilter/nf_tables_api.c).
+    let hooked = |chain: &Chain| match &chain.hook {
+        Hook::Ingress { device, .. } | Hook::Egress { device } => {
+            is_ifb(device) || devices.contains(device)
+        }
+        _ => true,
+    };
+    let mut tables: Vec<Table> = state.tables.iter().filter(carried).cloned().collect();
+    for table in &mut tables {
+        table.chains.retain(hooked);
+    }
     let redirected = |tables: &[Table], name: &DeviceName| {
         let mut chains = tables.iter().flat_map(|table| &table.chains);
         chains.any(
@@ -47,7 +58,7 @@ pub fn present(state: &State, devices: &BTreeSet<DeviceName>) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Chain, Device, Origin, Shared};
+    use weirgate_state::{Device, Origin, Shared};
 
     fn name(text: &str) -> DeviceName {
         DeviceName::new(text).unwrap()
@@ -109,5 +120,23 @@ mod tests {
         assert_eq!(left.tables.len(), 2);
         let all = [name("wan"), name("lan"), name("other")].into();
         assert_eq!(present(&state(), &all), state());
+    }
+
+    #[test]
+    fn a_bridge_with_one_port_has_the_chain_of_that_port() {
+        let mut bridge = state();
+        let chain = |device: &str| Chain {
+            name: device.to_owned(),
+            hook: Hook::Egress {
+                device: name(device),
+            },
+            rules: Shared::default(),
+        };
+        bridge.tables[1].chains = vec![chain("wan"), chain("lan")];
+        let left = present(&bridge, &[name("lan")].into());
+        assert_eq!(left.tables.len(), 1);
+        assert_eq!(left.tables[0].chains, [chain("lan")]);
+        let all = [name("wan"), name("lan")].into();
+        assert_eq!(present(&bridge, &all).tables, bridge.tables);
     }
 }

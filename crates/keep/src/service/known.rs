@@ -92,8 +92,12 @@ impl Known {
             };
             wanted.held = true;
             if wanted.hooks.is_some() {
-                // If this process may not hold them, they are loaded again later.
-                wanted.programs = site.kernel.retain_programs(index).await.ok();
+                // If this process may not hold them, they are loaded again later. If the device has
+                // gone meanwhile, those of before are still right.
+                match site.kernel.retain_programs(index).await {
+                    Ok(programs) if programs.is_empty() => {}
+                    held => wanted.programs = held.ok(),
+                }
             }
         }
     }

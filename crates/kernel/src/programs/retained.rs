@@ -20,6 +20,14 @@ pub struct RetainedPrograms {
     programs: Vec<(Program, Vec<(u32, OwnedFd)>)>,
 }
 
+impl RetainedPrograms {
+    /// Returns whether there is no program.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.programs.is_empty()
+    }
+}
+
 impl Kernel {
     /// Holds the programs at a device's hooks. Needs CAP_SYS_ADMIN.
     ///

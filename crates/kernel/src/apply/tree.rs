@@ -3,7 +3,7 @@
 
 use super::{requests, traffic_control};
 use crate::error::KernelError;
-use crate::programs::shaper;
+use crate::programs::{rows, shaper};
 use crate::tc::decode::Entry;
 use crate::tc::{TC_H_ROOT, encode};
 use crate::{DeviceIndex, Kernel};
@@ -38,7 +38,8 @@ impl Kernel {
             return Ok(false);
         };
         let mut actions = plan.steps.iter().map(|step| &step.action);
-        if actions.any(|action| shaper::of_step(action).is_some()) || self.has_root(index).await? {
+        let loads = |action| shaper::of_step(action).is_some() || rows::of_step(action).is_some();
+        if actions.any(loads) || self.has_root(index).await? {
             return Ok(false);
         }
         let batch = plan.steps.iter().flat_map(|step| {

@@ -2,14 +2,16 @@
 //! A device that has just appeared gets its tree at once, and objects of other programs are not
 //! touched.
 
-use crate::harness::{class, htb, in_namespace, name, observe, only, pfifo, qdisc, run, tree};
+use crate::harness::{
+    class, htb, in_namespace, name, observe, only, origin, pfifo, qdisc, run, tree,
+};
 use libc::ENODEV;
 use std::time::Duration;
 use tokio::time::timeout;
 use weirgate_kernel::{ApplyError, Cause, Fault, KernelError};
 use weirgate_plan::{plan, verify};
-use weirgate_state::{Qdisc, QdiscKind, Red};
-use weirgate_units::{Rate, Size};
+use weirgate_state::{CakeFraming, KitWire, Qdisc, QdiscKind, Red, Rows, RowsNode, RowsRole};
+use weirgate_units::{Handle, Rate, Size, Span};
 
 #[test]
 fn a_bare_device_gets_its_tree() {
@@ -43,6 +45,46 @@ fn what_somebody_else_put_there_stays() {
         assert!(!kernel.put_tree(&wan, index, &tree()).await.unwrap());
         assert_eq!(shown(), before);
         assert_eq!(run("tc class show dev wan"), "");
+    });
+}
+
+/// A program is not loaded here.
+#[test]
+fn an_engine_of_rows_is_left_to_the_repair() {
+    in_namespace(|kernel| async move {
+        let leaf = RowsNode {
+            id: Handle::new(1, 16),
+            role: RowsRole::Leaf,
+            parent: None,
+            guarantee: Rate::default(),
+            ceiling: None,
+            cap: None,
+            prio: 0,
+            burst: 0,
+            quantum: 1_514,
+            target: Span::ZERO,
+            limit: 0,
+            hosts: false,
+            origin: origin(3),
+        };
+        let rows = Rows {
+            gate: Rate::kbit(511),
+            wire: KitWire {
+                overhead: 14,
+                mpu: 0,
+                framing: CakeFraming::Atm,
+            },
+            mtu: 1_514,
+            other: leaf.id,
+            interval: Span::from_millis(100),
+            marks: true,
+            hosts: None,
+            nodes: vec![leaf],
+        };
+        let (wan, engine) = (name("wan"), qdisc(1, QdiscKind::Rows(rows)));
+        plan(&only(None), &only(Some(engine.clone()))).unwrap();
+        let index = kernel.device(&wan).await.unwrap();
+        assert!(!kernel.put_tree(&wan, index, &engine).await.unwrap());
     });
 }
 

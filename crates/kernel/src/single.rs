@@ -13,7 +13,7 @@ use crate::tc::{self, TC_H_ROOT, decode::Entry};
 use libc::{EINVAL, RTM_GETQDISC};
 use nlink::netlink::message::NLM_F_ECHO;
 use weirgate_plan::{Options, Plan, plan_with, verify};
-use weirgate_state::{Device, DeviceName, State};
+use weirgate_state::{Device, DeviceName, QdiscKind, State};
 use weirgate_units::Inserted as _;
 
 /// The offset in `struct tcmsg` at which a class has the handle of its qdisc (`tcm_info`,
@@ -77,7 +77,12 @@ impl Kernel {
 
     async fn lead_one(&self, name: &DeviceName, plan: &Plan) -> Result<(), Cause> {
         let (handles, mut written) = (Handles::new(), Written::default());
-        self.execute(&plan.steps, &handles, &mut written).await?;
+        self.carry_out(&plan.steps, &handles, &mut written).await?;
+        // The caller need not hold the lock under which another process loads programs, if it needs
+        // none itself.
+        if [&plan.before, &plan.desired].into_iter().any(has_programs) {
+            self.tidy().await?;
+        }
         let after = self.state_of_one(name).await?;
         let differences = verify(&after, &plan.desired);
         if differences.is_empty() {
@@ -111,4 +116,10 @@ impl Kernel {
             ..State::default()
         })
     }
+}
+
+/// Returns whether the root of a device is a program.
+fn has_programs(state: &State) -> bool {
+    let mut roots = state.devices.values().filter_map(|one| one.root.as_ref());
+    roots.any(|root| matches!(root.kind, QdiscKind::Kit(_) | QdiscKind::Rows(_)))
 }

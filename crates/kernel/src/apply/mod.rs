@@ -252,9 +252,20 @@ impl Kernel {
         Ok(())
     }
 
-    /// Carries out steps. `handles` are the known handles of rules; those of new rules are added to
-    /// `written`.
-    pub(crate) async fn execute(
+    /// Carries out steps, and removes programs that are not used any more. `handles` are the known
+    /// handles of rules; those of new rules are added to `written`.
+    async fn execute(
+        &self,
+        steps: &[Step],
+        handles: &Handles,
+        written: &mut Written,
+    ) -> Result<(), KernelError> {
+        self.carry_out(steps, handles, written).await?;
+        self.tidy().await
+    }
+
+    /// Carries out steps alone.
+    pub(crate) async fn carry_out(
         &self,
         steps: &[Step],
         handles: &Handles,
@@ -339,12 +350,11 @@ impl Kernel {
                 }
             }
         }
-        self.flush(&mut batch).await?;
-        self.tidy().await
+        self.flush(&mut batch).await
     }
 
     /// Removes programs that are not used any more.
-    async fn tidy(&self) -> Result<(), KernelError> {
+    pub(crate) async fn tidy(&self) -> Result<(), KernelError> {
         self.tidy_tcx().await?;
         self.tidy_kit().await?;
         self.tidy_rows().await

@@ -336,7 +336,7 @@ mod played {
     use libc::{EAFNOSUPPORT, EINVAL, EPERM};
     use nlink::netlink::message::{NLM_F_DUMP_INTR, NlMsgType};
     use tokio::runtime::{Builder, Runtime};
-    use weirgate_state::Routing;
+    use weirgate_state::{FIRST_PRIORITY, IpVersion, Routing, RoutingRule};
 
     /// Returns the end of a dump, or an error, for the request that is `back` requests before the
     /// newest.
@@ -396,6 +396,28 @@ mod played {
         answers[4] = no_rules;
         let routing = runtime().block_on(async { Kernel::played(answers).routing().await });
         assert_eq!(routing.unwrap(), Routing::default());
+    }
+
+    #[test]
+    fn the_refused_step_of_routing_is_reported_and_not_what_follows() {
+        // Six listings, the devices again, and the refusal; then the kernel answers no more.
+        let mut answers = vec![answer(NlMsgType::DONE, 0, 0, 0); 7];
+        answers.push(answer(NlMsgType::ERROR, 0, 0, EPERM));
+        let rule = RoutingRule {
+            priority: FIRST_PRIORITY,
+            version: IpVersion::V4,
+            mark: None,
+            bound_to: None,
+            table: 254,
+            no_default: true,
+        };
+        let wanted = Routing {
+            rules: [rule].into(),
+            ..Routing::default()
+        };
+        let set = async { Kernel::played(answers).set_routing(&wanted).await };
+        let error = runtime().block_on(set).unwrap_err();
+        assert!(error.is_denied(), "{error}");
     }
 
     #[test]

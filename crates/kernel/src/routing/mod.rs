@@ -58,10 +58,11 @@ impl Kernel {
         let before = self.routing().await?;
         let steps = plan_routing(&before, wanted);
         let done = self.attempt_routing(&steps, wanted).await;
-        if done.is_err() {
-            let now = self.routing().await?;
+        // Ignore errors here: the first error is the one to report.
+        if done.is_err()
+            && let Ok(now) = self.routing().await
+        {
             let back = plan_routing(&now, &before);
-            // Ignore errors here: the first error is the one to report.
             let _ = self.attempt_routing(&back, &before).await;
         }
         done.map(|()| steps.len())

@@ -149,6 +149,9 @@ AQM_FN void aqm_count_sent(struct aqm_counts *counts,
 
 #endif
 
+_Static_assert((u32)AQM_OF(_PACKETS) > 1,
+	       "a host has a slot for the packet that arrives, and for others");
+
 /* One instance of a discipline, without its slots. The state is last because
  * some is long, and a BPF program needs two more instructions to address data
  * beyond 32 KiB. A host for tests puts guard words between the parts. */
@@ -238,7 +241,7 @@ AQM_FN struct aqm_slot *AQM_OF(_take_slot)(struct AQM_OF(_instance) *q,
 			q->room.free = slot->next;
 		return slot;
 	}
-	if (q->room.fresh >= q->link.room_packets)
+	if (q->room.fresh > q->link.room_packets)
 		return NULL;
 	*index = ++q->room.fresh;
 	return aqm_slot(q, *index);
@@ -295,7 +298,9 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 	at = AQM_OF(_now)(q, packet->arrived_ns, random);
 	q->counts.arrived_packets++;
 	q->counts.arrived_bytes += packet->len;
-	if (q->counts.queued_packets >= q->link.room_packets) {
+	/* There is one more slot. So a discipline whose limit is the room finds
+	 * the queue full, and may evict another packet for this one. */
+	if (q->counts.queued_packets > q->link.room_packets) {
 		*verdict = aqm_drop(AQM_ROOM_REASON);
 		aqm_count_drop(&q->counts, AQM_ROOM_REASON);
 		return 0;

@@ -148,7 +148,8 @@ struct aqm_link {
 	u32 mpu_bytes; /* smallest frame, overhead included */
 	u32 framing; /* enum aqm_framing */
 	u32 queue_packets; /* queue length the device asks for; 0: none */
-	u32 room_packets; /* the most packets that the host can hold */
+	u32 room_packets; /* the most packets that the host can hold besides
+			   * the one that arrives */
 };
 
 enum aqm_action {

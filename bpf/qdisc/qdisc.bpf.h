@@ -162,8 +162,8 @@ static __always_inline void bpf_settle(struct aqm_hosted *one,
 		link->mtu_bytes = dev->mtu + dev->hard_header_len;
 	if (!link->queue_packets)
 		link->queue_packets = dev->tx_queue_len;
-	if (!link->room_packets || link->room_packets > AQM_OF(_PACKETS))
-		link->room_packets = AQM_OF(_PACKETS);
+	if (!link->room_packets || link->room_packets >= AQM_OF(_PACKETS))
+		link->room_packets = AQM_OF(_PACKETS) - 1;
 	AQM_OF(_setup)(&one->q.vars, &one->q.params, link);
 }
 

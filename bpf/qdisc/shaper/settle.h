@@ -178,8 +178,8 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 		link->mtu_bytes = mtu_bytes;
 	if (!link->queue_packets)
 		link->queue_packets = queue_packets;
-	if (!link->room_packets || link->room_packets > ROOM)
-		link->room_packets = ROOM;
+	if (!link->room_packets || link->room_packets >= ROOM)
+		link->room_packets = ROOM - 1;
 	bpf_for (i, 0, SHAPER_CLASSES)
 		freed += shaper_settle_class(slot, i);
 	return freed;

@@ -99,7 +99,8 @@ impl<T> Queue<T> {
         let first = self.layout.params.start / 8;
         self.memory[first..first + settings.values().len()].copy_from_slice(settings.values());
         let mut link = *link;
-        let most = self.discipline.packets();
+        // One slot is for the packet that arrives.
+        let most = self.discipline.packets() - 1;
         if link.room_packets == 0 || link.room_packets > most {
             link.room_packets = most;
         }

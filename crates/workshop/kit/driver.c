@@ -170,7 +170,7 @@ static void restart(void)
 	the_link()->mtu_bytes = 1514;
 	the_link()->queue_packets = 1000;
 	the_link()->rate_bytes_s = 125000;
-	the_link()->room_packets = D->packets;
+	the_link()->room_packets = D->packets - 1;
 }
 
 static void take(u32 slot, const char *function)

@@ -160,7 +160,7 @@ static void settle(void)
 		own = (struct aqm_link *)((char *)queues[i].memory +
 					  queues[i].kind->link_offset);
 		*own = link;
-		own->room_packets = queues[i].kind->packets;
+		own->room_packets = queues[i].kind->packets - 1;
 		queues[i].kind->setup(queues[i].memory);
 	}
 	since_ns = now_ns;

@@ -4,7 +4,7 @@
 
 use crate::bottleneck::{Bottleneck, Sender};
 use crate::support::{MS, ONE, S, link, packet, queue};
-use weirgate_aqm::{Packet, Queue};
+use weirgate_aqm::{Link, Packet, Queue};
 
 /// 1,000 full packets a second, and a random number that drops at no probability below 1.
 const LINE: u64 = 12_000_000;
@@ -40,6 +40,24 @@ fn a_loss_raises_once_in_a_freeze_time() {
     assert_eq!(probability(&blue), 2 * (ONE / 100));
     assert_eq!(blue.stat("raises"), Some(2));
     assert_eq!(blue.drops("limit"), Some(11));
+}
+
+/// The host refuses nothing before the limit, although the limit is all that it can hold.
+#[test]
+fn a_full_host_is_a_full_queue() {
+    let link = Link {
+        room_packets: 8,
+        ..link(LINE)
+    };
+    let mut blue: Queue<()> = queue("blue", &link, &[("limit_packets", 100)]);
+    for _ in 0..9 {
+        blue.arrive(&packet(S, 1500), SPARE, ());
+    }
+    assert_eq!(blue.stat("raises"), Some(1));
+    assert_eq!(
+        (blue.drops("limit"), blue.drops("room")),
+        (Some(1), Some(0))
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! CoDel against its description (RFC 8289).
 
 use crate::support::{MS, S, link, packet, queue};
-use weirgate_aqm::{Action, Queue};
+use weirgate_aqm::{Action, Link, Packet, Queue};
 
 /// Lets packets arrive `wait_ns` late at a queue of four, on a link that sends one every
 /// millisecond. Returns the times at which any were dropped or marked.
@@ -162,4 +162,25 @@ fn the_shortest_interval_lets_time_go_on() {
     codel.depart(S + MS);
     assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 1);
     assert_eq!(codel.depart(S + 2 * MS).dropped.len(), 0);
+}
+
+/// Its limit is all that the host can hold. The fattest flow bears the drops (RFC 8290, section
+/// 4.1), and not the flow whose packet finds the queue full.
+#[test]
+fn a_full_host_evicts_from_the_fattest_flow() {
+    let link = Link {
+        room_packets: 8,
+        ..link(12_000_000)
+    };
+    let mut fq_codel: Queue<u32> = queue("fq_codel", &link, &[("drop_batch_packets", 1)]);
+    let of = |flow| Packet {
+        flow,
+        ..packet(S, 1500)
+    };
+    for _ in 0..8 {
+        assert_eq!(fq_codel.arrive(&of(1), 0, 1).refused, None);
+    }
+    let arrival = fq_codel.arrive(&of(1 << 31), 0, 2);
+    assert_eq!((arrival.refused, arrival.evicted), (None, vec![1]));
+    assert_eq!(fq_codel.drops("room"), Some(0));
 }

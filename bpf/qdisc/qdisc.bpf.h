@@ -415,8 +415,18 @@ struct sk_buff *BPF_PROG(qdisc_dequeue, struct Qdisc *sch)
 	if (!one)
 		return NULL;
 	passed = aqm_line_passed(&one->head.line);
-	if (!sch->q.qlen)
+	if (!sch->q.qlen) {
+		/* If the rate is known, the next arrival tells of it. */
+		if (!one->q.last.empty_pending || one->q.link.rate_bytes_s)
+			return NULL;
+		now = bpf_ktime_get_ns();
+		AQM_OF(_host_empty)(&one->q, now);
+		verdict.action = AQM_EMPTY;
+		if (one->head.recording)
+			bpf_record_event(one, number, AQM_DEPART_EVENT, now, 0,
+					 0, &verdict);
 		return NULL;
+	}
 	if (passed) {
 		one->head.line.timer_ns = one->head.gate.opens_ns;
 		bpf_qdisc_watchdog_schedule(sch, one->head.gate.opens_ns, 0);

@@ -140,6 +140,7 @@ mod together {
 
         in_one_guest! {
             flows_are_told_apart: "flows::told_apart";
+            a_flow_is_new_after_a_pause: "flows::new_after_a_pause";
             circuits_below_a_node_have_their_rates: "engine::shapes";
             circuits_keep_the_order_of_flows: "engine::keeps_order";
             kernel_and_native_engine_agree: "engine::agrees";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use weirgate_aqm::Discipline;
+use weirgate_aqm::{Discipline, EventKind, Mirror, Taken};
 use weirgate_bpf::{AttachPoint, Instance, Qdisc, Shaper};
 
 /// The number of sockets for each IP version.
@@ -139,4 +139,41 @@ fn check_flows(name: &str, one: &Instance, parts: u64, due: u64) {
     let flows = number(one, "active");
     println!("{name}: {flows} flows by parts {parts}, of {due}");
     assert!((due..=due + OTHERS).contains(&flows), "{flows} of {due}");
+}
+
+/// On a line of unknown rate, a discipline is told of an empty queue when the line asks for a
+/// packet. So a lone flow is new again after each pause. The native host decides the same.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn new_after_a_pause() {
+    const PROBES: usize = 20;
+    let _far = Far::new(1);
+    let discipline = Discipline::named("fq_codel").expect("a discipline");
+    let qdisc = Qdisc::load(discipline).unwrap_or_else(|error| panic!("{error}"));
+    let point = on_device(&qdisc, "wan0", 0, &[]);
+    let recorder = qdisc.record(point, 1 << 20).expect("a ring");
+    let recorder = recorder.expect("an instance");
+    let mut mirror = Mirror::new(discipline);
+    let mut told = 0;
+    thread::scope(|scope| {
+        let probes = || net::probe(0, 0, PROBES + 1, Duration::from_millis(20));
+        let probes = scope.spawn(probes);
+        let take = |bytes: &[u8]| {
+            let taken = mirror.take(bytes).unwrap_or_else(|error| panic!("{error}"));
+            if let Taken::Event(record) = taken {
+                let asked = record.kind() == Some(EventKind::Depart);
+                told += u64::from(asked && record.slot == 0);
+            }
+            true
+        };
+        recorder
+            .follow(take, || !probes.is_finished())
+            .expect("a ring");
+    });
+    drop(recorder);
+    let new = number(&read(&qdisc, point), "new_flows");
+    println!("told {told} times; {new} flows were new");
+    assert!(told >= PROBES as u64, "told {told} times");
+    assert!(new >= PROBES as u64, "{new} flows were new");
+    net::run("tc qdisc del dev wan0 root");
 }

@@ -137,7 +137,8 @@ AQM_WHOLE_FN u64 shallow_add(struct shallow_vars *v AQM_NONNULL, u32 wire,
 AQM_NUMBER_FN u32 shallow_answer(u64 waits, u64 ramp_ns, u64 coupling,
 				 u64 probability, u32 random)
 {
-	u64 part = aqm_ratio(waits, ramp_ns);
+	/* Without a rate there is no ramp. */
+	u64 part = ramp_ns ? aqm_ratio(waits, ramp_ns) : 0;
 	u64 coupled = AQM_ONE;
 
 	if (probability < AQM_ONE)

@@ -3,7 +3,7 @@
 //! marks to the drops of classic packets (RFC 9332, section 2.1).
 
 use crate::support::{Chance, ONE, S};
-use weirgate_aqm::{Action, Discipline, Link, Packet, Settings, VirtualQueue};
+use weirgate_aqm::{Action, Discipline, Link, Packet, Queue, Settings, VirtualQueue};
 
 /// Marks in 25 ms at a queue of one full packet.
 const MARKS: u64 = 12;
@@ -180,4 +180,25 @@ fn nothing_said_nothing_done() {
         assert_eq!(verdict.action, Action::Pass);
     }
     assert_eq!(queue.number("l4s_packets"), Some(0));
+}
+
+/// Without a rate nothing is known of a wait. An idle link marks nothing.
+#[test]
+fn an_unknown_rate_marks_nothing_by_the_ramp() {
+    let link = Link {
+        rate_bytes_s: 0,
+        ..ethernet(0)
+    };
+    let mut settings = Settings::new(Discipline::named("meredt").expect("one of the kit"));
+    for (name, value) in [("mark", 2), ("l4s_marks", MARKS)] {
+        settings.set(name, value).expect("a parameter");
+    }
+    let mut queue: Queue<()> = Queue::new(&settings, &link);
+    for number in 0..10 {
+        let now = S + number * S / 10;
+        let packet = full(&link, 1, ECT_1, now);
+        let arrival = queue.arrive(&packet, 1 << 31, ());
+        assert_eq!(arrival.verdict.action, Action::Pass);
+        queue.depart(now);
+    }
 }

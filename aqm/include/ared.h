@@ -185,7 +185,8 @@ AQM_FN void ared_step(struct ared_core *v, const struct ared_common *p,
 		max_p = ared_less(p, max_p, more);
 		s->decreases++;
 	}
-	v->red.max_p = aqm_min(max_p, AQM_ONE);
+	/* From 0 it could not rise again. */
+	v->red.max_p = aqm_clamp(max_p, RED_LEAST_P, AQM_ONE);
 }
 
 /* Updates the average and the maximum probability at an arrival. Returns RED's

@@ -378,3 +378,22 @@ fn a_step_down_takes_a_step_up_back() {
         "{after}, not {expected}"
     );
 }
+
+/// A small beta does not take the probability to 0, from which no step would raise it.
+#[test]
+fn a_probability_that_fell_rises_again() {
+    let params = [&PLAIN[..], &[("beta", 1), ("interval_ns", 100 * MS)]].concat();
+    let mut ared: Queue<()> = queue("ared", &link(8_000_000), &params);
+    let mut hold = |len: u64, from: u64, to: u64| {
+        for now in (from..to).step_by(MS as usize) {
+            ared.arrive(&packet(now, 1000), u32::MAX, ());
+            while ared.packets() > len {
+                ared.depart(now);
+            }
+        }
+        ared.var("max_p").expect("a probability")
+    };
+    let least = hold(2, S, 10 * S);
+    assert_eq!(least, ONE >> 20);
+    assert!(hold(29, 10 * S, 40 * S) > least, "it stays at {least}");
+}

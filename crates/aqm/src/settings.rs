@@ -120,10 +120,14 @@ impl Settings {
     }
 
     /// Returns whether packets may be marked: the discipline reads their ECN field
-    /// (`AQM_NEEDS_ECN`), and no parameter `ecn` or `mark` disables marking.
+    /// (`AQM_NEEDS_ECN`), and no parameter `ecn` or `mark` disables marking. With `l4s_marks`, L4S
+    /// packets are marked whatever `mark` is (`aqm/include/shallow.h`).
     pub fn marks(&self) -> bool {
         let off = |(row, value): &(Row, u64)| ["ecn", MARK.1].contains(&row.name) && *value == 0;
-        self.discipline.raw.needs & NEEDS_ECN != 0 && !self.rows().iter().any(off)
+        let l4s = |(row, value): &(Row, u64)| row.name == "l4s_marks" && *value > 0;
+        let rows = self.rows();
+        self.discipline.raw.needs & NEEDS_ECN != 0
+            && (rows.iter().any(l4s) || !rows.iter().any(off))
     }
 
     /// Returns whether these settings never drop early where nothing can be marked.

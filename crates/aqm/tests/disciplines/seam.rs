@@ -78,6 +78,10 @@ fn who_asks_for_ecn_marks_unless_a_parameter_says_no() {
     };
     assert!(marks("dualpi2", None) && marks("codel", Some(1)) && marks("fq_codel", None));
     assert!(!marks("droptail", None) && !marks("codel", None) && !marks("fq_codel", Some(0)));
+    let mut meredt = Settings::new(weirgate_aqm::Discipline::named("meredt").expect("one"));
+    assert!(!meredt.marks(), "its `mark` is to drop");
+    meredt.set("l4s_marks", 14).expect("a parameter");
+    assert!(meredt.marks(), "of L4S packets, whatever `mark` is");
 }
 
 /// The packets of all queues can be read, in the order of their arrival.

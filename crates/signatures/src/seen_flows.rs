@@ -71,6 +71,15 @@ impl Bytes<'_> {
         self.cut_off |= found.is_none() && end <= self.length;
         found
     }
+
+    /// Returns the end of a packet, from the length after its header. A merged packet may be too
+    /// long for the field, which is 0 then.
+    fn end(&self, at: usize, length: usize) -> usize {
+        match length {
+            0 => self.length,
+            length => at + length,
+        }
+    }
 }
 
 /// The start of the transport header, and the packet's end by its IP header.
@@ -118,7 +127,7 @@ fn ipv4(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
     };
     let bounds = Bounds {
         transport: at + usize::from(header[0] & 0xf) * 4,
-        end: at + short(&header, 2),
+        end: bytes.end(at, short(&header, 2)),
     };
     Some((flow, bounds))
 }
@@ -127,7 +136,7 @@ fn ipv6(bytes: &mut Bytes<'_>, at: usize) -> Option<(Flow, Bounds)> {
     let header: [u8; 40] = bytes.load(at)?;
     let mut protocol = header[6];
     let mut at = at + 40;
-    let end = at + short(&header, 4);
+    let end = bytes.end(at, short(&header, 4));
     for _ in 0..EXTENSIONS {
         if !PASSED_OVER.contains(&protocol) {
             break;
@@ -200,5 +209,30 @@ impl SeenFlows {
         let looks = before.looks + 1;
         self.flows.insert(flow, Known { looks, found });
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A merged packet whose length field is 0 ends where it ends.
+    #[test]
+    fn longer_than_it_says() {
+        let segment = |payload: &[u8]| {
+            let mut header = vec![0; 20];
+            (header[1], header[3], header[12], header[13]) = (7, 9, 5 << 4, 0x18);
+            [&header, payload].concat()
+        };
+        let payload = [&b"\x13BitTorrent protocol"[..], &[0; 1_000]].concat();
+        let mut four = vec![0; 20];
+        (four[0], four[9]) = (0x45, 6);
+        let mut six = vec![0; 40];
+        (six[0], six[6]) = (0x60, 6);
+        for (ethertype, header) in [(IPV4, four), (IPV6, six)] {
+            let bytes = [header, segment(&payload)].concat();
+            let look = SeenFlows::default().see(ethertype, &bytes, bytes.len());
+            assert!(look.found.is_some(), "{ethertype:#x}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub fn run(
     let bytes = std::fs::read(path).map_err(|error| at(error.to_string()))?;
     let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
     let same = recording.about.verdicts && recording.about.discipline == one.name();
-    if same && words.is_empty() && options.rate.is_none() {
+    if same && words.is_empty() && options.rate.is_none() && options.layer.is_none() {
         return compare(one, &recording);
     }
     let begun = begun(one, &recording);
@@ -199,4 +199,44 @@ fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
 /// Converts a failure to read a file.
 pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
     wrong(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_aqm::{About, Writer};
+
+    fn at(rate: &str, layer: Option<&str>) -> LinkArguments {
+        LinkArguments {
+            rate: Some(rate.parse().expect("a rate")),
+            layer: layer.map(str::to_owned),
+            device_kind: "ethernet".to_owned(),
+        }
+    }
+
+    /// Replays a file; returns what is wrong.
+    fn refusal(name: &str, bytes: &[u8], options: &LinkArguments) -> Option<String> {
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(place.path(), bytes).expect("a file");
+        match run(name, place.path(), &[], options, 1) {
+            Ok(_) => None,
+            Err(Failure::Input(message)) => Some(message),
+            Err(_) => panic!("another failure"),
+        }
+    }
+
+    #[test]
+    fn another_link_layer_is_another_link() {
+        let mut options = at("2mbit", Some("nonsense"));
+        options.rate = None;
+        let mut writer = Writer::default();
+        let mut bytes = writer.begin(&About {
+            discipline: "red".to_owned(),
+            verdicts: true,
+            ..About::default()
+        });
+        bytes.extend(writer.end());
+        let text = refusal("red", &bytes, &options).expect("no such layer");
+        assert!(text.contains("nonsense"), "{text}");
+    }
 }

@@ -15,6 +15,10 @@ use weirgate_console::output;
 /// kept in memory.
 const LARGEST: u64 = 2 << 30;
 
+/// How often a discipline that holds packets is asked in vain. Then it counts as one that never
+/// sends them.
+const MOST_TRIES: u32 = 2_000;
+
 /// Implements `weirgate aqm replay`.
 pub fn run(
     name: &str,
@@ -56,7 +60,8 @@ pub fn run(
     }
     link.rate_bytes_s = gate;
     let backlog = begun.map(|queue| queue.waiting()).unwrap_or_default();
-    simulate(&settings, link, &recording, (backlog, seed))
+    output::data(&simulate(&settings, link, &recording, (backlog, seed)))?;
+    Ok(Status::Done)
 }
 
 /// Returns the queue at the beginning of the recording. Returns `None` if it is unknown, as for a
@@ -106,13 +111,13 @@ fn compare(one: Discipline, recording: &Recording<'_>) -> Outcome {
 }
 
 /// Simulates the queue: packets arrive as recorded, behind the initial backlog, and leave one after
-/// the other at the link's rate.
+/// the other at the link's rate. Returns the result as text.
 fn simulate(
     settings: &Settings,
     mut link: Link,
     recording: &Recording<'_>,
     (backlog, seed): (Vec<Packet>, u64),
-) -> Outcome {
+) -> String {
     let arrivals = recording.arrivals();
     if link.mtu_bytes == 0 {
         link.mtu_bytes = arrivals.iter().map(|one| one.len).max().unwrap_or(1_514);
@@ -124,11 +129,21 @@ fn simulate(
     let mut last_ns = 0;
     let mut waits = Vec::new();
     let mut send_until = |queue: &mut Queue<()>, now: u64, free: &mut u64| {
-        while *free <= now {
+        let mut held = 0;
+        while *free <= now && held < MOST_TRIES {
             // The discipline also learns that the queue is empty.
             let Some((_, packet, ())) = queue.depart(*free).sent else {
-                break;
+                if queue.packets() == 0 {
+                    break;
+                }
+                // It holds packets. Ask again after 1 ms, as a host does; after a second, less
+                // often.
+                let wait = 1_000_000_u64 << u32::saturating_sub(held, 1_000).min(20);
+                *free = (*free + wait).min(now + 1);
+                held += 1;
+                continue;
             };
+            held = 0;
             waits.push(*free - packet.arrived_ns);
             *free += u64::from(packet.wire) * 1_000_000_000 / link.rate_bytes_s;
         }
@@ -156,8 +171,7 @@ fn simulate(
     }
     send_until(&mut queue, u64::MAX / 2, &mut free_ns);
     waits.sort_unstable();
-    output::data(&summary(settings, &queue, &waits))?;
-    Ok(Status::Done)
+    summary(settings, &queue, &waits)
 }
 
 fn summary(settings: &Settings, queue: &Queue<()>, waits: &[u64]) -> String {
@@ -204,7 +218,35 @@ pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_aqm::{About, Writer};
+    use weirgate_aqm::{About, Record, Writer};
+
+    fn one(name: &str) -> Discipline {
+        let every = Discipline::every();
+        let found = every.into_iter().find(|one| one.name() == name);
+        found.expect("a discipline")
+    }
+
+    /// Returns the file of a recording: three packets at one time, with this as their flow.
+    fn file(discipline: &str, flow: u32) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let mut bytes = writer.begin(&About {
+            discipline: discipline.to_owned(),
+            ..About::default()
+        });
+        for number in 0..3 {
+            let packet = Packet {
+                arrived_ns: 1_000_000_000,
+                len: 1_500,
+                wire: 1_500,
+                flow,
+                ecn: 0,
+            };
+            let record = Record::of_packet(&packet, 0, number);
+            bytes.extend(writer.record(&record.to_bytes()));
+        }
+        bytes.extend(writer.end());
+        bytes
+    }
 
     fn at(rate: &str, layer: Option<&str>) -> LinkArguments {
         LinkArguments {
@@ -223,6 +265,30 @@ mod tests {
             Err(Failure::Input(message)) => Some(message),
             Err(_) => panic!("another failure"),
         }
+    }
+
+    #[test]
+    fn held_packets_leave_later() {
+        let mut settings = Settings::new(one("ef"));
+        settings.set("early", 1).expect("a parameter");
+        let bytes = file("ef", 46);
+        let recording = Recording::read(&bytes).expect("a recording");
+        let link = Link {
+            rate_bytes_s: 250_000,
+            mtu_bytes: 1_514,
+            ..Link::default()
+        };
+        let text = simulate(&settings, link, &recording, (Vec::new(), 1));
+        let value = |name: &str| {
+            let line = text.lines().find(|line| line.contains(name));
+            line.and_then(|line| line.split_whitespace().nth(1))
+        };
+        assert_eq!(value("sent_packets"), Some("3"), "{text}");
+        // The third is due after two at a fifth of the rate: 60 ms.
+        let line = text.lines().find(|line| line.contains("wait p100"));
+        let wait = line.and_then(|line| line.split_whitespace().nth(2)?.parse::<f64>().ok());
+        let wait = wait.expect("a wait");
+        assert!((60.0..61.0).contains(&wait), "{text}");
     }
 
     #[test]

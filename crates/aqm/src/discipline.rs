@@ -39,6 +39,28 @@ pub struct Row {
     pub most: u64,
 }
 
+/// What a discipline reads as [`crate::Packet::flow`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowInput {
+    /// Nothing: it is 0.
+    Nothing,
+    /// A hash of the packet's flow.
+    Hash,
+    /// The packet's DS code point.
+    Code,
+}
+
+impl FlowInput {
+    /// Returns the input of a discipline with these flags of `enum aqm_needs`.
+    pub fn of_needs(needs: u32) -> Self {
+        match needs {
+            _ if needs & ffi::NEEDS_CODE != 0 => Self::Code,
+            _ if needs & ffi::NEEDS_FLOW != 0 => Self::Hash,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 /// The layout of an instance's memory, as ranges of byte offsets. Instances in the kernel have
 /// the same layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +153,11 @@ impl Discipline {
     /// Returns how many packets an instance can hold.
     pub fn packets(self) -> u32 {
         self.raw.packets
+    }
+
+    /// Returns what it reads as a packet's flow.
+    pub fn flow_input(self) -> FlowInput {
+        FlowInput::of_needs(self.raw.needs)
     }
 
     /// Returns the layout of an instance's memory.

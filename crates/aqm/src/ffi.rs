@@ -101,6 +101,8 @@ unsafe impl Sync for RawDescriptor {}
 include!(concat!(env!("OUT_DIR"), "/disciplines.rs"));
 
 /// Flags of `enum aqm_needs`.
+pub(crate) const NEEDS_FLOW: u32 = 2;
+pub(crate) const NEEDS_CODE: u32 = 16;
 pub(crate) const NEEDS_QUEUE: u32 = 32;
 pub(crate) const NEEDS_RANDOM_OUT: u32 = 128;
 pub(crate) const NEEDS_ECN: u32 = 256;

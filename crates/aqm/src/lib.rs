@@ -48,7 +48,7 @@ mod shaper;
 mod text;
 
 pub use chance::Chance;
-pub use discipline::{BYTES, Discipline, Layout, Row, WIRE_BYTES, reasons};
+pub use discipline::{BYTES, Discipline, FlowInput, Layout, Row, WIRE_BYTES, reasons};
 pub use engine::{
     CREDIT_NS, Engine, EngineArrival, EngineDeparture, EngineError, EngineLine, EngineMirror,
     EngineRecord, EngineSize, EngineTaken, IDLE_CREDIT_NS, LEAST_QUANTUM, MEMBERS, NodeCounts,

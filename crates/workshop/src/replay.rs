@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_aqm::{
-    Chance, Discipline, EventKind, Link, Mirror, MirrorError, Packet, Queue, Recording, Settings,
-    Taken, reasons,
+    About, Chance, Discipline, EventKind, FlowInput, Link, Mirror, MirrorError, Packet, Queue,
+    Recording, Settings, Taken, reasons,
 };
-use weirgate_console::discipline::{LinkArguments, discipline, set};
+use weirgate_console::discipline::{LinkArguments, discipline, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 
@@ -42,6 +42,7 @@ pub fn run(
     if same && words.is_empty() && options.rate.is_none() && options.layer.is_none() {
         return compare(one, &recording);
     }
+    readable(one.name(), one.flow_input(), &recording.about)?;
     let begun = begun(one, &recording);
     let mut settings = begun.as_ref().filter(|_| same).map_or_else(
         || Settings::new(one),
@@ -62,6 +63,29 @@ pub fn run(
     let backlog = begun.map(|queue| queue.waiting()).unwrap_or_default();
     output::data(&simulate(&settings, link, &recording, (backlog, seed)))?;
     Ok(Status::Done)
+}
+
+/// Checks that the flows of a recording are what a discipline reads: hashes or code points. A
+/// capture has hashes. A recording of an unknown discipline is taken to have them too.
+pub fn readable(name: &str, input: FlowInput, about: &About) -> Result<(), Failure> {
+    let recorded = &about.discipline;
+    if recorded == name || input == FlowInput::Nothing {
+        return Ok(());
+    }
+    let every = Discipline::every();
+    let found = every.into_iter().find(|one| one.name() == recorded);
+    let found = found.or_else(|| known(recorded));
+    let codes = found.is_some_and(|found| found.flow_input() == FlowInput::Code);
+    match input {
+        FlowInput::Code if !codes => Err(wrong(format!(
+            "{name} decides by DS code points, and the recording has hashes of flows; record a \
+             discipline that decides by code points"
+        ))),
+        FlowInput::Hash if codes => Err(wrong(format!(
+            "{name} decides by flows, and the recording of {recorded} has DS code points instead"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the queue at the beginning of the recording. Returns `None` if it is unknown, as for a
@@ -218,7 +242,7 @@ pub fn unreadable(path: &Path, error: &impl std::fmt::Display) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_aqm::{About, Record, Writer};
+    use weirgate_aqm::{Record, Writer};
 
     fn one(name: &str) -> Discipline {
         let every = Discipline::every();
@@ -265,6 +289,21 @@ mod tests {
             Err(Failure::Input(message)) => Some(message),
             Err(_) => panic!("another failure"),
         }
+    }
+
+    #[test]
+    fn hashes_are_no_code_points() {
+        let options = at("2mbit", None);
+        let refused = |name, of, flow| refusal(name, &file(of, flow), &options);
+        let text = refused("wred", "", 0x1234_5678).expect("a capture has hashes");
+        assert!(text.contains("wred decides by DS code points"), "{text}");
+        assert!(refused("wred", "fq_codel", 0x1234_5678).is_some());
+        assert_eq!(refused("wred", "drt", 46), None);
+        let text = refused("fq_codel", "ef", 46).expect("code points");
+        assert!(text.contains("the recording of ef has DS code"), "{text}");
+        // It reads neither.
+        assert_eq!(refused("codel", "ef", 46), None);
+        assert_eq!(refused("fq_codel", "", 7), None);
     }
 
     #[test]

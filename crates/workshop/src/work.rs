@@ -2,6 +2,7 @@
 //! `weirgate aqm new`, `test` and `fuzz`: a user's own discipline.
 
 use crate::kit::{Build, SHAPER, Subject};
+use crate::replay::readable;
 use crate::script::{Described, Script};
 use crate::shaper;
 use anyhow::Context;
@@ -10,7 +11,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weirgate_aqm::{Chance, Discipline, Recording, Row};
+use weirgate_aqm::{Chance, Discipline, FlowInput, Recording, Row};
 use weirgate_bpf::sources;
 use weirgate_console::discipline::check_name;
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
@@ -147,7 +148,7 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
             output::data(&format!("{}: as expected", path.display()))?;
         }
     }
-    let (calls, what) = traffic(recording, rate)?;
+    let (calls, what) = traffic(recording, rate, (&subject.name, about.needs))?;
     // Use a link of unknown rate: a discipline must not divide by 0.
     let unknown = calls.replacen(&link_of(rate), "l 0 1514 0 0 0\n", 1);
     drive(&subject, &driver, &unknown)?;
@@ -174,14 +175,19 @@ pub fn test(what: &Path, recording: Option<&Path>, rate: Option<Rate>) -> Outcom
 }
 
 /// Returns calls of recorded or generated traffic. Generated traffic is bursts of several flows,
-/// above and below the link's rate.
-fn traffic(recording: Option<&Path>, rate: Option<Rate>) -> Result<(String, String), Failure> {
+/// above and below the link's rate. `name` and `needs` are of the discipline that reads it.
+fn traffic(
+    recording: Option<&Path>,
+    rate: Option<Rate>,
+    (name, needs): (&str, u32),
+) -> Result<(String, String), Failure> {
     let mut calls = format!("q\n{}b\n", link_of(rate));
     let rate = bytes_s(rate);
     let what = if let Some(path) = recording {
         let at = |error: String| wrong(format!("{}: {error}", path.display()));
         let bytes = fs::read(path).map_err(|error| at(error.to_string()))?;
         let recording = Recording::read(&bytes).map_err(|error| at(error.to_string()))?;
+        readable(name, FlowInput::of_needs(needs), &recording.about)?;
         for one in recording.arrivals() {
             let (now, len, random) = (one.now_ns, one.len, one.random);
             let _ = writeln!(calls, "p {now} {len} {} {} {random}", one.flow, one.ecn);

@@ -221,12 +221,32 @@ fn link_of(rate: Option<Rate>) -> String {
     format!("l {} 1514 0 0 0\n", bytes_s(rate))
 }
 
-/// The inputs that a discipline must request: a name, its bits in `enum aqm_needs`, and the
-/// driver's call that supplies a value where the kernel has 0.
-const UNASKED: [(&str, u32, &str); 3] = [
-    ("random", 1 | 128, "u 2779096485 0 0\n"),
-    ("flow", 2 | 16, "u 0 2779096485 0\n"),
-    ("ecn", 256, "u 0 0 1\n"),
+/// An input that a discipline must request.
+struct Input {
+    name: &'static str,
+    /// Whether it is requested for every call, by `enum aqm_needs`.
+    asked: fn(u32) -> bool,
+    /// The driver's call that supplies a value where the kernel has 0.
+    other: &'static str,
+}
+
+const INPUTS: [Input; 3] = [
+    Input {
+        name: "random",
+        // For arrivals, and for departures.
+        asked: |needs| needs & (1 | 128) == 1 | 128,
+        other: "u 2779096485 0 0\n",
+    },
+    Input {
+        name: "flow",
+        asked: |needs| needs & (2 | 16) != 0,
+        other: "u 0 2779096485 0\n",
+    },
+    Input {
+        name: "ecn",
+        asked: |needs| needs & 256 != 0,
+        other: "u 0 0 1\n",
+    },
 ];
 
 /// Checks that verdicts depend only on the inputs that the discipline requests. The same calls
@@ -249,11 +269,11 @@ fn tells_by_what_it_asks_for(
         return Ok(false);
     }
     let mut passed = true;
-    for (what, asked, other) in UNASKED {
-        if needs & asked == 0 && drive(subject, driver, &format!("{other}{loud}"))? != first {
+    for Input { name, asked, other } in INPUTS {
+        if !asked(needs) && drive(subject, driver, &format!("{other}{loud}"))? != first {
             passed = false;
             output::data(&format!(
-                "{file}: it decides by a packet's `{what}`, which it does not ask for and which \
+                "{file}: it decides by a packet's `{name}`, which it does not ask for and which \
                  is 0 in the kernel; its last line has to name the need"
             ))?;
         }

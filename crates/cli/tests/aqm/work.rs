@@ -308,6 +308,39 @@ pub fn what_is_not_asked_for_decides_nothing() {
     }
 }
 
+/// Turns the last functions of `mean` into its own, with this code for a departing packet.
+fn departs(folder: &Path, code: &str) {
+    let own = format!(
+        "AQM_FN u32 mean_choose(struct mean_vars *v, const struct mean_params *p,\n\t\t\
+         const struct aqm_context *at)\n{{\n\treturn 0;\n}}\n\n\
+         AQM_FN struct aqm_verdict mean_depart(struct mean_vars *v,\n\t\
+         const struct mean_params *p, struct mean_stats *s, u32 queue,\n\t\
+         const struct aqm_packet *packet, const struct aqm_context *at)\n{{\n\
+         \tif (!packet)\n\t\treturn aqm_verdict(AQM_EMPTY, AQM_NONE_REASON, 0);\n\
+         {code}\treturn aqm_pass(0);\n}}\n\nAQM_NO_EVICTION(mean)"
+    );
+    change(folder, "AQM_ONE_FIFO(mean)", &own);
+}
+
+/// Each of the two random inputs is requested by itself.
+#[test]
+fn random_bits_are_asked_for_by_the_call() {
+    let folder = fresh();
+    departs(
+        folder.path(),
+        "\tif (at->random > 2000000000)\n\t\treturn aqm_drop(AQM_EARLY_REASON);\n",
+    );
+    fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
+    change(folder.path(), "AQM_NEEDS_NOTHING", "AQM_NEEDS_RANDOM");
+    let output = weirgate(folder.path(), "test mean");
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(report.contains("`random`, which it does not"), "{report}");
+    change(folder.path(), "AQM_NEEDS_RANDOM", "AQM_NEEDS_RANDOM_OUT");
+    let output = weirgate(folder.path(), "test mean");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 /// A mark of a Not-ECT packet, on arrival and at departure.
 #[test]
 fn a_mark_that_nobody_understands_is_refused() {

@@ -34,6 +34,7 @@
 
 #include "fixed.h"
 #include "gate.h"
+#include "mix.h"
 
 struct virtual_queue {
 	struct aqm_gate gate; /* opens when the virtual queue is empty */
@@ -144,24 +145,34 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 					 u64 now_ns, u32 random)
 {
 	struct aqm_counts *counts = &v->q.counts;
-	struct aqm_packet left = *packet;
+	struct aqm_packet given = *packet;
+	u32 random_out = AQM_UNASKED(random);
 	struct aqm_verdict verdict, last;
 	struct aqm_context at;
 
 	counts->arrived_packets++;
 	counts->arrived_bytes += packet->len;
 	virtual_drain(v, now_ns);
+	if (!(AQM_OF(_NEEDS) &(AQM_NEEDS_FLOW | AQM_NEEDS_CODE)))
+		given.flow = AQM_UNASKED(flow);
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_ECN))
+		given.ecn = AQM_UNASKED(ecn);
+	/* The host draws one word for both calls. */
+	if (AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM_OUT)
+		random_out = aqm_mix(random, 1);
+	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
+		random = AQM_UNASKED(random);
 	at = aqm_now(counts, now_ns, random);
-	verdict = AQM_OF(_arrive)(&v->q.vars, &v->q.params, &v->q.stats, packet,
+	verdict = AQM_OF(_arrive)(&v->q.vars, &v->q.params, &v->q.stats, &given,
 				  &at);
 	if (verdict.action != AQM_DROP) {
 		/* Pretend that it waited for as long as the virtual queue
 		 * takes. */
-		left.arrived_ns = now_ns;
+		given.arrived_ns = now_ns;
 		if (v->gate.opens_ns > now_ns)
-			left.arrived_ns -= v->gate.opens_ns - now_ns;
-		at.random = 0;
-		last = virtual_depart(v, verdict.queue, &left, &at);
+			given.arrived_ns -= v->gate.opens_ns - now_ns;
+		at.random = random_out;
+		last = virtual_depart(v, verdict.queue, &given, &at);
 		if (last.action == AQM_DROP || last.action == AQM_MARK)
 			verdict = last;
 	}
@@ -172,7 +183,7 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 	} else {
 		if (verdict.action == AQM_MARK)
 			aqm_count_mark(counts, verdict.reason);
-		aqm_count_sent(counts, &left, now_ns);
+		aqm_count_sent(counts, &given, now_ns);
 	}
 	virtual_add(v, packet->wire, now_ns);
 	return verdict;

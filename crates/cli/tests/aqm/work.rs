@@ -341,6 +341,20 @@ fn random_bits_are_asked_for_by_the_call() {
     assert!(output.status.success(), "{}", text(&output));
 }
 
+/// At ingress too, where the driver gives the same packets.
+#[test]
+fn a_departure_has_random_bits_on_every_host() {
+    let folder = fresh();
+    // What the driver refuses: a mark of a packet whose sender understands none.
+    let code = "\tif (!at->random)\n\t\treturn aqm_mark(AQM_EARLY_REASON, 0);\n";
+    departs(folder.path(), code);
+    fs::remove_file(folder.path().join("mean/first.script")).expect("a script");
+    let asked = "AQM_NEEDS_RANDOM_OUT | AQM_NEEDS_ECN";
+    change(folder.path(), "AQM_NEEDS_NOTHING", asked);
+    let output = weirgate(folder.path(), "test mean");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 /// A mark of a Not-ECT packet, on arrival and at departure.
 #[test]
 fn a_mark_that_nobody_understands_is_refused() {

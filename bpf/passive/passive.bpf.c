@@ -8,7 +8,8 @@
  * leaves the device's queue (`qdisc_dequeue`), when it arrives
  * (`netif_receive_skb`) and when it is dropped (`kfree_skb`). A tracepoint
  * fires for the whole machine. Packets that are not on the devices of one
- * network namespace are ignored at once.
+ * network namespace are ignored at once. Packets that arrive at a VLAN device
+ * are seen when vlan_do_receive() has found it.
  *
  * A round trip is the time from a number that one side sends until the other
  * returns it. The number is TCP's timestamp (RFC 7323), or without timestamps
@@ -425,8 +426,7 @@ int BPF_PROG(passive_left, struct Qdisc *qdisc, struct netdev_queue *queue,
 	return 0;
 }
 
-SEC("tp_btf/netif_receive_skb")
-int BPF_PROG(passive_arrived, struct sk_buff *skb)
+static __always_inline void arrives(struct sk_buff *skb)
 {
 	struct passive_device *device;
 	u32 ifindex;
@@ -434,6 +434,22 @@ int BPF_PROG(passive_arrived, struct sk_buff *skb)
 	device = watched(skb->dev, &ifindex);
 	if (device && device->line == ifindex)
 		seen(skb, device, ifindex, 0, bpf_ktime_get_ns(), 0);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(passive_arrived, struct sk_buff *skb)
+{
+	arrives(skb);
+	return 0;
+}
+
+SEC("?fexit/vlan_do_receive")
+int passive_vlan(void *ctx)
+{
+	struct sk_buff *skb = vlan_received(ctx);
+
+	if (skb)
+		arrives(skb);
 	return 0;
 }
 

@@ -133,8 +133,7 @@ int BPF_PROG(round_trip_left, struct sk_buff *skb, struct net_device *dev)
 	return 0;
 }
 
-SEC("tp_btf/netif_receive_skb")
-int BPF_PROG(round_trip_arrived, struct sk_buff *skb)
+static __always_inline void came(struct sk_buff *skb)
 {
 	struct segment segment = {};
 	struct question question = {};
@@ -142,21 +141,37 @@ int BPF_PROG(round_trip_arrived, struct sk_buff *skb)
 	u64 ns, now, twice;
 
 	if (!watched(skb->dev))
-		return 0;
+		return;
 	now = bpf_ktime_get_ns();
 	if (!read(skb, &segment, 0) || !segment.answers)
-		return 0;
+		return;
 	turned(&question.tuple, &segment.tuple);
 	question.stamps = segment.stamps;
 	question.number = segment.answered;
 	asked = bpf_map_lookup_elem(&awaited, &question);
 	if (!asked)
-		return 0;
+		return;
 	ns = now - asked->ns;
 	twice = asked->twice;
 	bpf_map_delete_elem(&awaited, &question);
 	if (!twice)
 		hear(&segment.tuple, ns);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(round_trip_arrived, struct sk_buff *skb)
+{
+	came(skb);
+	return 0;
+}
+
+SEC("?fexit/vlan_do_receive")
+int round_trip_vlan(void *ctx)
+{
+	struct sk_buff *skb = vlan_received(ctx);
+
+	if (skb)
+		came(skb);
 	return 0;
 }
 

@@ -164,6 +164,23 @@ static __always_inline int segment_read(struct segment *segment,
 	return 1;
 }
 
+/* Returns the packet that vlan_do_receive() has given to a VLAN device; 0: none.
+ * The tracepoint of arriving packets comes before that, so it shows such a
+ * packet with the device below only (net/core/dev.c,
+ * __netif_receive_skb_core()). The argument is a pointer to a pointer, which the
+ * verifier does not let a program read directly. */
+static __always_inline struct sk_buff *vlan_received(void *ctx)
+{
+	u64 found = 0, argument = 0, skb = 0;
+
+	/* The kernel returns a bool: its other bits are undefined. */
+	if (bpf_get_func_ret(ctx, &found) || !(u8)found ||
+	    bpf_get_func_arg(ctx, 0, &argument) ||
+	    bpf_probe_read_kernel(&skb, sizeof(skb), (void *)argument))
+		return 0;
+	return bpf_core_cast((void *)skb, struct sk_buff);
+}
+
 /* Returns the tuple of the reverse direction. */
 static __always_inline void turned(struct tuple *to, struct tuple *from)
 {

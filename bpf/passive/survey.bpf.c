@@ -166,4 +166,14 @@ int BPF_PROG(survey_arrives, struct sk_buff *skb)
 	return 0;
 }
 
+SEC("?fexit/vlan_do_receive")
+int survey_vlan(void *ctx)
+{
+	struct sk_buff *skb = vlan_received(ctx);
+
+	if (skb && here(skb->dev))
+		survey(skb, skb->data, skb->len, 0);
+	return 0;
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -116,6 +116,7 @@ mod together {
         in_one_guest! {
             what_passes_tells_round_trips: "passive::round_trips";
             round_trips_are_of_the_path_alone: "passive::round_trip::of_the_path_alone";
+            vlan_devices_are_seen: "passive::arrivals::of_a_vlan_device";
             what_went_leaves_its_room: "passive::devices_come_and_go";
             hosts_are_counted_and_bounded: "passive::hosts";
         }

@@ -77,6 +77,21 @@ impl PacketPrograms {
         Self::load_object(file, kind, &object, constants, room)
     }
 
+    /// Loads an object file of programs that observe packets, and attaches them. Its optional
+    /// programs, whose sections begin with `?`, are left out if the kernel refuses them.
+    pub(crate) fn observe(
+        file: &'static str,
+        constants: &[u8],
+    ) -> Result<(Self, Vec<Link>), BpfError> {
+        let object = programs::named(file).ok_or(BpfError::NoProgram(file))?;
+        let begin = |optional| {
+            let programs = Self::load_with(file, file, &object, Some(constants), &[], optional)?;
+            let links = programs.attach()?;
+            Ok((programs, links))
+        };
+        begin(true).or_else(|_: BpfError| begin(false))
+    }
+
     /// Loads an object that need not be part of this library. It must be aligned to 8 bytes,
     /// because libbpf reads 64-bit words.
     pub(crate) fn load_object(
@@ -85,6 +100,17 @@ impl PacketPrograms {
         bytes: &[u8],
         constants: Option<&[u8]>,
         room: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
+        Self::load_with(file, kind, bytes, constants, room, false)
+    }
+
+    fn load_with(
+        file: &'static str,
+        kind: &'static str,
+        bytes: &[u8],
+        constants: Option<&[u8]>,
+        room: &[(&str, u32)],
+        optional: bool,
     ) -> Result<Self, BpfError> {
         let with = WithPrograms::of(file)?;
         let (loaded, log) = log::recorded(|| {
@@ -101,6 +127,11 @@ impl PacketPrograms {
                 let sized = room.iter().find(|(name, _)| map.name() == *name);
                 if let Some((_, entries)) = sized {
                     map.set_max_entries(*entries).context("the room of a map")?;
+                }
+            }
+            if optional {
+                for mut program in open.progs_mut() {
+                    program.set_autoload(true);
                 }
             }
             open.load()
@@ -135,15 +166,17 @@ impl PacketPrograms {
         attached.map_err(|error| self.unusable("attached", error))
     }
 
-    /// Attaches every program as its section says. They are detached when the returned value is
-    /// dropped.
+    /// Attaches every loaded program as its section says. They are detached when the returned
+    /// value is dropped.
     pub(crate) fn attach(&self) -> Result<Vec<Link>, BpfError> {
         let attached = |program: libbpf_rs::ProgramMut<'_>| {
             program
                 .attach()
                 .map_err(|source| self.unusable("attached", source))
         };
-        self.object.progs_mut().map(attached).collect()
+        let programs = self.object.progs_mut();
+        let loaded = programs.filter(|program| program.autoload());
+        loaded.map(attached).collect()
     }
 
     /// Registers the qdisc kind or the congestion control of the object file, until the returned

@@ -54,7 +54,8 @@ pub fn verify(object: &[u8]) -> Result<Vec<Cost>, Refused> {
             instructions: program.insn_cnt(),
         }
     };
-    Ok(object.progs().map(cost).collect())
+    let loaded = object.progs().filter(libbpf_rs::ProgramImpl::autoload);
+    Ok(loaded.map(cost).collect())
 }
 
 /// Finds the line and the reason in the verifier's log.

@@ -119,8 +119,7 @@ impl Passive {
     /// CAP_BPF, CAP_PERFMON and the kernel's BTF.
     pub fn open() -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
-        let programs = PacketPrograms::load(FILE, FILE, Some(&namespace.to_ne_bytes()))?;
-        let links = programs.attach()?;
+        let (programs, links) = PacketPrograms::observe(FILE, &namespace.to_ne_bytes())?;
         Ok(Self {
             programs,
             _links: links,

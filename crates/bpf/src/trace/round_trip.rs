@@ -40,10 +40,9 @@ impl RoundTrips {
     /// CAP_BPF, CAP_PERFMON and the kernel's BTF.
     pub fn open() -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
-        let programs = PacketPrograms::load(FILE, FILE, Some(&namespace.to_ne_bytes()))?;
+        let (programs, links) = PacketPrograms::observe(FILE, &namespace.to_ne_bytes())?;
         let line = programs.map("line")?;
         let ends = programs.map("ends")?;
-        let links = programs.attach()?;
         Ok(Self {
             _programs: programs,
             _links: links,

@@ -101,8 +101,7 @@ impl Survey {
             piece: link.piece.into(),
             piece_wire: link.piece_wire.into(),
         };
-        let programs = PacketPrograms::load(FILE, FILE, Some(of.as_bytes()))?;
-        let links = programs.attach()?;
+        let (programs, links) = PacketPrograms::observe(FILE, of.as_bytes())?;
         Ok(Self {
             programs,
             _links: links,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compares passive measurements of passing packets with the senders' own.
 
+mod arrivals;
 mod round_trip;
 
 use super::net::{self, Far};

@@ -14,8 +14,8 @@ use weirgate_bpf::RoundTrips;
 const SLOW: u32 = 0x1_0020;
 
 /// Starts a download, which runs until it is shut down.
-fn download() -> TcpStream {
-    let mut stream = TcpStream::connect("10.0.0.2:19").expect("a connection");
+pub fn download(from: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(from).expect("a connection");
     let handle = stream.try_clone().expect("a handle");
     thread::spawn(move || {
         let mut space = [0; 16_384];
@@ -50,7 +50,7 @@ fn of_the_path(cases: &[(bool, &str, u128)]) {
         let flow = if up {
             net::bulk_in(0, SLOW)
         } else {
-            download()
+            download("10.0.0.2:19")
         };
         sleep(Duration::from_secs(3));
         trips.take().expect("a map");

@@ -196,9 +196,10 @@ static __always_inline struct passive_host *awaiting(struct standing *standing)
 	return bpf_map_lookup_elem(&hosts, &key);
 }
 
-/* Returns the first byte that an acknowledgement is the first to cover. The
- * first acknowledgement of a connection covers the SYN alone. */
-static __always_inline u32 first_covered(struct question *question,
+/* Sets the number to the first byte that an acknowledgement is the first to
+ * cover. The first acknowledgement of a connection covers the SYN alone. Returns
+ * whether there is such a byte: one that acknowledges nothing new is no answer. */
+static __always_inline int first_covered(struct question *question,
 					 u32 acknowledged)
 {
 	struct edge_key key = { question->tuple, question->line };
@@ -211,7 +212,8 @@ static __always_inline u32 first_covered(struct question *question,
 	} else {
 		bpf_map_update_elem(&edges, &key, &acknowledged, BPF_ANY);
 	}
-	return before;
+	question->number = before;
+	return (s32)(acknowledged - before) > 0;
 }
 
 /* Takes the sample of a segment that answers, and stores the number of one that
@@ -230,11 +232,11 @@ static __always_inline void times(struct segment *segment,
 	if (segment->answers) {
 		turned(&question.tuple, &segment->tuple);
 		question.number = segment->answered;
-		if (!segment->stamps)
-			question.number =
-				first_covered(&question, segment->answered);
 		question.out = !out;
-		before = bpf_map_lookup_elem(&awaited, &question);
+		before = 0;
+		if (segment->stamps ||
+		    first_covered(&question, segment->answered))
+			before = bpf_map_lookup_elem(&awaited, &question);
 		if (before) {
 			u64 ns = now - before->ns;
 			u32 class = before->priority;

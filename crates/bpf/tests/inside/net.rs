@@ -73,7 +73,8 @@ impl Far {
         Self::with(pairs, &[])
     }
 
-    /// Makes them with command lines for the far side. Port 19 there sends endlessly.
+    /// Makes them with command lines for the far side. Port 19 there sends endlessly,
+    /// and accepts anything too.
     pub fn with(pairs: u8, commands: &'static [&'static str]) -> Self {
         Self::of_queues(pairs, 1, commands)
     }
@@ -110,6 +111,9 @@ impl Far {
             let source = TcpListener::bind(("0.0.0.0", 19)).expect("a port");
             thread::spawn(move || {
                 for mut stream in source.incoming().flatten() {
+                    if let Ok(other) = stream.try_clone() {
+                        thread::spawn(move || drain(other));
+                    }
                     thread::spawn(move || while stream.write_all(&[7; 16_384]).is_ok() {});
                 }
             });

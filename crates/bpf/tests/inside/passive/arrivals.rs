@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that arrive in unusual ways: at a VLAN device.
+//! Packets that arrive in unusual ways: at a VLAN device, and with nothing new to acknowledge.
 
-use super::passive;
 use super::round_trip::download;
+use super::{passive, spread};
 use crate::inside::net::{self, Far};
+use std::fs;
+use std::io::Write;
 use std::net::{IpAddr, Shutdown};
 use std::thread::sleep;
 use std::time::Duration;
-use weirgate_bpf::{RoundTrips, Survey, SurveyLink};
+use weirgate_bpf::{PassiveQuantity, RoundTrips, Survey, SurveyLink};
 
 /// The kernel shows the arrival of a tagged frame with the device below. The programs see it on the
 /// VLAN device all the same, with all of its bytes.
@@ -51,4 +53,31 @@ fn of_a_vlan_device() {
         "{host:?}"
     );
     assert!(arrived.all.bytes > 1_500_000 && left.all.packets > 0);
+}
+
+/// Without timestamps, a segment that acknowledges nothing new answers nothing, however soon it
+/// arrives after data was sent. A connection with data in both directions has many of them.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn answers() {
+    let _far = Far::with(
+        1,
+        &["tc qdisc replace dev far0 root netem delay 20ms rate 10mbit"],
+    );
+    fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0").expect("a setting");
+    let (passive, wan) = passive("wan0", false);
+    let mut flow = download("10.0.0.2:19");
+    flow.set_nodelay(true).expect("an option");
+    // Segments that left the far side before it got a message arrive soon after it is sent.
+    for _ in 0..60 {
+        flow.write_all(&[7; 100]).expect("a connection");
+        sleep(Duration::from_millis(50));
+    }
+    let _ = flow.shutdown(Shutdown::Both);
+    fs::write("/proc/sys/net/ipv4/tcp_timestamps", "1").expect("a setting");
+    let found = spread(&passive, wan, 0, PassiveQuantity::Beyond);
+    let low = found.at_most_ns(100).expect("round trips");
+    println!("of {} round trips, 10 % have at most {low} ns", found.count);
+    assert!(found.count > 20, "{}", found.count);
+    assert!(low >= 19_000_000, "{low} ns");
 }

@@ -49,11 +49,19 @@ static __always_inline u32 long_of(const u8 *bytes)
 	       bytes[3];
 }
 
+/* Returns the bytes of a packet without the padding of a short frame. `stated`
+ * is from its length field, which is 0 if a merged packet is too long for it. */
+static __always_inline u32 unpadded(u32 bytes, u32 stated)
+{
+	return stated && stated < bytes ? stated : bytes;
+}
+
 /* Returns the offset of the transport header from the network header; 0 if
- * there is none of interest. Does not parse fragments, which have no numbers,
- * and extension headers, which hardly occur before TCP. */
+ * there is none of interest. Sets `stated` to the length that the packet states;
+ * 0: none. Does not parse fragments, which have no numbers, and extension
+ * headers, which hardly occur before TCP. */
 static __always_inline u32 addresses(const u8 *network, __be16 protocol,
-				     struct tuple *tuple)
+				     struct tuple *tuple, u32 *stated)
 {
 	u8 header[40];
 
@@ -61,6 +69,7 @@ static __always_inline u32 addresses(const u8 *network, __be16 protocol,
 		if (bpf_probe_read_kernel(header, 20, network) ||
 		    header[0] >> 4 != 4)
 			return 0;
+		*stated = tc_short(header + 2);
 		tuple->version = 4;
 		tuple->protocol = header[9];
 		__builtin_memcpy(tuple->address[0], header + 12, 4);
@@ -73,6 +82,9 @@ static __always_inline u32 addresses(const u8 *network, __be16 protocol,
 		if (bpf_probe_read_kernel(header, 40, network) ||
 		    header[0] >> 4 != 6)
 			return 0;
+		*stated = tc_short(header + 4);
+		if (*stated)
+			*stated += 40;
 		tuple->version = 6;
 		tuple->protocol = header[6];
 		__builtin_memcpy(tuple->address[0], header + 8, 16);
@@ -130,10 +142,11 @@ static __always_inline int segment_read(struct segment *segment,
 					u32 ip_bytes, __be16 protocol)
 {
 	u8 header[20];
-	u32 at, own, options, flags, payload, acknowledged;
+	u32 at, own, options, flags, payload, acknowledged, stated = 0;
 
+	at = addresses(network, protocol, &segment->tuple, &stated);
+	ip_bytes = unpadded(ip_bytes, stated);
 	segment->ip_bytes = ip_bytes;
-	at = addresses(network, protocol, &segment->tuple);
 	if (!at)
 		return 0;
 	if (segment->tuple.protocol != IPPROTO_TCP || at + 20 > piece ||

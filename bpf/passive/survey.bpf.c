@@ -100,13 +100,14 @@ static __always_inline void survey(struct sk_buff *skb, const u8 *network,
 	u16 segments = 0;
 	u16 ports[2] = {};
 	u64 step;
-	u32 at;
+	u32 at, stated = 0;
 
 	shared = (struct skb_shared_info *)(skb->head + skb->end);
 	bpf_core_read(&segments, sizeof(segments), &shared->gso_segs);
 	if (!segments)
 		segments = 1;
-	at = addresses(network, skb->protocol, &tuple);
+	at = addresses(network, skb->protocol, &tuple, &stated);
+	bytes = unpadded(bytes, stated);
 	service.protocol = tuple.protocol;
 	if (segments > 1 && at)
 		bytes += (segments - 1) * repeated(network, at, tuple.protocol);

@@ -118,6 +118,7 @@ mod together {
             round_trips_are_of_the_path_alone: "passive::round_trip::of_the_path_alone";
             vlan_devices_are_seen: "passive::arrivals::of_a_vlan_device";
             only_new_bytes_are_answered: "passive::arrivals::answers";
+            padding_is_no_data: "passive::arrivals::padded";
             what_went_leaves_its_room: "passive::devices_come_and_go";
             hosts_are_counted_and_bounded: "passive::hosts";
         }

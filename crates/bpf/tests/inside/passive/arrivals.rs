@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that arrive in unusual ways: at a VLAN device, and with nothing new to acknowledge.
+//! Packets that arrive in unusual ways: at a VLAN device, with nothing new to acknowledge, and with
+//! the padding of short frames.
 
 use super::round_trip::download;
 use super::{passive, spread};
 use crate::inside::net::{self, Far};
+use crate::inside::window::{ACK, SYN, Segment};
+use smoltcp::phy::{Device, Medium, RxToken, TunTapInterface, TxToken};
+use smoltcp::time::Instant as StackInstant;
 use std::fs;
-use std::io::Write;
-use std::net::{IpAddr, Shutdown};
-use std::thread::sleep;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, TcpListener};
+use std::thread::{self, sleep};
 use std::time::Duration;
 use weirgate_bpf::{PassiveQuantity, RoundTrips, Survey, SurveyLink};
 
@@ -80,4 +84,88 @@ fn answers() {
     println!("of {} round trips, 10 % have at most {low} ns", found.count);
     assert!(found.count > 20, "{}", found.count);
     assert!(low >= 19_000_000, "{low} ns");
+}
+
+/// The padding of a short frame is no data: an acknowledgement that has some is not a segment whose
+/// number is repeated by the request that follows.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn padded() {
+    let mut tap = TunTapInterface::new("wan0", Medium::Ethernet).expect("a device");
+    for line in [
+        "ip link set wan0 address 02:02:02:02:02:02",
+        "ip addr add 10.0.0.11/24 dev wan0",
+        "ip link set wan0 up",
+        "ip neigh replace 10.0.0.99 lladdr 02:02:02:02:02:02 dev wan0 nud permanent",
+    ] {
+        net::run(line);
+    }
+    let (passive, wan) = passive("wan0", true);
+    let listener = TcpListener::bind(("10.0.0.11", 1_001)).expect("a port");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut request = [0; 100];
+        stream.read_exact(&mut request).expect("a request");
+        stream.write_all(&request).expect("a connection");
+        stream
+    });
+    let open = Segment {
+        version: 4,
+        port: 1_001,
+        out: false,
+        flags: SYN,
+        seq: 1,
+        ack: 0,
+        window: 60_000,
+        options: &[],
+        payload: 0,
+    };
+    send(&mut tap, &open);
+    let ack = number_of_answer(&mut tap).wrapping_add(1);
+    let accept = Segment {
+        flags: ACK,
+        seq: 2,
+        ack,
+        ..open
+    };
+    send(&mut tap, &accept);
+    let request = Segment {
+        payload: 100,
+        ..accept
+    };
+    send(&mut tap, &request);
+    let stream = server.join().expect("a server");
+    let hosts = passive.hosts().expect("a map");
+    let host = hosts.get(&(wan, "10.0.0.99".parse().expect("an address")));
+    let host = *host.expect("the far host");
+    println!("{host:?}");
+    drop((stream, passive, tap));
+    assert_eq!((host.sent_packets, host.sent_bytes), (3, 40 + 40 + 140));
+    assert_eq!(host.beyond_count, 2);
+}
+
+/// Sends a frame, padded to the least length of Ethernet.
+fn send(tap: &mut TunTapInterface, segment: &Segment<'_>) {
+    let mut frame = segment.frame();
+    frame.resize(frame.len().max(60), 0);
+    let token = tap.transmit(StackInstant::now()).expect("a device");
+    token.consume(frame.len(), |space| space.copy_from_slice(&frame));
+}
+
+/// Returns the sequence number of the kernel's next TCP segment.
+fn number_of_answer(tap: &mut TunTapInterface) -> u32 {
+    for _ in 0..1_000 {
+        if let Some((answer, _)) = tap.receive(StackInstant::now()) {
+            let number = answer.consume(|frame| {
+                let tcp = frame.len() >= 54 && frame[12..14] == [8, 0] && frame[23] == 6;
+                let bytes = frame.get(38..42).and_then(|bytes| bytes.first_chunk());
+                bytes.filter(|_| tcp).copied().map(u32::from_be_bytes)
+            });
+            if let Some(number) = number {
+                return number;
+            }
+        }
+        sleep(Duration::from_millis(1));
+    }
+    panic!("no answer");
 }

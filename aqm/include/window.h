@@ -19,8 +19,9 @@
  *
  * Shah's algorithms need the measured rate (meter.h).
  *
- * The window never shrinks below what was offered (RFC 9293 section 3.8.6), and
- * never exceeds the receiver's own offer.
+ * The window never shrinks below what was offered (RFC 9293 section 3.8.6), but
+ * for less than a unit of the window scale (RFC 7323 section 2.4). It never
+ * exceeds the receiver's own offer.
  *
  * If a queue with an AQM follows, windows need not limit every connection.
  * window_beside.h decides which senders the queue limits as well or better.
@@ -71,9 +72,10 @@ AQM_FN void window_numbered(struct window_flow *flow, u32 first, u32 bytes)
 	u32 end = first + bytes;
 	u32 late;
 
-	/* A sender sends only what was offered. Ignore a segment beyond the
-	 * edge: it is forged. */
-	if (!flow->began || (s32)(end - flow->edge) > 0)
+	/* A sender sends only what was offered, which may exceed the edge by
+	 * less than a unit of the window scale. Ignore a segment beyond that:
+	 * it is forged. */
+	if (!flow->began || (s32)(end - flow->edge) >= WINDOW_UNIT_MOST)
 		return;
 	if (!flow->numbered || (s32)(end - flow->highest) > 0) {
 		if (flow->numbered && (s32)(first - flow->highest) > 0)
@@ -288,10 +290,12 @@ AQM_FN u32 window_offer(struct window_flow *flow,
 }
 
 /*
- * Notes the window that was offered, after scaling. Returns how long to hold
- * the acknowledgement back. If it had to offer more than the credit, because
- * less than a segment must not be offered, it leaves when that much has been
- * earned.
+ * Notes the window that was offered, before the host rounds it up to units of
+ * the window scale. If the rounded edge were noted, it would advance by what
+ * each acknowledgement covers, whatever the credit is, if that is less than a
+ * unit. Returns how long to hold the acknowledgement back. If it had to offer
+ * more than the credit, because less than a segment must not be offered, it
+ * leaves when that much has been earned.
  */
 AQM_FN u64 window_advertised(struct window_flow *flow,
 			     const struct window_rule *rule, u64 rate, u32 ack,

@@ -17,7 +17,8 @@ struct window_flow {
 			 * acknowledgement is awaited; 0: none */
 	u64 sampled_ns; /* when `filled` was last computed */
 	u32 mss; /* largest segment received */
-	u32 edge; /* the last byte offered, plus one */
+	u32 edge; /* the last byte offered, plus one, before a
+		   * window is rounded up for its scale */
 	u32 window; /* window of Shah's algorithms */
 	u32 began; /* a window was offered */
 	u32 highest; /* sequence number after the last byte received */
@@ -44,6 +45,9 @@ struct window_flow {
 
 /* Smaller segments than this are never waited for. */
 #define WINDOW_LEAST_MSS 64
+
+/* The largest unit of the window scale (RFC 7323 section 2.3). */
+#define WINDOW_UNIT_MOST (1 << 14)
 
 /* An upper bound of any window. */
 #define WINDOW_CAME_MOST (1U << 30)

@@ -119,8 +119,9 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 					u32 window, u8 shift)
 {
 	u32 tcp = tc_network(skb, &segment->at) + segment->at.transport;
-	/* Round up, so that a segment fits and no offer is taken back. The
-	 * receiver's own window is a multiple already. */
+	/* Round up, so that a segment fits and an offer is taken back by less
+	 * than a unit (RFC 7323 section 2.4). The receiver's own window is a
+	 * multiple already. */
 	u32 field = (window + (1U << shift) - 1) >> shift;
 
 	if (field >= segment->window ||
@@ -246,7 +247,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	      const struct segment *segment, u64 now_ns)
 {
 	struct window_receiver *receiver = &connection->receiver;
-	u32 offered, window, field;
+	u32 offered, window, written;
 	u64 rate, held;
 	u8 shift = receiver->shift & 15;
 
@@ -276,10 +277,14 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	window_pays(all, connection, segment->ack);
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);
-	field = window_field(skb, all, segment, window, shift);
+	written = window_field(skb, all, segment, window, shift) << shift;
+	/* Unless the packet could not be written to, the difference is what was
+	 * rounded up. */
+	if (written - window >= 1U << shift)
+		window = written;
 	held = window_advertised(&connection->flow, &wanted->rule, rate,
-				 segment->ack, field << shift, now_ns);
-	connection->window = field << shift;
+				 segment->ack, window, now_ns);
+	connection->window = written;
 	connection->offered = offered;
 	/* Delay only acknowledgements without data. */
 	if (segment->payload)

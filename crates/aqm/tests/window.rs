@@ -12,9 +12,9 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     /// For any arrivals and any window of the receiver, a window is never more than the receiver
-    /// offers. It is never less than the rest of an earlier offer, nor less than a segment if the
-    /// receiver offers one. The edge moves by less than a segment only if it must. A scaled window
-    /// has whole units, so the rest of an offer may be rounded up by a unit less one byte.
+    /// offers. It is less than the rest of an earlier offer by less than a unit of the window
+    /// scale, to which the offer was rounded up, and never less than a segment if the receiver
+    /// offers one. The edge moves by less than a segment only if it must.
     #[test]
     fn nothing_is_taken_back(
         algorithm in prop::sample::select(vec![
@@ -25,8 +25,9 @@ proptest! {
         limit in prop::sample::select(vec![0_u64, 20_000]),
         rate in prop_oneof![Just(0_u64), 1_000_u64..20_000_000],
         first in any::<u32>(),
+        shift in 0_u32..15,
         segments in prop::collection::vec(
-            (1_u32..1_449, 0_u64..400 * MS, 0_u32..200_000, 0_u32..9), 1..300),
+            (1_u32..1_449, 0_u64..400 * MS, 0_u32..200_000), 1..300),
     ) {
         let rule = WindowRule {
             fixed_bytes: fixed,
@@ -36,15 +37,17 @@ proptest! {
             ..WindowRule::new(algorithm)
         };
         let mut window = Window::new(rule);
-        let (mut ack, mut edge, mut now) = (first, first, SECOND);
+        // The edge that the sender knows, and the one before rounding.
+        let (mut ack, mut edge, mut exact, mut now) = (first, first, first, SECOND);
         let mut leaves = 0;
         if initial > 0 && algorithm == WindowAlgorithm::Edge || fixed > 0 {
             let offered = window.initial(64_240);
             prop_assert_eq!(u64::from(offered), if fixed > 0 { fixed } else { initial });
             window.begun(ack, offered, now);
             edge = ack.wrapping_add(offered);
+            exact = edge;
         }
-        for (bytes, gap, receiver, shift) in segments {
+        for (bytes, gap, receiver) in segments {
             now += gap;
             let left = edge.wrapping_sub(ack);
             // A sender uses at most the offered window, and one byte beyond it when it probes a
@@ -54,12 +57,15 @@ proptest! {
             ack = ack.wrapping_add(came);
             edge = if came > left { ack } else { edge };
             let left = edge.wrapping_sub(ack);
+            if exact.wrapping_sub(ack) as i32 <= 0 {
+                exact = ack;
+            }
             // A receiver does not shrink its window either, and scales it.
             let unit = 1_u32 << shift;
             let receiver = receiver.max(left).div_ceil(unit) * unit;
             let chosen = window.offer(rate, ack, receiver, now);
             prop_assert!(chosen <= receiver);
-            prop_assert!(chosen >= left);
+            prop_assert!(chosen + unit > left, "{chosen} of {left}");
             if fixed == 0 && (algorithm != WindowAlgorithm::Steps || rate == 0) {
                 prop_assert!(chosen >= receiver.min(1_448), "{chosen}");
             }
@@ -67,25 +73,27 @@ proptest! {
                 prop_assert!(u64::from(chosen) <= limit.max(left.into()), "{chosen}");
             }
             let advertised = (chosen.div_ceil(unit) * unit).min(receiver);
-            let held = window.advertised(rate, ack, advertised, now);
+            let held = window.advertised(rate, ack, chosen, now);
             prop_assert!(held <= hold);
             prop_assert!(now + held >= leaves, "acknowledgements in order");
             leaves = leaves.max(now + held);
-            let next = ack.wrapping_add(advertised);
-            if fixed == 0 && limit == 0 && algorithm == WindowAlgorithm::Edge && advertised < receiver {
-                let moved = next.wrapping_sub(edge);
-                let whole = moved < unit || moved + unit > 1_448 || advertised < 1_448 + unit;
+            let next = ack.wrapping_add(chosen);
+            if fixed == 0 && limit == 0 && algorithm == WindowAlgorithm::Edge && chosen < receiver {
+                let moved = next.wrapping_sub(exact);
+                let whole = moved == 0 || moved >= 1_448 || chosen <= 1_448;
                 prop_assert!(whole, "the edge moved by {moved}");
             }
-            edge = next;
+            exact = next;
+            edge = ack.wrapping_add(advertised);
             // The first segment in flight is lost and the rest arrives. The sender must recognise
             // these acknowledgements as duplicates, as long as it may send another segment.
-            if advertised >= 1_448 {
+            if chosen >= 1_448 {
                 for _ in 0..3 {
                     now += gap;
                     window.arrived(1, 1_448, now);
-                    let again = window.offer(rate, ack, receiver.max(advertised), now);
-                    prop_assert_eq!(again, advertised, "a duplicate is another window");
+                    let again = window.offer(rate, ack, receiver, now);
+                    let rounded = again.div_ceil(unit) * unit;
+                    prop_assert_eq!(rounded, advertised, "a duplicate is another window");
                     leaves = leaves.max(now + window.advertised(rate, ack, again, now));
                 }
             }
@@ -207,6 +215,17 @@ fn a_pause_is_not_made_up_for_in_one_burst() {
 /// Returns the bytes in each second of a sender that always has data. The line has `line` bytes a
 /// second and a round trip of `trip_ns`. The receiver acknowledges each segment and offers 4 MiB.
 fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize) -> Vec<u64> {
+    transfer_scaled(rule, |_| rate, 7, (line, trip_ns), seconds)
+}
+
+/// The same with the rate at any time, and with a window scale.
+fn transfer_scaled(
+    rule: WindowRule,
+    rate_at: impl Fn(u64) -> u64,
+    shift: u32,
+    (line, trip_ns): (u64, u64),
+    seconds: usize,
+) -> Vec<u64> {
     const MSS: u32 = 1_448;
     let mut window = Window::new(rule);
     let mut each = vec![0_u64; seconds];
@@ -238,11 +257,13 @@ fn transfer(rule: WindowRule, rate: u64, line: u64, trip_ns: u64, seconds: usize
             let (_, size) = data.remove(0);
             each[(now / SECOND) as usize] += u64::from(size);
             ack += size;
+            window.numbered(ack - size, size);
             window.arrived(size, size, now);
+            let rate = rate_at(now);
             let offer = window.offer(rate, ack, 4_194_304, now);
-            let offer = (offer.div_ceil(128) * 128).min(4_194_304);
             let held = window.advertised(rate, ack, offer, now);
-            acks.push((now + held + trip_ns / 2, ack + offer));
+            let rounded = offer.div_ceil(1 << shift) << shift;
+            acks.push((now + held + trip_ns / 2, ack + rounded));
         }
     }
 }
@@ -283,6 +304,22 @@ fn the_edge_keeps_to_any_rate() {
                 "{line} B/s, {trip} ns, {percent} %: {mean:.3}, {variation:.3}"
             );
         }
+    }
+}
+
+/// A window is rounded up to units of its scale, which does not add up: with any scale, the sender
+/// keeps to a rate that falls to a tenth.
+#[test]
+fn the_edge_keeps_to_a_rate_that_falls() {
+    let rule = WindowRule {
+        hold_ns: 500 * MS,
+        ..WindowRule::new(WindowAlgorithm::Edge)
+    };
+    for shift in 0..15 {
+        let falls = |now| if now < 2 * SECOND { 1_000_000 } else { 100_000 };
+        let each = transfer_scaled(rule, falls, shift, (1_250_000, 50 * MS), 20);
+        let (mean, _) = figures(&each[3..], 100_000);
+        assert!((0.9..=1.1).contains(&mean), "{shift}: {mean:.3}, {each:?}");
     }
 }
 

@@ -102,6 +102,7 @@ mod together {
             handshakes_ask_for_a_share_of_a_round_trip: "window::ask::shares";
             windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
             windows_are_written: "window::writes", "window::begins", "window::spares";
+            windows_of_large_scales_keep_to_the_credit: "window::scale::rounded";
             windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";
             servers_are_known_once_acknowledged: "window::handshakes::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";

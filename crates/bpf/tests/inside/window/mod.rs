@@ -8,6 +8,7 @@ mod ask;
 mod handshakes;
 mod l4s;
 mod path;
+mod scale;
 mod second;
 mod streams;
 pub mod tcp;

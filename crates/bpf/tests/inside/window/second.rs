@@ -34,7 +34,8 @@ struct Seen {
     shift: u32,
     /// The last byte offered, plus one.
     edge: Option<u32>,
-    /// Acknowledgements, and how many of them took an offer back.
+    /// Acknowledgements, and how many of them took an offer back, by a unit of the window scale or
+    /// more.
     acknowledgements: usize,
     taken_back: usize,
     /// The MSS that the kernel requested.
@@ -127,7 +128,7 @@ impl Seen {
         let moved = self
             .edge
             .map_or(0, |before| edge.wrapping_sub(before) as i32);
-        self.taken_back += usize::from(moved < 0);
+        self.taken_back += usize::from(moved <= -(1 << self.shift));
         self.edge = Some(edge);
     }
 

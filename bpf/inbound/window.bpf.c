@@ -309,6 +309,7 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 		.number = segment->first,
 		.mss = segment->mss,
 		.ack = segment->ack,
+		.payload = segment->payload,
 		.shift = segment->shift,
 		.handshake = window_stated(segment),
 	};

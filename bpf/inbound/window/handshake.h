@@ -6,9 +6,10 @@
  * Anybody can send a SYN from a forged address, so a SYN from outside is not
  * stored. The SYN or SYN-ACK of the end inside is stored in a separate table.
  * The connection is known once a segment from outside acknowledges exactly
- * that, which requires having seen it (RFC 9293 section 3.4.1). So half-open
- * handshakes cannot displace connections, and a SYN cannot restart a connection
- * without its owner's consent.
+ * that, with all, some or none of the data in it (RFC 7413 section 3). This
+ * requires having seen it (RFC 9293 section 3.4.1). So half-open handshakes
+ * cannot displace connections, and a SYN cannot restart a connection without
+ * its owner's consent.
  *
  * A SYN-ACK describes both ends: it has an option only if the SYN had it (RFC
  * 7323 section 2.2; for RFC 2018, Linux's tcp_synack_options()).
@@ -51,8 +52,12 @@ static __always_inline void window_open(const struct tuple *key,
 		connection->reopens = 1;
 	}
 	before = bpf_map_lookup_elem(&handshakes, &tuple);
-	if (before && before->number == receiver->number)
+	if (before && before->number == receiver->number) {
 		receiver->handshake |= RECEIVER_REPEATS;
+		/* It is sent again without data, whose answer may come yet. */
+		if (receiver->payload < before->payload)
+			receiver->payload = before->payload;
+	}
 	bpf_map_update_elem(&handshakes, &tuple, receiver, BPF_ANY);
 }
 
@@ -86,7 +91,7 @@ window_completes(const struct segment *segment,
 		 const struct window_receiver *receiver)
 {
 	if (!(segment->flags & TCP_ACK) || segment->flags & TCP_RST ||
-	    segment->ack != receiver->number + 1)
+	    segment->ack - (receiver->number + 1) > receiver->payload)
 		return 0;
 	/* Only a SYN shows the options of the peer. */
 	return segment->flags & TCP_SYN ||

@@ -103,6 +103,7 @@ mod together {
             windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
             windows_are_written: "window::writes", "window::begins", "window::spares";
             windows_of_large_scales_keep_to_the_credit: "window::scale::rounded";
+            connections_of_fast_open_are_known: "window::handshakes::fast_open";
             windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";
             servers_are_known_once_acknowledged: "window::handshakes::servers_are_known_once_acknowledged";
             connections_change_class_in_order: "order::moves", "order::returns", "order::ends";

@@ -68,6 +68,50 @@ fn forged_handshakes_evict_nobody() {
     assert_eq!(window(&ack, &frame, &after), 32, "still held");
 }
 
+/// TCP Fast Open (RFC 7413 section 3): a SYN may have data, and its answer may acknowledge all of
+/// them, a part or none. The same holds for a SYN-ACK.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn fast_open() {
+    let control = control(&Windows {
+        fixed: Size::bytes(4_000),
+        ..edge(1_000_000)
+    });
+    for (version, answers) in [(4, false), (6, false), (4, true), (6, true)] {
+        for (acknowledged, known) in [(1, true), (50, true), (101, true), (102, false), (0, false)]
+        {
+            let open = Segment {
+                version,
+                port: 1_000 + acknowledged as u16 + if answers { 200 } else { 0 },
+                out: true,
+                flags: if answers { SYN | ACK } else { SYN },
+                seq: 70_000,
+                ack: 2,
+                window: 60_000,
+                options: &SCALE_7,
+                payload: 100,
+            };
+            let before = control.connections().expect("a map");
+            control.run(false, &open.frame()).expect("a run");
+            // Sent again without data.
+            let again = Segment { payload: 0, ..open };
+            control.run(false, &again.frame()).expect("a run");
+            let answer = Segment {
+                out: false,
+                flags: if answers { ACK } else { SYN | ACK },
+                seq: 1,
+                ack: open.seq + acknowledged,
+                options: if answers { &[] } else { &SCALE_7 },
+                payload: 0,
+                ..open
+            };
+            control.run(true, &answer.frame()).expect("a run");
+            let found = control.connections().expect("a map") - before;
+            assert_eq!(found, usize::from(known), "{acknowledged}, {answers}");
+        }
+    }
+}
+
 /// A server inside: its SYN-ACK has the scaling of both ends, and only the client that has received
 /// it can complete the connection.
 #[test]

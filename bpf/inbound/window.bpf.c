@@ -132,9 +132,9 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 	return field;
 }
 
-/* Limits the window before data has arrived. Returns whether the window is
- * controlled, and then sets it to the one in the packet, in bytes. */
-static __always_inline int
+/* Limits the window before data has arrived. If it is controlled, sets `window`
+ * to the one in the packet, in bytes. */
+static __always_inline void
 window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 	     struct window_totals *all, const struct window_receiver *receiver,
 	     const struct segment *segment, u8 shift, u32 *window)
@@ -142,13 +142,12 @@ window_start(struct __sk_buff *skb, const struct window_settings *wanted,
 	const struct window_rule *rule = &wanted->rule;
 
 	if (window_protected(wanted, receiver))
-		return 0;
+		return;
 	/* Shah's algorithms start with the receiver's own window. */
 	if (!rule->fixed_bytes && !rule->initial_bytes && !rule->limit_bytes)
-		return 0;
+		return;
 	*window = window_initial(rule, (u32)segment->window << shift);
 	*window = window_field(skb, all, segment, *window, shift) << shift;
-	return 1;
 }
 
 /* Whether a connection's sender is L4S, by arriving data: ECT(1) says so, and
@@ -247,33 +246,30 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	      const struct segment *segment, u64 now_ns)
 {
 	struct window_receiver *receiver = &connection->receiver;
-	u32 offered, window, written;
-	u64 rate, held;
 	u8 shift = receiver->shift & 15;
+	u32 offered = (u32)segment->window << shift;
+	u32 window = offered, written;
+	u64 rate, held;
 
 	window_sort(skb, wanted, receiver);
 	/* Before data arrives there is no rate to keep. */
 	if (!connection->bytes) {
-		if (window_start(skb, wanted, all, receiver, segment, shift,
-				 &window))
-			window_begun(&connection->flow, segment->ack, window,
-				     now_ns);
+		window_start(skb, wanted, all, receiver, segment, shift,
+			     &window);
+		window_begun(&connection->flow, segment->ack, window, now_ns);
 		return;
 	}
 	rate = window_share(wanted, all, window_host(wanted, receiver, 0),
 			    receiver->slot, window_large(connection), 0,
 			    window_others(wanted, all, now_ns));
-	offered = (u32)segment->window << shift;
-	if (window_protected(wanted, receiver)) {
-		/* An L4S sender may turn out to be classic. Note its offer,
-		 * which must not be taken back then. */
-		if (receiver->spared & SPARED_L4S)
-			window_begun(&connection->flow, segment->ack, offered,
-				     now_ns);
+	/* It may be controlled later: an L4S sender may turn out to be classic,
+	 * the class, the mark or the settings may change. Note its offer, which
+	 * must not be taken back then. */
+	if (window_protected(wanted, receiver) ||
+	    (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes)) {
+		window_begun(&connection->flow, segment->ack, offered, now_ns);
 		return;
 	}
-	if (!rate && !wanted->rule.fixed_bytes && !wanted->rule.limit_bytes)
-		return;
 	window_pays(all, connection, segment->ack);
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);
@@ -309,6 +305,7 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 		.number = segment->first,
 		.mss = segment->mss,
 		.ack = segment->ack,
+		.window = segment->window,
 		.payload = segment->payload,
 		.shift = segment->shift,
 		.handshake = window_stated(segment),
@@ -322,10 +319,7 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 	window_sort(skb, wanted, &receiver);
 	window_ask_less(skb, wanted, all, &receiver, segment, now_ns);
 	/* A SYN's window is not scaled (RFC 7323 section 2.2). */
-	if (window_start(skb, wanted, all, &receiver, segment, 0,
-			 &receiver.window) &&
-	    segment->flags & TCP_ACK)
-		receiver.handshake |= RECEIVER_OFFERED;
+	window_start(skb, wanted, all, &receiver, segment, 0, &receiver.window);
 	window_open(&segment->tuple, &receiver);
 }
 

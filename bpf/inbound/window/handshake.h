@@ -80,7 +80,7 @@ static __always_inline void window_begin(const struct tuple *tuple,
 	connection->flow.mss = receiver->mss;
 	connection->flow.selective = !!(receiver->handshake & RECEIVER_SACK);
 	connection->flow.round_trip_us = window_round_trip_us(tuple);
-	if (receiver->handshake & RECEIVER_OFFERED)
+	if (receiver->handshake & RECEIVER_ANSWERS)
 		window_begun(&connection->flow, receiver->ack, receiver->window,
 			     receiver->born_ns);
 }
@@ -125,8 +125,7 @@ __noinline u32 window_establish(struct segment *segment)
 		    !!(receiver.handshake & RECEIVER_ANSWERS))
 		window_answered(&tuple, bpf_ktime_get_ns() - receiver.born_ns);
 	if (segment->flags & TCP_SYN) {
-		receiver.handshake &= window_stated(segment) |
-				      RECEIVER_ANSWERS | RECEIVER_OFFERED;
+		receiver.handshake &= window_stated(segment) | RECEIVER_ANSWERS;
 	}
 	if (!(receiver.handshake & RECEIVER_SCALES))
 		receiver.shift = 0;

@@ -47,7 +47,6 @@ enum {
 	RECEIVER_SACK = 2, /* it permits selective acknowledgements */
 	RECEIVER_ANSWERS = 4, /* its SYN acknowledges the peer's */
 	RECEIVER_REPEATS = 8, /* its SYN was repeated: no round-trip sample */
-	RECEIVER_OFFERED = 16, /* `ack` and `window` are set */
 };
 
 enum {
@@ -62,8 +61,8 @@ struct window_receiver {
 	u32 number; /* its sequence number */
 	u32 mss; /* its MSS; 0: not stated */
 	u32 ack; /* acknowledgement number of a SYN-ACK */
-	u32 window; /* window of a SYN-ACK, in bytes */
-	u32 payload; /* bytes of data in its SYN or SYN-ACK (RFC 7413) */
+	u32 window; /* window of its SYN or SYN-ACK, in bytes */
+	u32 payload; /* bytes of data in it (RFC 7413) */
 	u32 class; /* class of its packets, as in skb->priority */
 	u8 shift; /* its window scale */
 	u8 handshake; /* RECEIVER_* */

@@ -319,10 +319,10 @@ fn spares() {
         payload: 1_448,
         ..out
     };
-    let mut ack = 1;
-    let mut offered = |payload, mark, class| {
+    let mut ack = 1_u32;
+    let mut offered_after = |step: u32, payload, mark, class| {
         control.run(true, &data.frame()).expect("a run");
-        ack += 10_000;
+        ack = ack.wrapping_add(step);
         let segment = Segment {
             ack,
             payload,
@@ -332,12 +332,23 @@ fn spares() {
         let after = control.run_as(false, &frame, (mark, class));
         window(&segment, &frame, &after.expect("a run"))
     };
+    let mut offered = |payload, mark, class| offered_after(10_000, payload, mark, class);
+    // What was on offer before is not taken back.
+    let falls = [50_000, 40_000, 30_000, 20_000, 10_000, 4_000];
     assert_eq!(offered(0, 0, ACKS), 4_000, "no class yet");
     assert_eq!(offered(9, 0, VIDEO), 60_000);
     assert_eq!(offered(0, 0, ACKS), 60_000, "as before");
-    assert_eq!(offered(9, 0, 0x2_0013), 4_000, "another class");
+    assert_eq!(
+        falls.map(|_| offered(9, 0, 0x2_0013)),
+        falls,
+        "another class"
+    );
     assert_eq!(offered(0, 0x5100, ACKS), 60_000, "marked");
-    assert_eq!(offered(0, 0x5200, ACKS), 4_000, "marked otherwise");
+    assert_eq!(
+        falls.map(|_| offered(0, 0x5200, ACKS)),
+        falls,
+        "marked otherwise"
+    );
     assert_eq!(offered(9, 0, VIDEO), 60_000);
     let maps = control.maps().expect("maps");
     let all = maps.connections().expect("a map");
@@ -348,14 +359,39 @@ fn spares() {
     );
     assert_eq!((one.class, one.spared), (VIDEO, false));
     // Data that arrived while a mark spared the connection is not counted.
-    assert_eq!(one.bytes, 6 * 1_448);
+    assert_eq!(one.bytes, 16 * 1_448);
     assert_eq!(maps.settings().expect("a map"), wanted);
+    // However much has arrived since.
+    for _ in 0..3 {
+        assert_eq!(offered_after(1 << 30, 0, 0, ACKS), 60_000);
+    }
     maps.set(&other).expect("a map");
     assert_eq!(
-        offered(0, 0, ACKS),
-        4_000,
+        falls.map(|_| offered_after(10_000, 0, 0, ACKS)),
+        falls,
         "no class is distinguished any more"
     );
+    // Nor is an offer taken back that was made before data arrived.
+    maps.set(&wanted).expect("a map");
+    handshake(&control, 4, 3_002, &plain, &plain);
+    let offered = |ack, class| {
+        let segment = Segment {
+            port: 3_002,
+            ack,
+            payload: 9,
+            ..out
+        };
+        let frame = segment.frame();
+        let after = control.run_as(false, &frame, (0, class));
+        window(&segment, &frame, &after.expect("a run"))
+    };
+    assert_eq!(offered(1, VIDEO), 60_000);
+    let first = Segment {
+        port: 3_002,
+        ..data
+    };
+    control.run(true, &first.frame()).expect("a run");
+    assert_eq!(offered(10_001, 0x2_0013), 50_000);
 }
 
 /// Truncated and corrupted segments with options of every kind: only the window and the checksum

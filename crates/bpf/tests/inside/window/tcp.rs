@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weirgate_bpf::Store;
 use weirgate_state::{WindowAlgorithm, Windows};
-use weirgate_units::{Rate, Span};
+use weirgate_units::{Rate, Size, Span};
 
 /// Returns the bytes that `streams` connections get in each second, after three.
 pub fn received(streams: usize, seconds: usize) -> Vec<Vec<f64>> {
@@ -84,6 +84,7 @@ fn shares_by_hosts() {
         control
             .set(&Windows {
                 by_hosts,
+                initial: Size::bytes(14_600),
                 ..edge(rate)
             })
             .expect("a map");

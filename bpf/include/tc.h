@@ -68,11 +68,14 @@ static __always_inline u32 tc_network(struct __sk_buff *skb,
 }
 
 /* Returns the end of a packet from its length field, which counts from offset
- * `header`. A merged packet may be too long for the field, which is 0 then. */
+ * `header`, but at most the end of the frame: the kernel has not checked the
+ * field yet. A merged packet may be too long for the field, which is 0 then. */
 static __always_inline u32 tc_end(struct __sk_buff *skb, u32 length, u32 header)
 {
+	u32 end = header + length;
+
 	if (length || !skb->gso_size)
-		return header + length;
+		return end < skb->len ? end : skb->len;
 	return skb->len - (tc_stands(skb, ETH_HLEN) ? ETH_HLEN : 0);
 }
 

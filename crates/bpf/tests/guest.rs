@@ -89,6 +89,7 @@ mod together {
             conditioners_choose_and_carry: "condition::choice", "condition::carried";
             conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";
             conditioners_count_merged_segments: "condition::merged";
+            conditioners_count_at_most_the_frame: "condition::stated";
             conditioners_meter_every_packet: "condition::locked";
             conditioners_colour_as_their_definitions: "condition::colours";
         }

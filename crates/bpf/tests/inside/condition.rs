@@ -461,6 +461,25 @@ fn merged() {
     }
 }
 
+/// The kernel has not checked a packet's length field yet. A meter counts at most the frame.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn stated() {
+    let program = Condition::load_recording(&[rule("all", None)]);
+    let program = program.unwrap_or_else(|error| panic!("{error}"));
+    for version in [4, 6] {
+        let mut made = frame(version, UDP, 0, 7, 72);
+        let length_at = if version == 4 { 16 } else { 18 };
+        made[length_at..length_at + 2].fill(0xff);
+        program.run(&made, 0).expect("a run");
+        let mut counted = Vec::new();
+        program
+            .recorded(|record| counted.push(record.bytes))
+            .expect("records");
+        assert_eq!(counted, [made.len() as u32], "IPv{version}");
+    }
+}
+
 /// Every packet is metered: while the lock is held, as a stopped processor may leave it, no packet
 /// passes.
 #[test]

@@ -66,9 +66,10 @@ static __noinline int marks_put(struct __sk_buff *ctx)
 	point.ifindex = flow.ifindex;
 	count = bpf_map_lookup_elem(&marks_places, &point);
 	if (now > pending->until_ns) {
+		/* The total may have been cleared since, so it stays an upper
+		 * bound. */
 		if (count)
 			__sync_fetch_and_add(&count->lapsed, pending->pending);
-		__sync_fetch_and_sub(&total->pending, pending->pending);
 		bpf_map_delete_elem(&marks_pending, &flow);
 		return 0;
 	}

@@ -322,6 +322,8 @@ int BPF_PROG(qdisc_init, struct Qdisc *sch, struct nlattr *arg,
 		one->head.changes_seen = count ? *count : 0;
 		one->head.recording = 0;
 		__builtin_memset(&one->head.line, 0, sizeof(one->head.line));
+		one->head.gate.opens_ns = 0;
+		one->head.gate.rest = 0;
 		one->head.key = bpf_get_prandom_u32();
 		one->head.random = random_seed();
 		bpf_settle(one, sch);

@@ -151,6 +151,7 @@ mod together {
             circuits_keep_the_order_of_flows: "engine::keeps_order";
             kernel_and_native_engine_agree: "engine::agrees";
             marks_end_with_their_program: "marks::end";
+            gates_are_open_at_first: "rate::open_at_first";
         }
     }
 }

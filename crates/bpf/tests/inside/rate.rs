@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests the gate's rate over any 100 ms, by the departure times of packets.
 
-use super::net::{self, Flood};
+use super::net::{self, Far, Flood};
 use super::tap::{Tap, settled};
-use super::{LINE, class, sent};
-use weirgate_aqm::Link;
-use weirgate_bpf::{AttachPoint, Classes, Shaper};
+use super::{LINE, class, on_device, sent};
+use std::net::UdpSocket;
+use std::time::Duration;
+use weirgate_aqm::{Discipline, Link};
+use weirgate_bpf::{AttachPoint, Classes, Qdisc, Shaper};
 
 /// Must show 1 of the kit: any 100 ms, with a tolerance of one packet and 0.05 %.
 const WINDOW_NS: u64 = 100_000_000;
@@ -54,12 +56,33 @@ fn worst(seen: &[(u64, u64)], rate_bytes_s: u64) -> (f64, f64) {
     (more, less)
 }
 
+/// A new qdisc begins with an open gate, whatever a former one has sent.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn open_at_first() {
+    let _far = Far::new(1);
+    let droptail = Discipline::named("droptail").expect("a discipline");
+    let qdisc = Qdisc::load(droptail).unwrap_or_else(|error| panic!("{error}"));
+    on_device(&qdisc, "wan0", 8_000, &[]);
+    // It closes the gate for 1.4 s.
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+    socket
+        .send_to(&[0; 1_400], ("10.0.0.2", 11))
+        .expect("a datagram");
+    net::run("tc qdisc del dev wan0 root");
+    net::run(&format!("tc qdisc replace dev wan0 root {}", qdisc.kind()));
+    let trips = net::probe(0, 0, 1, Duration::ZERO);
+    println!("{trips:?}");
+    assert_eq!(trips.len(), 1);
+    assert!(trips[0] < Duration::from_millis(100), "{trips:?}");
+}
+
 /// The shaper with three classes, which always have a backlog, at rates from 56 kbit/s to 100
 /// Mbit/s.
 #[test]
 #[ignore = "runs in the lab's kernel"]
 fn sweep() {
-    let _far = net::Far::new(1);
+    let _far = Far::new(1);
     let shaper = Shaper::load().unwrap_or_else(|error| panic!("{error}"));
     let point = AttachPoint::root(net::ifindex("wan0")).expect("an attach point");
     let classes = || {

@@ -184,9 +184,12 @@ pub fn again(sources: &[Source]) -> Result<Loaded, Failure> {
         let path = folder.join(name);
         // The files were stored under their canonical paths.
         let whole = path.canonicalize().unwrap_or(path).display().to_string();
-        let same = |source: &&Source| source.path == whole || source.path.ends_with(name);
-        let found = others.iter().find(same);
-        found
+        let exact = others.iter().find(|source| source.path == whole);
+        // The folder may have another name now.
+        let named = |source: &&Source| Path::new(&source.path).ends_with(name);
+        let named = others.iter().filter(named);
+        exact
+            .or_else(|| named.min_by_key(|source| source.path.len()))
             .map(|source| source.text.clone())
             .ok_or_else(|| format!("`{name}` was not stored"))
     };
@@ -260,4 +263,36 @@ impl Loaded {
 pub fn device(text: &str) -> Result<DeviceName, String> {
     DeviceName::new(text)
         .ok_or_else(|| "a device's name has 1 to 15 bytes, without spaces, `/` and `:`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stored file whose name only ends with an included one's name is another file.
+    #[test]
+    fn stored_includes_are_found_by_their_whole_names() {
+        let stored = |path: &str, text: &str| Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        let group = |name: &str| format!("[group.{name}]\naddresses = \"192.0.2.1\"\n");
+        let own = "include = [\"my-web.toml\", \"web.toml\"]\nversion = 1\n\
+                   [link]\ndevice = \"wan\"\nup = \"4mbit\"\nlayer = \"ethernet\"\n\
+                   [[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
+        // The folder has another name now, so no path is the same.
+        for folder in ["/etc/weirgate", "/gone"] {
+            let sources = [
+                stored("/etc/weirgate/site.toml", own),
+                stored(&format!("{folder}/my-web.toml"), &group("mine")),
+                stored(&format!("{folder}/parts/web.toml"), &group("part")),
+                stored(&format!("{folder}/web.toml"), &group("web")),
+            ];
+            let loaded = again(&sources);
+            let loaded = loaded.unwrap_or_else(|failure| panic!("{folder}: {failure:?}"));
+            let groups = loaded.policies()[0].groups.iter();
+            let names: Vec<&str> = groups.map(|group| &*group.name.value).collect();
+            assert_eq!(names, ["mine", "web"], "{folder}");
+        }
+    }
 }

@@ -27,8 +27,11 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
             (Number::DeviceSentDrops, device.sent.drops),
         ],
     }];
+    let all = classes(device, legend);
+    let named = |handle| legend.class(&device.name, handle).is_some();
     let qdiscs = &device.counters.qdiscs;
-    for qdisc in qdiscs.iter().take(MOST_PARTS) {
+    let of_named = |qdisc: &&Counters| qdisc.parent.is_some_and(named);
+    for qdisc in observed(qdiscs, of_named) {
         objects.push(Object {
             sort: Sort::Qdisc,
             identity: format!("{} {} {}", device.index, qdisc.kind, qdisc.handle),
@@ -42,7 +45,7 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
         });
         objects.extend(of_tins(device, qdisc));
     }
-    for class in classes(device, legend).iter().take(MOST_PARTS) {
+    for class in observed(&all, |class| named(class.handle)) {
         let queue = qdiscs
             .iter()
             .find(|qdisc| qdisc.parent == Some(class.handle));
@@ -50,6 +53,25 @@ pub(crate) fn of_device(device: &DeviceOverview, legend: &Legend) -> Vec<Object>
         objects.push(class_object(device, class.handle, legend, numbers));
     }
     objects
+}
+
+/// Returns at most [`MOST_PARTS`] of these in their order, and all that are the policy's: caps
+/// of hosts make hundreds of others.
+fn observed<'a>(
+    all: &'a [Counters],
+    named: impl Fn(&&'a Counters) -> bool,
+) -> impl Iterator<Item = &'a Counters> {
+    let own = all.iter().filter(&named).count();
+    let mut room = MOST_PARTS.saturating_sub(own);
+    let keep = move |one: &&'a Counters| {
+        let own = named(one);
+        let fits = own || room > 0;
+        if !own {
+            room = room.saturating_sub(1);
+        }
+        fits
+    };
+    all.iter().filter(keep).take(MOST_PARTS)
 }
 
 /// Returns a class of a device, named as in the legend.
@@ -231,9 +253,8 @@ mod tests {
         objects.iter().filter(|one| one.sort == sort).collect()
     }
 
-    #[test]
-    fn a_cake_that_shapes_is_its_policys_class() {
-        let class = |name: &str| ClassLegend {
+    fn class(name: &str) -> ClassLegend {
+        ClassLegend {
             device: String::from("wan"),
             direction: String::from("up"),
             name: name.to_owned(),
@@ -242,7 +263,52 @@ mod tests {
             maximum: 1_000_000,
             bound: None,
             objective: None,
+        }
+    }
+
+    /// The kernel lists a class in any place, and caps of hosts have classes too.
+    #[test]
+    fn the_policys_classes_are_among_those_that_are_looked_at() {
+        let mut device = cake(1);
+        let root = device.counters.qdiscs[0].clone();
+        let own = ClassLegend {
+            handle: Handle::new(2, 599),
+            ..class("all")
         };
+        device.counters.classes = (0..600)
+            .map(|minor| Counters {
+                handle: Handle::new(2, minor),
+                ..root.clone()
+            })
+            .collect();
+        device
+            .counters
+            .qdiscs
+            .extend((0..600).map(|minor| Counters {
+                handle: Handle::new(0x1000 + minor, 0),
+                parent: Some(Handle::new(2, minor)),
+                drops: u32::from(minor),
+                ..root.clone()
+            }));
+        let legend = Legend {
+            classes: vec![own],
+            ..Legend::default()
+        };
+        let objects = of_device(&device, &legend);
+        let classes = of_sort(&objects, Sort::Class);
+        assert_eq!(classes.len(), MOST_PARTS);
+        let found = classes.iter().find(|one| one.label("class") == "all");
+        assert_eq!(
+            found.expect("is there").number(Number::ClassDrops),
+            Some(599)
+        );
+        let queues = of_sort(&objects, Sort::Qdisc);
+        assert_eq!(queues.len(), MOST_PARTS);
+        assert!(queues.iter().any(|one| one.label("parent") == "2:257"));
+    }
+
+    #[test]
+    fn a_cake_that_shapes_is_its_policys_class() {
         let mut legend = Legend {
             classes: vec![class("all")],
             ..Legend::default()

@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weirgate_history::Kind;
-use weirgate_watch::{FileStorage, Listen};
+use weirgate_watch::{FileStorage, Listen, Sources};
 
 /// A service for this machine's own devices, which ends when this is dropped.
 struct Service {
@@ -406,4 +406,19 @@ fn others_than_this_machine_are_not_let_in_just_so() {
     let why = refused(config(folder.path(), open));
     assert!(why.contains("--behind-proxy"), "{why}");
     assert!(!folder.path().join("deep").exists());
+}
+
+/// Programs load for seconds between the reading of the legend and the first sample.
+#[test]
+fn a_policy_that_is_applied_during_the_start_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("site.toml");
+    let file = std::fs::File::create(&source).unwrap();
+    let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
+    file.set_modified(ago(60)).unwrap();
+    let listen = Listen::Address("127.0.0.1:0".parse().unwrap());
+    let mut config = config(folder.path(), listen);
+    config.sources = Sources::of([source]);
+    file.set_modified(ago(2)).unwrap();
+    Running::start(config).hears("the legend is read again");
 }

@@ -5,7 +5,7 @@ use crate::policy::apply::{self, site};
 use crate::policy::promises;
 use crate::policy::show::without_windows;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weirgate_compile::{CheckReport, FullQueue, compile};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
@@ -14,7 +14,7 @@ use weirgate_console::policy::{Loaded, SITE};
 use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
 use weirgate_policy::Policy;
 use weirgate_state::State;
-use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter};
+use weirgate_watch::{ClassLegend, Legend, LineNow, RuleLegend, Sorter, Sources};
 
 /// Makes the sorter that tells the classes of connections, from a policy and its compiled state.
 type Sort = fn(Policy, State) -> Sorter;
@@ -25,6 +25,13 @@ pub fn legend(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, F
     let mut legend = named(state, file, sort)?;
     legend.applied = applied(state);
     Ok(legend)
+}
+
+/// Returns the files on which the legend depends. Call this before [`legend`].
+pub fn sources(here: Option<&Folders>, file: Option<&Path>) -> Sources {
+    let state = here.map(|folders| folders.state.clone());
+    let files = file.map(Path::to_owned).into_iter().chain(state);
+    Sources::of(files.chain([PathBuf::from(SITE)]))
 }
 
 /// Returns the number of the applied state, confirmed or not; 0 if there is none. Returns `None` if

@@ -3,6 +3,7 @@
 
 use crate::export::push::Sending;
 use crate::look::probe::Target;
+use crate::sources::Sources;
 use crate::tls::Tls;
 use std::io;
 use std::net::SocketAddr;
@@ -51,5 +52,5 @@ pub struct Config {
     pub probes: Vec<Target>,
     /// The files on which the legend depends: when one of them changes, the legend is read
     /// again.
-    pub sources: Vec<PathBuf>,
+    pub sources: Sources,
 }

@@ -94,18 +94,23 @@ impl Credentials {
                 return std::future::pending().await;
             }
         };
-        let mut before = content(&files);
+        // In the order of `files`, and as they were read when the service began.
+        let mut before: Vec<Option<String>> = {
+            let known = self.current.borrow();
+            let tls = known.tls.iter().flat_map(|(chain, key)| [chain, key]);
+            tls.chain(&known.access).cloned().map(Some).collect()
+        };
         loop {
+            let now = content(&files);
+            if now != before {
+                before = now;
+                self.read_again(&report).await;
+            }
             if let Err(error) = changed.next().await {
                 report(&format!(
                     "certificates and access are not followed any more: {error}"
                 ));
                 return std::future::pending().await;
-            }
-            let now = content(&files);
-            if now != before {
-                before = now;
-                self.read_again(&report).await;
             }
         }
     }
@@ -144,5 +149,45 @@ impl Credentials {
         // Without a web process, the next one will receive them.
         let _ = timeout(TAKEN, taken.wait_for(same)).await;
         done.into_iter().for_each(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::push::Sending;
+    use crate::sources::Sources;
+
+    /// Programs load for seconds between the first reading and the begin of `follow`.
+    #[tokio::test]
+    async fn what_changed_before_it_was_followed_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("access");
+        let of = |name: &str| format!("{name} token {}\n", "00".repeat(32));
+        std::fs::write(&path, of("ann") + &of("bob")).expect("is written");
+        let config = Config {
+            listen: Vec::new(),
+            behind_proxy: false,
+            tls: None,
+            access: Some(path.clone()),
+            users: Vec::new(),
+            begin_web: |_| Err(io::Error::other("none is needed")),
+            sending: Sending::default(),
+            history: PathBuf::new(),
+            size: 0,
+            every: Duration::from_secs(1),
+            probes: Vec::new(),
+            sources: Sources::default(),
+        };
+        let credentials = Credentials::open(&config).expect("is read");
+        std::fs::write(&path, of("ann")).expect("is written");
+        let mut current = credentials.current.subscribe();
+        tokio::select! {
+            () = credentials.follow(|_: &str| {}) => {}
+            changed = timeout(Duration::from_secs(20), current.changed()) => {
+                changed.expect("a change").expect("a sender");
+            }
+        }
+        assert_eq!(current.borrow().access, Some(of("ann")));
     }
 }

@@ -21,6 +21,7 @@ use crate::lock::lock;
 use crate::look::link::LineNow;
 use crate::look::site_links::SiteLink;
 use crate::object::{Width, series};
+use crate::sources::Sources;
 use crate::step::Steps;
 use crate::step::diff::Change;
 use crate::storage::FileStorage;
@@ -29,7 +30,6 @@ use credentials::Credentials;
 use history::Readers;
 use shared::{HistoryState, Seen, Shared};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -40,8 +40,6 @@ use weirgate_history::{Event, HistoryError, Kind};
 /// The longest time between commits of the history. With the time that the disk takes, a power
 /// failure loses at most five seconds.
 const COMMIT: Duration = Duration::from_secs(3);
-/// A file that changed less than this ago may have changed again with the same timestamp.
-const NEW: Duration = Duration::from_secs(1);
 
 /// Serves until `stop` completes. `again` reads the legend again, if possible. Before each look,
 /// `told` returns the rates that `[track]` estimates, and the use of several links of the site.
@@ -106,7 +104,7 @@ pub async fn serve(
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
-            if round.sources_changed()
+            if round.sources.have_changed()
                 && let Some(legend) = again()
             {
                 round.applied(&legend);
@@ -166,7 +164,7 @@ struct Round {
     shared: Arc<Shared>,
     committed: Instant,
     events: Vec<Event>,
-    sources: Vec<(PathBuf, Option<SystemTime>)>,
+    sources: Sources,
     /// The number of the applied state, if it is known.
     applied: Option<u64>,
     failing: Option<String>,
@@ -190,11 +188,7 @@ impl Round {
                 text: String::from("watching begins"),
             }],
             applied,
-            sources: config
-                .sources
-                .iter()
-                .map(|path| (path.clone(), changed(path)))
-                .collect(),
+            sources: config.sources.clone(),
             failing: None,
             failed: None,
         })
@@ -246,18 +240,6 @@ impl Round {
                  not known",
             )
         })
-    }
-
-    fn sources_changed(&mut self) -> bool {
-        let mut any = false;
-        for (path, last) in &mut self.sources {
-            let now = changed(path);
-            // Two changes can have the same timestamp, so read recent files again.
-            let age = now.and_then(|time| SystemTime::now().duration_since(time).ok());
-            any |= *last != now || age.is_some_and(|age| age < NEW);
-            *last = now;
-        }
-        any
     }
 
     /// Records an event if another state was applied or restored since the previous legend.
@@ -323,12 +305,6 @@ impl Round {
         // Ignore: data that cannot be written now are lost, and no more messages can be sent.
         let _ = tokio::task::spawn_blocking(move || lock(&history).commit()).await;
     }
-}
-
-fn changed(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path)
-        .and_then(|file| file.modified())
-        .ok()
 }
 
 fn row(changes: &[Change]) -> Vec<(String, Kind, i64)> {

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, WatchError, serve, web};
+use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, Sources, WatchError, serve, web};
 
 /// Returns the configuration of a service for this machine's own devices, with five samples a
 /// second.
@@ -27,7 +27,7 @@ pub fn config(folder: &Path, listen: Listen) -> Config {
         size: 4_000_000,
         every: Duration::from_millis(200),
         probes: Vec::new(),
-        sources: Vec::new(),
+        sources: Sources::default(),
     }
 }
 
@@ -127,7 +127,10 @@ fn serve_until(
         serve(
             config,
             Legend::default(),
-            || None,
+            || {
+                report("the legend is read again");
+                None
+            },
             || (Vec::new(), Vec::new()),
             stop,
             ready,

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong as wrong_argument};
 use weirgate_console::output;
-use weirgate_console::policy::SITE;
 use weirgate_console::runtime::in_runtime;
 use weirgate_history::{csv, json};
 use weirgate_keep::{Folders, trusted};
@@ -172,6 +171,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             }
             trusted(file).map_err(refused)?;
         }
+        let here = Folders::here(state).ok();
+        let sources = legend::sources(here.as_ref(), arguments.policy.as_deref());
         let legend = legend(state, arguments.policy.as_deref(), sorter)?;
         let listen = match arguments.socket {
             Some(path) => Listen::Socket(path),
@@ -185,7 +186,6 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Some(_) => "https",
             None => "http",
         };
-        let here = Folders::here(state).ok();
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -201,13 +201,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             size: arguments.size * 1_000_000,
             every: arguments.every,
             probes: arguments.probe,
-            sources: arguments
-                .policy
-                .iter()
-                .cloned()
-                .chain(here.as_ref().map(|folders| folders.state.clone()))
-                .chain([PathBuf::from(SITE)])
-                .collect(),
+            sources,
         };
         let mut term = signal(SignalKind::terminate())?;
         let mut int = signal(SignalKind::interrupt())?;

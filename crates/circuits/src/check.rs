@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Combines the contents of all files, and checks them against each other.
 
-use crate::codes::{DEEP, HOURS, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
+use crate::codes::{DEEP, HOURS, NAME, ORDER, RATE, SOLD, TWICE, UNKNOWN, UNREACHED, UNUSED};
 use crate::files::located::{FileSpan, Mistakes};
 use crate::files::network::{DOWN, UP};
 use crate::files::raw::{Collected, PlacedKey, RATES, RawCircuit, RawPlan, RawSite};
 use crate::hash::Known;
 use crate::keys::Key;
+use crate::label::Label;
 use crate::model::{Circuit, List, Pair, Plan, Quota, Site, Terms, Times};
 use std::collections::hash_map::Entry;
 use weirgate_document::did_you_mean;
@@ -35,6 +36,15 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
         "site",
         mistakes,
     );
+    for (name, of) in [
+        (Label::LINK_NAME, "the link itself"),
+        (Label::OTHERS_NAME, "the packets of no circuit"),
+    ] {
+        for site in sites.iter().filter(|site| site.name == name) {
+            let message = format!("the site `{name}` has the name that figures use for {of}");
+            mistakes.error(NAME, &site.at, message, "give it another name");
+        }
+    }
     for plan in &plans {
         let of = || format!("the plan `{}`", plan.name);
         let place = |number| plan.rates.pair_at(number, plan.at.file);

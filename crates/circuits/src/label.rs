@@ -19,6 +19,11 @@ pub enum Label {
 }
 
 impl Label {
+    /// How the link is called, and no site.
+    pub const LINK_NAME: &'static str = "the link";
+    /// How the packets of no circuit are called, and no site.
+    pub const OTHERS_NAME: &'static str = "others";
+
     /// Returns the form of the label in the kernel.
     pub fn text(&self) -> LabelText {
         match self {

@@ -57,6 +57,9 @@ pub enum WatchError {
         /// The problem.
         why: String,
     },
+    /// Two probes have one name.
+    #[error("two probes are called {0}; give each a name of its own")]
+    Twice(String),
     /// A probe cannot be sent.
     #[error(
         "probe {name}: {source}; where this is a matter of permission, let the group send echoes \

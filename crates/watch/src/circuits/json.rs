@@ -8,8 +8,8 @@ use weirgate_circuits::rows::Label;
 /// Returns the name of a node.
 pub fn called(label: &Label) -> &str {
     match label {
-        Label::Link => "the link",
-        Label::Others => "others",
+        Label::Link => Label::LINK_NAME,
+        Label::Others => Label::OTHERS_NAME,
         Label::Site(name) => name,
         Label::Circuit(id) => id,
     }

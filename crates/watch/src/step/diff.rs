@@ -5,6 +5,7 @@
 use crate::object::{Metric, Number, Object, Sort, Width};
 use crate::step::promise::JudgedPromise;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// An object and the changes of its numbers.
 #[derive(Debug, Clone)]
@@ -46,7 +47,11 @@ impl Differ {
         let mut changes = Vec::with_capacity(objects.len());
         for mut object in objects {
             let key = (object.sort, object.label_text());
-            let known = self.before.remove(&key);
+            // If two have the same name, the first one counts.
+            let Entry::Vacant(place) = now.entry(key) else {
+                continue;
+            };
+            let known = self.before.remove(place.key());
             let known = known.filter(|before| before.identity == object.identity);
             let mut before = Before {
                 identity: object.identity.clone(),
@@ -76,14 +81,12 @@ impl Differ {
                     *value += *carried;
                 }
             }
-            // If two have the same name, the first one counts.
-            if now.insert(key, before).is_none() {
-                changes.push(Change {
-                    object,
-                    values,
-                    verdict: None,
-                });
-            }
+            place.insert(before);
+            changes.push(Change {
+                object,
+                values,
+                verdict: None,
+            });
         }
         self.before = now;
         changes
@@ -173,6 +176,16 @@ mod tests {
         // The object was missing for a while.
         assert!(differ.step(Vec::new()).is_empty());
         assert_eq!(step(&mut differ, object("2", 100, 9)), (None, None, 9));
+    }
+
+    #[test]
+    fn of_two_with_one_name_the_first_counts() {
+        let mut differ = Differ::default();
+        let other = || object("1", 10, 0);
+        differ.step(vec![object("1", 1000, 0), other()]);
+        let changes = differ.step(vec![object("1", 1100, 0), other()]);
+        assert_eq!(changes.len(), 1);
+        assert_eq!(changes[0].value(Number::ClassSentBytes), Some(100));
     }
 
     #[test]

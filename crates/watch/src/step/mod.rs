@@ -19,7 +19,7 @@ use crate::step::broken_promises::BrokenPromises;
 use crate::step::diff::{Change, Differ};
 use crate::step::now::{conclude, now};
 use crate::step::tree_events::Trees;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weirgate_history::Event;
@@ -119,6 +119,10 @@ impl Steps {
 
     /// Sends an echo to each of these hosts at every look from now on.
     pub fn probe(&mut self, targets: &[Target]) -> Result<(), WatchError> {
+        let mut names = BTreeSet::new();
+        if let Some(twice) = targets.iter().find(|one| !names.insert(&*one.name)) {
+            return Err(WatchError::Twice(twice.name.clone()));
+        }
         let probes = targets.iter().cloned().map(Prober::open);
         self.probes = probes.collect::<Result<_, _>>()?;
         Ok(())
@@ -240,6 +244,22 @@ mod tests {
 
     fn after(begin: Instant, ms: u64) -> Instant {
         begin + Duration::from_millis(ms)
+    }
+
+    /// Figures of a probe have only its name.
+    #[test]
+    fn two_probes_of_one_name_are_refused() {
+        in_runtime(async {
+            let mut steps = Steps::open(Legend::default()).expect("a socket");
+            let probe = |text: &str| crate::target(text).expect("a probe");
+            let twice = [probe("near=127.0.0.1"), probe("near=127.0.0.2,46")];
+            let refused = steps.probe(&twice).expect_err("one name");
+            assert_eq!(
+                refused.to_string(),
+                "two probes are called near; give each a name of its own"
+            );
+            assert!(steps.probes.is_empty());
+        });
     }
 
     /// Setting the clock by less than the reported amount changes no rate.

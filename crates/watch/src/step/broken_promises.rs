@@ -32,12 +32,14 @@ impl BrokenPromises {
         let mut events = Vec::new();
         let mut before = std::mem::take(&mut self.0);
         for class in changes.iter().filter(|one| one.object.sort == Sort::Class) {
+            let key = class.object.label_text();
+            let known = before.remove(&key);
             let Some(verdict) = class.verdict else {
+                // One look without a verdict, as after a restart of counters, ends nothing.
+                self.0.extend(known.map(|course| (key, course)));
                 continue;
             };
-            let mut course = before
-                .remove(&class.object.label_text())
-                .unwrap_or_default();
+            let mut course = known.unwrap_or_default();
             let broken = verdict.promise.broken();
             if broken == course.broken_since.is_some() {
                 course.looks = 0;
@@ -68,7 +70,7 @@ impl BrokenPromises {
                 ));
                 course.looks = 0;
             }
-            self.0.insert(class.object.label_text(), course);
+            self.0.insert(key, course);
         }
         events
     }
@@ -80,7 +82,7 @@ mod tests {
     use crate::object::Object;
     use crate::step::promise::JudgedPromise;
 
-    fn class(promise: Promise) -> Change {
+    fn class(verdict: Option<Promise>) -> Change {
         Change {
             object: Object {
                 sort: Sort::Class,
@@ -93,8 +95,35 @@ mod tests {
                 numbers: Vec::new(),
             },
             values: Vec::new(),
-            verdict: Some(JudgedPromise { promise, by: None }),
+            verdict: verdict.map(|promise| JudgedPromise { promise, by: None }),
         }
+    }
+
+    /// Returns the events of looks a second apart, of which each has some times the same promise.
+    fn events(looks: &[(Option<Promise>, usize)]) -> Vec<String> {
+        let mut promises = BrokenPromises::default();
+        let all = looks
+            .iter()
+            .flat_map(|(promise, count)| vec![*promise; *count]);
+        let step = |(time, promise): (i64, _)| promises.step(time * 1000, &[class(promise)]);
+        (0..).zip(all).flat_map(step).collect()
+    }
+
+    /// A look says nothing of a class whose counters began again.
+    #[test]
+    fn a_broken_promise_outlasts_a_look_without_a_verdict() {
+        let looks = [
+            (Some(Promise::Wait), 8),
+            (None, 1),
+            (Some(Promise::Kept), 10),
+        ];
+        assert_eq!(
+            events(&looks),
+            [
+                "up voice waits longer than it was promised",
+                "up voice has what it was promised again, after 9 s"
+            ]
+        );
     }
 
     #[test]
@@ -103,7 +132,7 @@ mod tests {
         let mut time = 0;
         let mut look = |promise| {
             time += 1000;
-            promises.step(time, &[class(promise)])
+            promises.step(time, &[class(Some(promise))])
         };
         let mut looks = |promise, count: usize| -> Vec<String> {
             (0..count).flat_map(|_| look(promise)).collect()

@@ -230,14 +230,16 @@ fn wanted(
             wanted.insert(device.index, one(device.index, device.index, false));
         }
     }
-    let up = legend.links.iter().find(|(quantity, ..)| quantity == "up");
+    // The directions of a policy are adjacent, upstream first.
+    let mut up = None;
     for (direction, device, _) in &legend.links {
+        if direction == "up" {
+            up = Some(device);
+        }
         let inside = legend.inside.contains(device);
         // Downstream and not an inside device: an IFB, which delays packets that arrived
         // outside.
-        let line = up
-            .filter(|_| direction == "down" && !inside)
-            .map(|link| &link.1);
+        let line = up.filter(|_| direction == "down" && !inside);
         let line = line.unwrap_or(device);
         if let Some((ifindex, line)) = number(device).zip(number(line)) {
             wanted.insert(ifindex, one(ifindex, line, inside));
@@ -356,6 +358,7 @@ fn host(device: &str, address: IpAddr, now: &Host, last: &Host, queue: Option<Qu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weirgate_kernel::{DeviceCounters, Traffic};
 
     #[test]
     fn only_times_that_nobody_has_grow_old() {
@@ -382,6 +385,37 @@ mod tests {
         let looks = BTreeMap::from([(of(1), 9), (of(2), 9), (of(3), 9)]);
         let found = unclaimed(&now, &before, &claimed, &looks);
         assert_eq!(found, BTreeMap::from([(of(2), 10), (of(3), 0), (of(4), 0)]));
+    }
+
+    #[test]
+    fn every_ifb_is_of_its_own_link() {
+        let names = ["a", "ifb-a", "b", "ifb-b"];
+        let devices: Vec<DeviceOverview> = (1..).zip(names).map(device).collect();
+        let link = |(way, name): (&str, &str)| (way.to_owned(), name.to_owned(), 1_000_000);
+        let ways = ["up", "down", "up", "down"];
+        let legend = Legend {
+            links: ways.into_iter().zip(names).map(link).collect(),
+            ..Legend::default()
+        };
+        let found = wanted(&devices, &|_| true, &legend);
+        let lines = found.iter().map(|one| (one.ifindex, one.line));
+        assert_eq!(lines.collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 3), (4, 3)]);
+    }
+
+    fn device((index, name): (u32, &str)) -> DeviceOverview {
+        DeviceOverview {
+            index,
+            name: name.to_owned(),
+            up: true,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            counters: DeviceCounters {
+                qdiscs: Vec::new(),
+                classes: Vec::new(),
+            },
+            rates: BTreeMap::new(),
+            cake: None,
+        }
     }
 
     #[test]

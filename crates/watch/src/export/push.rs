@@ -29,6 +29,8 @@ const ROOM: usize = 4 << 20;
 /// The first pause after a failure; each further one is twice as long.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(2);
+/// The longest pause that a receiver can ask for.
+const TOLD: Duration = Duration::from_hours(1);
 
 /// The configuration of sending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -259,13 +261,17 @@ async fn deliver(receiver: Receiver, tls: Option<Arc<ClientConfig>>, outcome: Ar
                     if outcome.failing.swap(1, Ordering::Relaxed) == 0 {
                         tell(format!("{receiver} takes no metrics: {why}"));
                     }
-                    let wait = wait.unwrap_or(pause).clamp(FIRST, LONGEST);
-                    tokio::time::sleep(spread(wait)).await;
+                    tokio::time::sleep(spread(wait_of(wait, pause))).await;
                     pause = (pause * 2).min(LONGEST);
                 }
             }
         }
     }
+}
+
+/// Returns how long to wait: as long as the receiver says, or else the pause of this side.
+fn wait_of(told: Option<Duration>, pause: Duration) -> Duration {
+    told.map_or(pause, |told| told.clamp(FIRST, TOLD))
 }
 
 /// Adds up to a quarter to a pause, so that many machines do not reconnect at the same time.
@@ -279,6 +285,13 @@ fn spread(wait: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receiver_says_how_long_to_wait() {
+        let wait = |told: u64| wait_of(Some(Duration::from_secs(told)), LONGEST).as_secs();
+        assert_eq!([0, 1, 600, 86_400].map(wait), [1, 1, 600, 3_600]);
+        assert_eq!(wait_of(None, LONGEST), LONGEST);
+    }
 
     #[test]
     fn the_oldest_make_room() {

@@ -301,8 +301,8 @@ export function histogram(what, each, points, step) {
   return [
     element("figure", {}, element("figcaption", { textContent: "Histogram: " + what }), svg),
     element("p", { textContent: cells.join("; ") + "." }),
-    element("p", { textContent: bounds.map((bound) =>
-      (within(bound) * 100).toFixed(1) + " % within " + bound * 1e3 + " ms").join("; ") + "." }),
+    ...(bounds.length ? [element("p", { textContent: bounds.map((bound) =>
+      (within(bound) * 100).toFixed(1) + " % within " + bound * 1e3 + " ms").join("; ") + "." })] : []),
     element("p", { className: "faint", textContent: "Parts are of the time, and each value is " + each +
       (step ? "; those of " + Math.round(step / 1000) + " s are one, their mean" : "") + "." }),
   ];

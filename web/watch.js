@@ -303,6 +303,7 @@ async function drawGraphs(place, graphs, wished, within) {
   };
   try {
     const known = (await get("api/series?from=" + Math.round(start) + "&to=" + Math.round(end))).series;
+    if (mine !== drawing) return;
     const names = known.filter(wished);
     const compare = within ? 0 : Number(byId("compare").value);
     const back = compare === 1 ? end - start : compare * HOUR;
@@ -321,7 +322,9 @@ async function drawGraphs(place, graphs, wished, within) {
       const nothing = (one) => [...one.points, ...one.old].every((p) => p[4] === 0);
       if ((graph.quiet || graph.share) && contents.lines.every(nothing)) continue;
       const draw = graph.strip ? strip : figure;
-      figures.push(draw({ ...graph, title: words }, contents, start, end, pick));
+      // Only the views with a period can show a chosen one.
+      const picked = !within ? pick : place === "now-graphs" ? pickInHistory : () => {};
+      figures.push(draw({ ...graph, title: words }, contents, start, end, picked));
     }
     byId(place).replaceChildren(...figures);
     if (!figures.length) byId(place).textContent = "Nothing is known of this time.";
@@ -336,6 +339,12 @@ function pick(start, end) {
   period = { hours: (end - start) / HOUR, end };
   chosen = true;
   showView();
+}
+
+function pickInHistory(start, end) {
+  period = { hours: (end - start) / HOUR, end };
+  chosen = true;
+  location.hash = "#history";
 }
 
 function move(by, factor) {
@@ -374,6 +383,8 @@ function decoded(text) {
 }
 
 function showView() {
+  // What was requested for the previous view is not drawn any more.
+  ++drawing;
   const [view, option, more] = (location.hash.slice(1) || "now").split("/");
   const known = ["now", "history", "hosts", "link", "circuits", "rules", "events"].includes(view) ? view : "now";
   for (const section of document.querySelectorAll("main > section")) {
@@ -479,6 +490,11 @@ byId("closer").addEventListener("click", () => move(0, 0.5));
 byId("farther").addEventListener("click", () => move(0, 2));
 byId("compare").addEventListener("change", showView);
 byId("spread-of").addEventListener("change", () => showSpread(false));
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  // Its address would be one of another view.
+  event.preventDefault();
+  byId("main").focus();
+});
 startCircuits();
 addEventListener("hashchange", showView);
 
@@ -495,7 +511,9 @@ addEventListener("hashchange", showView);
   if (!location.search.includes("still")) {
     listen();
     document.addEventListener("visibilitychange", listen);
-    setInterval(() => loadAbout().catch(() => {}), 60e3);
+    setInterval(() => {
+      if (!document.hidden) loadAbout().catch(() => {});
+    }, 60e3);
     setInterval(() => {
       if (!document.hidden && !byId("view-now").hidden) showNowGraphs();
     }, 10e3);

@@ -9,8 +9,9 @@ import { byId, rows } from "./tables.js";
 // The maximum number of samples that the page keeps of the selected circuit or site.
 const MOST_LOOKS = 900;
 const ROWS = 50;
-// The current selection: the device, the circuit or site, and the offsets of both lists.
-let view = { device: "", name: "", from: 0, sites_from: 0 };
+// The current selection: the device, the circuit or site, and the offsets of both lists. A
+// circuit may have the name of a site; an address without a kind is that of the site then.
+let view = { device: "", name: "", kind: "", from: 0, sites_from: 0 };
 let watched = { of: "", looks: [] };
 let asking = 0;
 let underway = 0;
@@ -20,7 +21,8 @@ const bits = (value) => human(value === null ? undefined : value, "bit/s");
 const count = (value) => human(value === null ? undefined : value, "");
 const delay = (one) => human(one.delay_ms === null ? undefined : one.delay_ms / 1e3, "s");
 const waits = (one) => (one.queued_packets ? count(one.queued_packets) + " (" + human(one.queued_bytes, "B") + ")" : "0");
-const address = (device, name) => "#circuits/" + encodeURIComponent(device) + "/" + encodeURIComponent(name);
+const address = (device, one) => "#circuits/" + encodeURIComponent(device) + "/" + encodeURIComponent(one.name) + "/" + one.kind;
+const chosenOf = (found) => (found.chosen || []).find((one) => !view.kind || one.kind === view.kind);
 
 // Shows a rate as a part of its ceiling, in words and as a bar.
 function use(one) {
@@ -33,7 +35,7 @@ function use(one) {
 
 function cells(device, one) {
   return [
-    element("a", { href: address(device, one.name), textContent: one.name }),
+    element("a", { href: address(device, one), textContent: one.name }),
     bits(one.rate_bit_s), one.ceiling_bit_s ? bits(one.ceiling_bit_s) : "–", use(one), delay(one),
     waits(one), count(one.dropped_s), count(one.marked_s),
   ];
@@ -59,7 +61,7 @@ function listed(kind, words, list) {
 
 // Shows the figures of one circuit or site.
 function showChosen(found) {
-  const one = (found.chosen || [])[0];
+  const one = chosenOf(found);
   const title = one ? (one.kind === "site" ? "Site " : "Circuit ") + one.name
     : view.name ? "No circuit and no site of " + view.device + " is called " + view.name : "";
   if (byId("circuit-name").textContent !== title) byId("circuit-name").textContent = title;
@@ -74,7 +76,9 @@ function showChosen(found) {
   const of = found.device + "/" + one.kind + "/" + one.name;
   if (watched.of !== of) watched = { of, looks: [] };
   const last = watched.looks[watched.looks.length - 1];
-  if (found.interval_ms && (!last || last.time < found.time_ms)) {
+  // The clock was set back.
+  if (last && found.time_ms < last.time) watched.looks = [];
+  if (found.interval_ms && (!last || last.time !== found.time_ms)) {
     watched.looks = [...watched.looks, { time: found.time_ms, interval: found.interval_ms, one }].slice(-MOST_LOOKS);
   }
   rows("circuit", [
@@ -133,6 +137,11 @@ function show(found) {
     (own.direction === "down" ? "to" : "from") + " subscribers, by " + many(own.queues, "queue") +
     ": " + many(own.circuits, "circuit") + ", " + many(own.sites, "site") + "." : "";
   const wanted = byId("circuits-search").value.trim();
+  if (!wanted && chosenOf(found)?.kind === "circuit") {
+    // These are of the site with its name.
+    delete found.sites;
+    delete found.circuits;
+  }
   listed("sites-rows", "site", found.sites);
   listed("circuits-rows", "circuit", found.circuits);
   const words = !wanted || !found.sites ? "" : found.sites.all + found.circuits.all === 0 ? "Nothing has it in its name or keys."
@@ -160,7 +169,7 @@ async function showCircuits() {
     if (!answer.ok) throw new Error(text.trim());
     const found = JSON.parse(text);
     show(found);
-    const one = view.name ? (found.chosen || [])[0] : found.link;
+    const one = view.name ? chosenOf(found) : found.link;
     return one && { device: found.device, kind: one.kind, name: one.name };
   } catch (error) {
     if (mine !== asking) return undefined;
@@ -179,14 +188,14 @@ export function followCircuits() {
 }
 
 // Selects what the page's address names: a device, and one of its circuits or sites.
-export async function chooseCircuit(device, name) {
-  const isOther = name !== view.name;
+export async function chooseCircuit(device, name, kind) {
+  const isOther = name !== view.name || kind !== view.kind;
   if (isOther || (device || view.device) !== view.device) {
-    view = { device: device || view.device, name, from: 0, sites_from: 0 };
+    view = { device: device || view.device, name, kind, from: 0, sites_from: 0 };
   }
   const chosen = await showCircuits();
   // The selected link may not be in the next list, so move the focus.
-  if (isOther && name && name === view.name) byId("circuit-name").focus();
+  if (isOther && name && name === view.name && kind === view.kind) byId("circuit-name").focus();
   return chosen;
 }
 

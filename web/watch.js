@@ -165,8 +165,8 @@ async function showRule(counter) {
 
 // Shows one circuit or site of a device, with the history of a site; or the busiest ones,
 // with the last minutes of the whole device.
-async function showCircuit(device, name) {
-  const chosen = await chooseCircuit(device, name);
+async function showCircuit(device, name, kind) {
+  const chosen = await chooseCircuit(device, name, kind);
   if (!chosen || byId("view-circuits").hidden) return;
   const isSite = chosen.kind === "site";
   byId("period").hidden = byId("span").hidden = !isSite;
@@ -385,7 +385,7 @@ function decoded(text) {
 function showView() {
   // What was requested for the previous view is not drawn any more.
   ++drawing;
-  const [view, option, more] = (location.hash.slice(1) || "now").split("/");
+  const [view, option, more, kind] = (location.hash.slice(1) || "now").split("/");
   const known = ["now", "history", "hosts", "link", "circuits", "rules", "events"].includes(view) ? view : "now";
   for (const section of document.querySelectorAll("main > section")) {
     section.hidden = section.id !== "view-" + known;
@@ -409,7 +409,7 @@ function showView() {
   }
   if (known === "now") showNowGraphs();
   if (known === "hosts") showHost(one);
-  if (known === "circuits") showCircuit(decoded(option || ""), decoded(more || ""));
+  if (known === "circuits") showCircuit(decoded(option || ""), decoded(more || ""), kind || "");
   if (known === "rules") showRule(one);
   if (known === "events") showEvents();
 }

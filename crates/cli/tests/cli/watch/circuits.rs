@@ -22,7 +22,9 @@ const IN_PLACE: &str = r#"
       }
       if (!String(path).startsWith("api/circuits")) return real(path, ...rest);
       const found = structuredClone(ANSWER);
-      found.time_ms += 1000 * window.asked.push(path);
+      found.time_ms += 1000 * window.asked.push(path) - (window.back || 0);
+      // A circuit with the name of the site.
+      if (window.namesake) found.circuits.rows[0].name = "AP_7";
       const query = new URLSearchParams(path.split("?")[1]);
       const [name, part] = [query.get("name"), query.get("q")];
       if (name) {
@@ -126,7 +128,7 @@ fn circuits_are_on_the_page() {
             }
         }
         browser.press("Enter", 13, "\r");
-        browser.until("location.hash === '#circuits/access0/1042%20%3Cb%3E%26%22'");
+        browser.until("location.hash === '#circuits/access0/1042%20%3Cb%3E%26%22/circuit'");
         browser
             .until("document.getElementById('circuit-name').textContent === 'Circuit 1042 <b>&\"'");
         assert_eq!(browser.value("document.activeElement.id"), "circuit-name");
@@ -165,6 +167,22 @@ fn a_circuit_is_followed() {
     browser.until("asked.length > 15");
     assert!(browser.value(points).as_f64().unwrap() > before);
     picture(&mut browser, "circuit-390");
+    // The clock is set back by an hour, so graphs begin anew.
+    browser.value("window.back = 3600e3");
+    let time = "document.querySelector('#circuit-graphs path.now')?.getAttribute('d').length";
+    browser.until(&format!("{time} < {before}"));
+    let small = browser.value(time).as_f64().unwrap();
+    browser.until(&format!("{time} > {small}"));
+    // A circuit can have the name of a site.
+    browser.value("window.namesake = true; location.hash = '#circuits/access0/AP_7/circuit'");
+    browser.until("document.getElementById('circuit-name').textContent === 'Circuit AP_7'");
+    assert_eq!(
+        browser.value("document.getElementById('circuits-rows').hidden"),
+        true
+    );
+    browser.value("location.hash = '#circuits/access0/AP_7/site'");
+    browser.until("document.getElementById('circuit-name').textContent === 'Site AP_7'");
+    browser.value("window.namesake = false");
     // A site shows its circuits and its history.
     browser.value("location.hash = '#circuits/access0/AP_7'");
     browser.until("document.getElementById('circuit-name').textContent === 'Site AP_7'");

@@ -117,9 +117,12 @@ export function labelsOf(name) {
 // Returns the labels of a series, which are the same for all metrics of one class.
 const labelText = (name) => name.slice(name.indexOf("{"));
 
-// Returns the series of a graph: the policy's leaves first, because inner classes repeat
-// their bytes. If a metric is measured or otherwise estimated, both series are returned;
-// for a share, all of a class's metrics.
+// How many series a graph has at most; one request can name 64.
+const most = (graph) => (graph.strip || graph.sum ? 64 : graph.rough ? 48 : 24);
+
+// Returns the series of a graph, and how many others have no room: the policy's leaves first,
+// because inner classes repeat their bytes. If a metric is measured or otherwise estimated,
+// both series are returned; for a share, all of a class's metrics.
 export function wanted(names, graph) {
   const metrics = graph.share || graph.metrics || [graph.metric, ...(graph.rough ? [graph.rough] : [])];
   let own = names.filter((name) => metrics.some((metric) => name.startsWith(metric + "{")));
@@ -132,7 +135,8 @@ export function wanted(names, graph) {
     if (graph.share) {
       const whole = own.filter((name) => name.startsWith(metrics[0] + "{")).map(labelText)
         .filter((of) => metrics.every((metric) => own.includes(metric + of)));
-      return whole.slice(0, Math.floor(48 / metrics.length)).flatMap((of) => metrics.map((metric) => metric + of));
+      const room = Math.floor(48 / metrics.length);
+      return [whole.slice(0, room).flatMap((of) => metrics.map((metric) => metric + of)), Math.max(0, whole.length - room)];
     }
     if (graph.first) {
       const seen = {};
@@ -143,7 +147,10 @@ export function wanted(names, graph) {
       });
     }
   }
-  return own.slice(0, graph.rough ? 48 : 24);
+  const shown = own.slice(0, most(graph));
+  // The estimate of a class is no further line.
+  const lines = (names) => new Set(graph.rough ? names.map(labelText) : names).size;
+  return [shown, lines(own) - lines(shown)];
 }
 
 export const title = (name) => {
@@ -175,9 +182,10 @@ function shares(graph, of, data) {
 const moved = (points, back) => points.map((p) => [p[0] + back, p[1] + back, ...p.slice(2)]);
 
 // Returns the title of a graph, and what it shows of its series, with the previous period
-// shifted by `back`. If a metric was measured only for a part of the time, the estimates
+// shifted by `back`. `more` series have no room, so that a sum would not be one of all. If a metric was measured only for a part of the time, the estimates
 // are shown before and after.
-export function shown(graph, names, data, before, back) {
+export function shown(graph, names, more, data, before, back) {
+  const left = more ? ", and " + more + " more are not shown" : "";
   const points = (name) => data.series[name].points;
   const old = (name) => (before ? moved(before.series[name].points, back) : []);
   if (graph.share) {
@@ -186,7 +194,7 @@ export function shown(graph, names, data, before, back) {
       points: shares(graph, labelText(name), data),
       old: before ? moved(shares(graph, labelText(name), before), back) : [],
     }));
-    return [graph.title, { lines, gauge: false, sums: [], events: data.events }];
+    return [graph.title + left, { lines, gauge: false, sums: [], events: data.events }];
   }
   const isRough = (name) => Boolean(graph.rough) && name.startsWith(graph.rough + "{");
   const measured = names.some((name) => !isRough(name));
@@ -211,7 +219,7 @@ export function shown(graph, names, data, before, back) {
   const how = !graph.rough ? "" : !measured ? ", estimated"
     : lines.some((one) => one.rough.length) ? ", measured; dotted: estimated" : ", measured";
   const gauge = names.some((name) => data.series[name].kind === "gauge");
-  return [graph.title + how, { lines, gauge, sums: graph.sum ? summed(names, data) : [], events: data.events }];
+  return [graph.title + how + left, { lines, gauge, sums: graph.sum && !more ? summed(names, data) : [], events: data.events }];
 }
 
 // Returns the sums of each direction through one device, if the policy names it.

@@ -243,7 +243,7 @@ async function showSpread(fresh) {
       const known = (await get("api/series?from=" + Math.round(from) + "&to=" + Math.round(to))).series;
       if (mine !== spreading) return;
       const before = choice.value;
-      const names = Object.keys(SPREADS).flatMap((metric) => wanted(known, { metric }));
+      const names = Object.keys(SPREADS).flatMap((metric) => wanted(known, { metric })[0]);
       choice.replaceChildren(...names.map((name) =>
         element("option", { value: name, textContent: spreadName(name) })));
       if (names.includes(before)) choice.value = before;
@@ -312,13 +312,13 @@ async function drawGraphs(place, graphs, wished, within) {
     const figures = [];
     const all = [];
     for (const graph of graphs) {
-      const own = wanted(names, graph);
+      const [own, more] = wanted(names, graph);
       if (!own.length) continue;
       all.push(...own);
       const data = await now(own);
       const before = back ? await then(own) : null;
       if (mine !== drawing) return;
-      const [words, contents] = shown(graph, own, data, before, back);
+      const [words, contents] = shown(graph, own, more, data, before, back);
       const nothing = (one) => [...one.points, ...one.old].every((p) => p[4] === 0);
       if ((graph.quiet || graph.share) && contents.lines.every(nothing)) continue;
       const draw = graph.strip ? strip : figure;

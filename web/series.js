@@ -4,9 +4,14 @@
 // The policy's names of classes; the page sets them.
 export const policy = { legend: { links: [], classes: [], rules: [], arriving: [] } };
 
+// Returns a direction. With several links, it does not say which of them, so the device does.
+function directionName(labels) {
+  const several = policy.legend.links.filter((one) => one[0] === "up").length > 1;
+  return (several ? labels.device + " " : "") + labels.direction;
+}
+
 export function className(labels) {
-  const name = labels.class;
-  return labels.direction ? labels.direction + " " + name : labels.device + " " + name;
+  return (labels.direction ? directionName(labels) : labels.device) + " " + labels.class;
 }
 
 // Returns the rank of a class in the policy, so that it has the same colour everywhere.
@@ -20,7 +25,7 @@ export function queueName(labels) {
   const minor = labels.parent.split(":")[1];
   const own = policy.legend.classes.find((one) =>
     one.device === labels.device && (one.handle === labels.parent || one.handle.split(":")[1] === minor));
-  return own ? own.direction + " " + own.name : labels.device + " " + labels.parent;
+  return own ? directionName(own) + " " + own.name : labels.device + " " + labels.parent;
 }
 
 export const HOST_GRAPHS = [
@@ -158,7 +163,7 @@ export const title = (name) => {
   if (labels.class !== undefined) return className(labels);
   if (name.startsWith("link_")) {
     const words = { link_rate: "has", link_policy: "by the policy", link_tracked: "line as tracked" };
-    return labels.direction + " " + (words[name.split("_bits")[0]] || name);
+    return directionName(labels) + " " + (words[name.split("_bits")[0]] || name);
   }
   if (labels.parent !== undefined) return queueName(labels) + (labels.tin === undefined ? "" : ", " + labels.tin);
   return labels.probe || labels.host || labels.rule || labels.site || labels.device || name;
@@ -228,8 +233,9 @@ function summed(names, data) {
   for (const name of names) {
     const labels = labelsOf(name);
     if (!labels.direction) continue;
-    const all = groups.get(labels.direction) || new Map();
-    groups.set(labels.direction, all);
+    const of = directionName(labels);
+    const all = groups.get(of) || new Map();
+    groups.set(of, all);
     for (const p of data.series[name].points) {
       const sum = all.get(p[0]) || [p[0], p[1], 0];
       sum[2] += p[2];

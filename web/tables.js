@@ -67,6 +67,13 @@ export function part(some, whole) {
 
 export const overhead = (n) => linkLayer(n.sent_bytes, n.sent_packets, n.ip_bytes, n.timed_packets);
 
+// Returns the rate of these classes in bit/s; nothing if it is known of none of them. The
+// classes of BPF qdiscs are in maps that only root may read.
+export function sentBits(classes) {
+  const known = classes.filter((one) => one.numbers.sent_bytes !== undefined);
+  return known.length ? known.reduce((all, one) => all + one.numbers.sent_bytes * 8, 0) : undefined;
+}
+
 const end = (address, port) =>
   !port ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port;
 
@@ -136,10 +143,11 @@ export function showSiteLinks(links, devices, classes, directions) {
     }
     const own = classes.filter((one) => one.labels.direction && shaped.includes(one.labels.device));
     const broken = own.filter((one) => one.promise === "rate" || one.promise === "wait");
-    const kept = own.some((one) => one.promise === "kept");
+    const are = (promise) => own.some((one) => one.promise === promise);
     const promises = !link.up ? ["not in use", "faint"]
       : broken.length ? ["broken: " + broken.map((one) => one.labels.class).join(", "), "broken"]
-        : kept ? ["kept", "kept"] : [own.length ? "nothing waits" : "no policy", "faint"];
+        : are("kept") ? ["kept", "kept"]
+          : [are("idle") ? "nothing waits" : shaped.length ? "not known" : "no policy", "faint"];
     const state = !link.up ? ["down", "broken"] : link.suspected ? ["suspected", "broken"] : ["up", "kept"];
     const at = new Date(link.since_s * 1000);
     const isToday = at.toDateString() === new Date().toDateString();
@@ -163,7 +171,7 @@ export function showRates(links, classes) {
   rows("rates", links.map((one) => {
     const n = one.numbers;
     const own = classes.filter((other) => other.labels.device === one.labels.device && other.labels.direction);
-    const sent = own.reduce((all, other) => all + (other.numbers.sent_bytes || 0) * 8, 0);
+    const sent = sentBits(own);
     const rate = n.rate_bits_per_second ?? n.policy_bits_per_second;
     return [
       one.labels.direction + " (" + one.labels.device + ")",

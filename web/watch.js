@@ -6,7 +6,7 @@
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
 import { chooseCircuit, followCircuits, startCircuits } from "./circuits.js";
 import { CIRCUIT_GRAPHS, GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
-import { byId, overhead, part, promise, rows, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
+import { byId, overhead, part, promise, rows, sentBits, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
 
 const HOUR = 3600e3;
 let about = { legend: policy.legend, span_ms: null, host_names: {} };
@@ -54,8 +54,7 @@ function showNow() {
     const link = links.find((one) => one.labels.device === device && one.labels.direction === way);
     const gate = (link && link.numbers.rate_bits_per_second) || policy;
     const own = classes.filter((one) => one.labels.device === device && one.labels.direction);
-    const sum = own.reduce((all, one) => all + (one.numbers.sent_bytes || 0) * 8, 0);
-    const words = way + " (" + device + "): " + human(sum, "bit/s") + " of " + human(gate, "bit/s");
+    const words = way + " (" + device + "): " + human(sentBits(own), "bit/s") + " of " + human(gate, "bit/s");
     const bar = drawn("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", role: "img" });
     bar.setAttribute("aria-label", words);
     let x = 0;

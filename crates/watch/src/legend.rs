@@ -95,6 +95,17 @@ impl Legend {
         found
     }
 
+    /// Returns how a class is called. With several links, its direction does not say which one
+    /// it belongs to, so its device does.
+    pub fn class_name(&self, device: &str, direction: &str, class: &str) -> String {
+        let up = self.links.iter().filter(|link| link.0 == "up");
+        match direction {
+            "" => format!("{device} {class}"),
+            direction if up.count() > 1 => format!("{device} {direction} {class}"),
+            direction => format!("{direction} {class}"),
+        }
+    }
+
     /// Returns the class with this identifier on a device.
     pub fn class(&self, device: &str, handle: Handle) -> Option<&ClassLegend> {
         let mut classes = self.classes.iter();

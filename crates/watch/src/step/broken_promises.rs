@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events: a promise to a class is broken, or is kept again.
 
+use crate::legend::Legend;
 use crate::object::Sort;
 use crate::step::diff::Change;
 use crate::step::promise::Promise;
@@ -28,7 +29,7 @@ pub(crate) struct BrokenPromises(BTreeMap<String, Course>);
 
 impl BrokenPromises {
     /// Returns the events after the look at `time`, in milliseconds of Unix time.
-    pub(crate) fn step(&mut self, time: i64, changes: &[Change]) -> Vec<String> {
+    pub(crate) fn step(&mut self, time: i64, changes: &[Change], legend: &Legend) -> Vec<String> {
         let mut events = Vec::new();
         let mut before = std::mem::take(&mut self.0);
         for class in changes.iter().filter(|one| one.object.sort == Sort::Class) {
@@ -49,11 +50,9 @@ impl BrokenPromises {
                 }
                 course.looks += 1;
             }
-            let name = format!(
-                "{} {}",
-                class.object.label("direction"),
-                class.object.label("class")
-            );
+            let [device, direction, name] =
+                ["device", "direction", "class"].map(|label| class.object.label(label));
+            let name = legend.class_name(device, direction, name);
             if broken && course.looks == BREAKS {
                 let how = match verdict.promise {
                     Promise::Rate => "gets less than its guarantee",
@@ -89,6 +88,7 @@ mod tests {
                 identity: String::new(),
                 begins: false,
                 labels: vec![
+                    ("device", String::from("wan")),
                     ("direction", String::from("up")),
                     ("class", String::from("voice")),
                 ],
@@ -100,12 +100,13 @@ mod tests {
     }
 
     /// Returns the events of looks a second apart, of which each has some times the same promise.
-    fn events(looks: &[(Option<Promise>, usize)]) -> Vec<String> {
+    fn events(looks: &[(Option<Promise>, usize)], legend: &Legend) -> Vec<String> {
         let mut promises = BrokenPromises::default();
         let all = looks
             .iter()
             .flat_map(|(promise, count)| vec![*promise; *count]);
-        let step = |(time, promise): (i64, _)| promises.step(time * 1000, &[class(promise)]);
+        let step =
+            |(time, promise): (i64, _)| promises.step(time * 1000, &[class(promise)], legend);
         (0..).zip(all).flat_map(step).collect()
     }
 
@@ -118,11 +119,24 @@ mod tests {
             (Some(Promise::Kept), 10),
         ];
         assert_eq!(
-            events(&looks),
+            events(&looks, &Legend::default()),
             [
                 "up voice waits longer than it was promised",
                 "up voice has what it was promised again, after 9 s"
             ]
+        );
+    }
+
+    #[test]
+    fn of_several_links_the_device_is_told() {
+        let link = |way: &str, device: &str| (way.to_owned(), device.to_owned(), 1_000_000);
+        let legend = Legend {
+            links: vec![link("up", "wan"), link("up", "dsl")],
+            ..Legend::default()
+        };
+        assert_eq!(
+            events(&[(Some(Promise::Rate), 3)], &legend),
+            ["wan up voice gets less than its guarantee"]
         );
     }
 
@@ -132,7 +146,7 @@ mod tests {
         let mut time = 0;
         let mut look = |promise| {
             time += 1000;
-            promises.step(time, &[class(Some(promise))])
+            promises.step(time, &[class(Some(promise))], &Legend::default())
         };
         let mut looks = |promise, count: usize| -> Vec<String> {
             (0..count).flat_map(|_| look(promise)).collect()

@@ -128,6 +128,11 @@ impl Steps {
         Ok(())
     }
 
+    /// Changes to the legend of another policy.
+    pub fn set_legend(&mut self, legend: Legend) {
+        self.looker.set_legend(legend);
+    }
+
     /// Sets the rates that `[track]` estimates.
     pub fn set_lines(&mut self, lines: Vec<LineNow>) {
         self.looker.set_lines(lines);
@@ -174,7 +179,7 @@ impl Steps {
         self.waited = waiting(&changes, &self.waited);
         let waited = |object: &Object| self.waited.get(&object.label_text()) >= Some(&LOOKS);
         conclude(&mut changes, legend, interval, waited);
-        let broken = self.promises.step(time, &changes);
+        let broken = self.promises.step(time, &changes, legend);
         self.events.extend(broken.into_iter().map(|text| Event {
             time,
             kind: String::from("promise"),

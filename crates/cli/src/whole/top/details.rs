@@ -21,7 +21,7 @@ fn part(some: Option<i64>, whole: Option<i64>) -> Option<f64> {
 
 /// Returns the second table of classes: measured waits, round trips, marks, the borrowed share, and
 /// the overhead of the link layer.
-pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
+pub fn classes(all: &[&Change], step: &Step, legend: &Legend) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
         "class", "waited", "95 %", "rtt out", "rtt in", "marks/s", "borr%", "link%"
@@ -35,7 +35,7 @@ pub fn classes(all: &[&Change], step: &Step) -> Vec<String> {
         let layer = ip.zip(wire).map(|(ip, wire)| (1.0 - ip / wire).max(0.0));
         format!(
             "{:<22} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>5}",
-            cut(&class_name(&one.object), 22),
+            cut(&class_name(&one.object, legend), 22),
             ms(number(Number::ClassMeanWait)),
             ms(number(Number::ClassHighWait)),
             ms(number(Number::ClassBeyond)),
@@ -92,11 +92,10 @@ fn part_of_packets(one: &Change, bytes: Number, packets: Number) -> Option<f64> 
 }
 
 /// Returns the name of a class.
-pub fn class_name(object: &Object) -> String {
-    match object.label("direction") {
-        "" => format!("{} {}", object.label("device"), object.label("class")),
-        direction => format!("{direction} {}", object.label("class")),
-    }
+pub fn class_name(object: &Object, legend: &Legend) -> String {
+    let [device, direction, class] =
+        ["device", "direction", "class"].map(|label| object.label(label));
+    legend.class_name(device, direction, class)
 }
 
 /// Returns the class of a queue, or its device and parent if the policy does not name it.
@@ -105,7 +104,7 @@ pub fn queue_name(object: &Object, legend: &Legend) -> String {
     let own = parent.parse().ok();
     let own = own.and_then(|handle| legend.class(object.label("device"), handle));
     match own {
-        Some(class) => format!("{} {}", class.direction, class.name),
+        Some(class) => legend.class_name(&class.device, &class.direction, &class.name),
         None => format!("{} {parent}", object.label("device")),
     }
 }

@@ -120,9 +120,9 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
     };
     if shown(Part::Classes) {
         let all = shown_classes(step);
-        add(classes(&all, step));
+        add(classes(&all, step, legend));
         if view.part == Part::Classes {
-            add(inside::classes(&all, step));
+            add(inside::classes(&all, step, legend));
         }
     }
     match view.part {
@@ -168,10 +168,10 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
             one.object.label("device") == device && !one.object.label("direction").is_empty()
         };
         let classes = of(step, Sort::Class).filter(own);
-        let sent: i64 = classes
-            .filter_map(|one| one.value(Number::ClassSentBytes))
-            .sum();
-        let rate = bits(sent, step.interval);
+        // The classes of BPF qdiscs are in maps that only root may read.
+        let sent = classes.filter_map(|one| one.value(Number::ClassSentBytes));
+        let rate = sent.reduce(|all, one| all + one);
+        let rate = rate.map(|sent| bits(sent, step.interval));
         let mut links = of(step, Sort::Link);
         let link = links.find(|one| one.object.label("device") == device);
         let now = link.and_then(|link| link.object.number(Number::LinkRate));
@@ -180,14 +180,12 @@ fn links(step: &Step, legend: &Legend) -> Vec<String> {
         let tracked = tracked.map_or_else(String::new, |rate| {
             format!(", the line has {}", human(rate as f64))
         });
-        let share = if gate > 0 {
-            rate * 100.0 / gate as f64
-        } else {
-            0.0
-        };
+        let share = rate.filter(|_| gate > 0).map_or_else(String::new, |rate| {
+            format!(" ({:.0} %)", rate * 100.0 / gate as f64)
+        });
         format!(
-            "{direction:<5} {device}: {} of {} ({share:.0} %){tracked}",
-            human(rate),
+            "{direction:<5} {device}: {} of {}{share}{tracked}",
+            rate.map_or_else(|| String::from("-"), human),
             human(gate as f64)
         )
     };
@@ -203,12 +201,12 @@ fn shown_classes(step: &Step) -> Vec<&Change> {
     all.filter(|one| !any || named(one)).collect()
 }
 
-fn classes(all: &[&Change], step: &Step) -> Vec<String> {
+fn classes(all: &[&Change], step: &Step, legend: &Legend) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<22} {:>9} {:>8} {:>7} {:>7} {:>8} {:>10}",
         "class", "rate", "pkt/s", "drop/s", "waits", "wait ms", "promise"
     )];
-    lines.extend(all.iter().map(|one| class_line(one, step)));
+    lines.extend(all.iter().map(|one| class_line(one, step, legend)));
     let estimated = |one: &&Change| {
         let wait = one.value(Number::ClassMeanWait);
         wait.or(one.value(Number::ClassWait).filter(|wait| *wait == 0))
@@ -322,9 +320,9 @@ fn probes(step: &Step) -> Vec<String> {
     of(step, Sort::Probe).map(line).collect()
 }
 
-fn class_line(one: &Change, step: &Step) -> String {
+fn class_line(one: &Change, step: &Step, legend: &Legend) -> String {
     let object = &one.object;
-    let name = inside::class_name(object);
+    let name = inside::class_name(object, legend);
     let number = |number| one.value(number);
     let known = |text: Option<String>| text.unwrap_or_else(|| String::from("-"));
     // Use the wait that was measured packet by packet, or else the estimate.
@@ -386,6 +384,56 @@ mod tests {
             },
             values,
             verdict: None,
+        }
+    }
+
+    fn class(device: &str, sent: Option<i64>) -> Change {
+        let labels = [("device", device), ("direction", "up"), ("class", "voice")];
+        Change {
+            object: Object {
+                sort: Sort::Class,
+                identity: String::new(),
+                begins: false,
+                labels: labels.map(|(name, value)| (name, value.to_owned())).into(),
+                numbers: Vec::new(),
+            },
+            values: sent
+                .map(|sent| (Number::ClassSentBytes, sent))
+                .into_iter()
+                .collect(),
+            verdict: None,
+        }
+    }
+
+    /// What cannot be read is no zero, and of several links each class has its device.
+    #[test]
+    fn links_have_what_is_known_of_their_classes() {
+        let mut look = Look {
+            step: Step {
+                time: 0,
+                interval: 1000,
+                changes: vec![class("wan", Some(125_000)), class("wan", Some(0))],
+                flows: std::sync::Arc::default(),
+                links: Vec::new(),
+            },
+            blind: None,
+            events: VecDeque::new(),
+        };
+        let link = |device: &str| (String::from("up"), device.to_owned(), 10_000_000);
+        let mut legend = Legend {
+            links: vec![link("wan")],
+            ..Legend::default()
+        };
+        let found = lines(&look, &legend, View::default(), 80);
+        assert_eq!(found[0], "up    wan: 1.00 Mbit of 10.00 Mbit (10 %)");
+        assert!(found[3].starts_with("up voice  "), "{found:#?}");
+        legend.links.push(link("dsl"));
+        look.step.changes.push(class("dsl", None));
+        let found = lines(&look, &legend, View::default(), 80);
+        assert_eq!(found[1], "up    dsl: - of 10.00 Mbit");
+        let text = found.join("\n");
+        for name in ["\nwan up voice  ", "\ndsl up voice  "] {
+            assert!(text.contains(name), "{text}");
         }
     }
 

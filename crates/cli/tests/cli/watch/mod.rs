@@ -8,6 +8,7 @@ pub(crate) mod arriving;
 pub(crate) mod browser;
 pub(crate) mod circuits;
 pub(crate) mod dashboard;
+pub(crate) mod figures;
 pub(crate) mod flood;
 pub(crate) mod full;
 pub(crate) mod kollegiegaarden;

@@ -24,4 +24,5 @@ mod schema;
 mod single_instance;
 mod stream;
 mod survey;
+mod top;
 mod watch;

@@ -109,7 +109,7 @@ pub async fn serve(
             {
                 round.applied(&legend);
                 *lock(&shared.legend) = Arc::new(legend.clone());
-                round.steps.looker.set_legend(legend);
+                round.steps.set_legend(legend);
             }
             for text in lock(&shared.outlets).take_notes() {
                 report(&text);

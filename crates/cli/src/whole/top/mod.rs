@@ -8,7 +8,7 @@ pub mod format;
 mod lines;
 mod screen;
 
-use crate::metrics::legend::{legend, tracked};
+use crate::metrics::legend::{legend, sources, tracked};
 use crate::whole::flows::sorter;
 use crate::whole::links;
 use crate::whole::watch::{every, wrong};
@@ -63,15 +63,17 @@ pub struct Arguments {
 /// `weirgate top`.
 pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
     in_runtime(async {
-        let legend = legend(state, arguments.policy.as_deref(), sorter)?;
-        let mut steps = Steps::open(legend.clone())?;
+        let here = Folders::here(state).ok();
+        let policy = arguments.policy.as_deref();
+        let mut sources = sources(here.as_ref(), policy);
+        let mut known = legend(state, policy, sorter)?;
+        let mut steps = Steps::open(known.clone())?;
         steps.come_every(arguments.every);
         steps.probe(&arguments.probe).map_err(wrong)?;
-        let here = Folders::here(state).ok();
         let plain = arguments.once || arguments.json || !std::io::stdout().is_terminal();
         let mut screen = if plain { None } else { Some(Screen::open()?) };
         if let Some(screen) = &mut screen {
-            begin(&mut steps, &legend, screen).await?;
+            begin(&mut steps, &known, screen).await?;
         }
         let without_packets = arguments.once && !arguments.packets;
         if !without_packets {
@@ -86,10 +88,17 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
                     ticks.tick().await;
                 }
                 Some(screen) => {
-                    if !screen.until(&legend, ticks.tick()).await? {
+                    if !screen.until(&known, ticks.tick()).await? {
                         return Ok(Status::Done);
                     }
                 }
+            }
+            // A file may be invalid for a moment while it is written. Then the old legend stays.
+            if sources.have_changed()
+                && let Ok(again) = legend(state, policy, sorter)
+            {
+                known = again;
+                steps.set_legend(known.clone());
             }
             steps.set_lines(here.as_ref().map(tracked).unwrap_or_default());
             steps.set_links(here.as_ref().map(links::held).unwrap_or_default());
@@ -107,14 +116,14 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             };
             let blind = blind.map(str::to_owned);
             if arguments.json {
-                output::data(&json(&step, &legend, blind, &new).to_string())?;
+                output::data(&json(&step, &known, blind, &new).to_string())?;
             } else {
                 let look = Look {
                     step,
                     blind,
                     events: events.clone(),
                 };
-                show(look, &legend, screen.as_mut())?;
+                show(look, &known, screen.as_mut())?;
             }
             if arguments.once {
                 return Ok(Status::Done);

@@ -36,15 +36,7 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
         "site",
         mistakes,
     );
-    for (name, of) in [
-        (Label::LINK_NAME, "the link itself"),
-        (Label::OTHERS_NAME, "the packets of no circuit"),
-    ] {
-        for site in sites.iter().filter(|site| site.name == name) {
-            let message = format!("the site `{name}` has the name that figures use for {of}");
-            mistakes.error(NAME, &site.at, message, "give it another name");
-        }
-    }
+    not_reserved(&sites, mistakes);
     for plan in &plans {
         let of = || format!("the plan `{}`", plan.name);
         let place = |number| plan.rates.pair_at(number, plan.at.file);
@@ -125,6 +117,19 @@ pub(crate) fn check(all: Collected<'_>, mistakes: &Mistakes<'_>) -> List {
     };
     sold(&list, &sites, mistakes);
     list
+}
+
+/// Reports sites with a name that figures use for something else.
+fn not_reserved(sites: &[RawSite], mistakes: &Mistakes<'_>) {
+    for (name, of) in [
+        (Label::LINK_NAME, "the link itself"),
+        (Label::OTHERS_NAME, "the packets of no circuit"),
+    ] {
+        for site in sites.iter().filter(|site| site.name == name) {
+            let message = format!("the site `{name}` has the name that figures use for {of}");
+            mistakes.error(NAME, &site.at, message, "give it another name");
+        }
+    }
 }
 
 /// Returns the maximum rate of a site. A site that lacks a rate is reported.

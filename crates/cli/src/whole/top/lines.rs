@@ -365,21 +365,14 @@ mod tests {
     use weirgate_watch::Flow;
     use weirgate_watch::Object;
 
-    fn host(address: &str, down: i64, up: i64, trip: Option<i64>) -> Change {
-        let mut values = vec![
-            (Number::HostReceivedBytes, down),
-            (Number::HostSentBytes, up),
-        ];
-        values.extend(trip.map(|trip| (Number::HostBeyond, trip)));
+    fn change(sort: Sort, labels: &[(&'static str, &str)], values: Vec<(Number, i64)>) -> Change {
+        let owned = |(name, value): &(&'static str, &str)| (*name, (*value).to_owned());
         Change {
             object: Object {
-                sort: Sort::Host,
+                sort,
                 identity: String::new(),
                 begins: false,
-                labels: vec![
-                    ("device", String::from("lan")),
-                    ("host", address.to_owned()),
-                ],
+                labels: labels.iter().map(owned).collect(),
                 numbers: Vec::new(),
             },
             values,
@@ -387,22 +380,19 @@ mod tests {
         }
     }
 
+    fn host(address: &str, down: i64, up: i64, trip: Option<i64>) -> Change {
+        let mut values = vec![
+            (Number::HostReceivedBytes, down),
+            (Number::HostSentBytes, up),
+        ];
+        values.extend(trip.map(|trip| (Number::HostBeyond, trip)));
+        change(Sort::Host, &[("device", "lan"), ("host", address)], values)
+    }
+
     fn class(device: &str, sent: Option<i64>) -> Change {
         let labels = [("device", device), ("direction", "up"), ("class", "voice")];
-        Change {
-            object: Object {
-                sort: Sort::Class,
-                identity: String::new(),
-                begins: false,
-                labels: labels.map(|(name, value)| (name, value.to_owned())).into(),
-                numbers: Vec::new(),
-            },
-            values: sent
-                .map(|sent| (Number::ClassSentBytes, sent))
-                .into_iter()
-                .collect(),
-            verdict: None,
-        }
+        let values = sent.map(|sent| (Number::ClassSentBytes, sent));
+        change(Sort::Class, &labels, values.into_iter().collect())
     }
 
     /// What cannot be read is no zero, and of several links each class has its device.

@@ -7,6 +7,7 @@
 //! the node immediately.
 
 mod audit;
+mod cap;
 mod ffi;
 mod line;
 mod mirror;
@@ -191,27 +192,6 @@ impl<T> Engine<T> {
         Ok(id)
     }
 
-    /// Adds a cap: a ceiling for the sum of the nodes that name it. Returns its row number.
-    pub fn cap(&mut self, ceiling_bytes_s: u64) -> Result<u32, EngineError> {
-        self.reclaim();
-        let id = self.free_row().ok_or(EngineError::Full)?;
-        let rule = NodeRule {
-            ceiling_bytes_s,
-            ..NodeRule::default()
-        };
-        let row = &mut self.nodes[id as usize];
-        *row = Node {
-            config: config(0, 0, &rule),
-            wheel: row.wheel,
-            wheel_next: row.wheel_next,
-            wheel_prev: row.wheel_prev,
-            ..Node::default()
-        };
-        // Row 0 stands for the missing parent.
-        self.children[0] += 1;
-        Ok(id)
-    }
-
     /// Changes the rule of a node, or the ceiling of a cap. Backlog and counters stay.
     pub fn change(&mut self, id: u32, rule: &NodeRule) -> Result<(), EngineError> {
         self.live(id)?;
@@ -220,11 +200,7 @@ impl<T> Engine<T> {
         let is_cap = own.live == ffi::CAP;
         self.look(id);
         if is_cap {
-            let names = |one: &u32| self.nodes[*one as usize].config.cap == id;
-            let members: Vec<u32> = (1..=self.size.nodes).filter(names).collect();
-            for member in members {
-                self.look(member);
-            }
+            self.look_at_members(id);
         }
         Ok(())
     }

@@ -65,7 +65,8 @@ pub enum KeepError {
     /// Occurs when another weirgate process is changing this kernel.
     #[error("another weirgate is changing this kernel")]
     Busy,
-    /// Occurs when another service already runs `keep`, `links` or `pods` in this network namespace.
+    /// Occurs when another service already runs `keep`, `links` or `pods` in this network
+    /// namespace.
     #[error("another `weirgate {0}` already runs in this network namespace; end it first")]
     Held(&'static str),
     /// Occurs when a change has to be confirmed or taken back first.

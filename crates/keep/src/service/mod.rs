@@ -435,11 +435,10 @@ async fn work(
         return Ok(Some(0));
     }
     let devices = site.kernel.devices().await?;
-    let confirmed = site.confirmed()?;
-    // What cannot be released prevents no repair.
-    let released = known.release(site, &devices).await;
-    known.see(devices, confirmed.as_ref());
-    let mut steps = site.restore(&lock).await?;
+    // A release that fails is tried again: the memory forgets the device at the repair.
+    let mut steps = known.release(site, &devices).await?;
+    known.see(devices, site.confirmed()?.as_ref());
+    steps += site.restore(&lock).await?;
     for damage in site.history.damages()? {
         if !known.damages.contains(&damage) {
             known.damages.push(damage.clone());
@@ -448,7 +447,7 @@ async fn work(
     }
     known.held(site).await;
     steps += hold(site, &mut known.meters, report).await?;
-    Ok(Some(steps + released?))
+    Ok(Some(steps))
 }
 
 /// Returns whether all programs are in place, after repairing those of circuits.

@@ -35,7 +35,7 @@ fn a_foreign_root_at_a_renamed_device_does_not_prevent_repairs() {
     // The tree of a new device is put there before the repair, which switches offloads off.
     let repaired = || {
         let features = namespace.run("ethtool -k wan");
-        shaped(&namespace) && features.contains("tcp-segmentation-offload: off")
+        shaped(&namespace) && features.contains("tx-tcp-segmentation: off")
     };
     within(Duration::from_secs(5), "return", repaired);
     let left = namespace.run("tc qdisc show dev uplink");

@@ -102,7 +102,7 @@ mod together {
         in_one_guest! {
             handshakes_ask_for_a_share_of_a_round_trip: "window::ask::shares";
             windows_are_shared_by_hosts: "window::tcp::shares_by_hosts";
-            windows_are_written: "window::writes", "window::begins", "window::spares";
+            windows_are_written: "window::writes", "window::begins", "window::spares", "window::spared_at_first";
             windows_of_large_scales_keep_to_the_credit: "window::scale::rounded";
             connections_of_fast_open_are_known: "window::handshakes::fast_open";
             windows_leave_senders_of_l4s_alone: "window::l4s::left_alone";

@@ -371,26 +371,43 @@ fn spares() {
         falls,
         "no class is distinguished any more"
     );
-    // Nor is an offer taken back that was made before data arrived.
-    maps.set(&wanted).expect("a map");
+}
+
+/// Nor is an offer of an exempt connection taken back that it made before data arrived.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn spared_at_first() {
+    const SPARED: u32 = 0x2_0011;
+    let control = control(&Windows {
+        fixed: Size::bytes(4_000),
+        classes: vec![(Handle::from_u32(SPARED), Rate::default())],
+        ..edge(0)
+    });
+    let plain = [2, 4, 5, 0xb4];
     handshake(&control, 4, 3_002, &plain, &plain);
     let offered = |ack, class| {
         let segment = Segment {
+            version: 4,
             port: 3_002,
+            out: true,
+            flags: ACK,
+            seq: 1,
             ack,
+            window: 60_000,
+            options: &[],
             payload: 9,
-            ..out
         };
         let frame = segment.frame();
         let after = control.run_as(false, &frame, (0, class));
+        let arrived = Segment {
+            out: false,
+            payload: 1_448,
+            ..segment
+        };
+        control.run(true, &arrived.frame()).expect("a run");
         window(&segment, &frame, &after.expect("a run"))
     };
-    assert_eq!(offered(1, VIDEO), 60_000);
-    let first = Segment {
-        port: 3_002,
-        ..data
-    };
-    control.run(true, &first.frame()).expect("a run");
+    assert_eq!(offered(1, SPARED), 60_000);
     assert_eq!(offered(10_001, 0x2_0013), 50_000);
 }
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
-use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, serve, web};
+use weirgate_watch::{Config, EndWeb, Legend, Listen, Sending, Sources, serve, web};
 
 /// The content type of an endless answer.
 const LOOKS: &[u8] = b"text/event-stream";
@@ -76,7 +76,7 @@ fn begin(folder: &Path, socket: &Path) {
         size: 4_000_000,
         every: Duration::from_hours(1),
         probes: Vec::new(),
-        sources: Vec::new(),
+        sources: Sources::default(),
     };
     let (ready, is_ready) = mpsc::channel();
     thread::spawn(move || {

@@ -27,6 +27,10 @@ pub(crate) enum Socket {
 
 impl Socket {
     /// Returns the kernel's socket.
+    #[cfg_attr(
+        not(feature = "played"),
+        expect(clippy::unnecessary_wraps, reason = "only a script has none")
+    )]
     pub(crate) fn kernel(&self) -> io::Result<&NetlinkSocket> {
         match self {
             Self::Netlink(socket) => Ok(socket),

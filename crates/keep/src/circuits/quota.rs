@@ -18,8 +18,8 @@ use crate::store::folder::Folders;
 use crate::store::sealed;
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use weirgate_bpf::{BpfError, CircuitTree};
@@ -40,11 +40,15 @@ const ENDS: &str = ".used";
 struct Had {
     /// Bytes in this month.
     bytes: u64,
-    /// The value of the engine's counter when `bytes` was updated.
-    counter: u64,
+    /// The value of the engine's counter when `bytes` was updated. `None` if the circuit had no
+    /// quota at the last look: what it sends then does not count.
+    counter: Option<u64>,
     /// The bytes in the file. Lists come into force with these.
     #[serde(skip)]
     written: u64,
+    /// Whether it has a quota at this look.
+    #[serde(skip)]
+    is_metered: bool,
 }
 
 /// What the circuits of a device have used in a month.
@@ -171,6 +175,8 @@ struct Meter {
     circuits: Vec<Metered>,
     /// What was used; `None` until a list with quotas is found, and the file is read.
     used: Option<Used>,
+    /// Whether the file was not read at a former look, because no circuit had a quota.
+    lapsed: bool,
     /// When `used` was last written, in seconds since 1970.
     written: u64,
 }
@@ -240,8 +246,9 @@ impl Meter {
         Ok(())
     }
 
-    /// Reads what was used, at the first look, and counts what was sent since the last one. Returns
-    /// whether any circuit is on the other side of its quota than the file says.
+    /// Reads what was used, at the first look, and counts what was sent since the last one. If no
+    /// circuit has a quota any more, writes that to the file. Returns whether any circuit is on the
+    /// other side of its quota than the file says.
     fn count(
         &mut self,
         folders: &Folders,
@@ -249,14 +256,22 @@ impl Meter {
         engine: (&str, u32),
         sent: impl Fn(&Metered) -> Option<u64>,
     ) -> Result<bool, KeepError> {
+        let month = Month::of(clock::unix());
         if self.circuits.is_empty() {
+            if let Some(used) = &mut self.used {
+                used.count(&[], month, engine, sent);
+                used.write(folders, device)?;
+            }
+            (self.used, self.lapsed) = (None, true);
             return Ok(false);
         }
         let used = match &mut self.used {
             Some(used) => used,
             none => none.insert(Used::read(folders, device)?),
         };
-        let month = Month::of(clock::unix());
+        if std::mem::take(&mut self.lapsed) {
+            used.count(&[], month, engine, &sent);
+        }
         Ok(used.count(&self.circuits, month, engine, sent))
     }
 
@@ -282,8 +297,9 @@ impl Meter {
 }
 
 impl Used {
-    /// Counts the bytes since the last look. Counters begin at 0 after a reboot or in a new engine.
-    /// Returns whether any circuit is on the other side of its quota than the file says.
+    /// Counts the bytes since the last look. Counters begin at 0 after a reboot or in a new engine,
+    /// unless nothing is known of a former one. Returns whether any circuit is on the other side of
+    /// its quota than the file says.
     fn count(
         &mut self,
         circuits: &[Metered],
@@ -294,14 +310,11 @@ impl Used {
         // A clock that is wrong until the network is up must not begin a former month again.
         let is_new = self.month < month.0;
         let counts_on = self.boot == boot && self.engine == engine;
+        // A circuit may have sent for months before the first look of all.
+        let is_other = !self.boot.is_empty() && !counts_on;
         self.month = self.month.max(month.0);
         self.engine = engine;
         boot.clone_into(&mut self.boot);
-        if is_new {
-            // Circuits that are absent now are forgotten: if they come back, it is another month.
-            let present: BTreeSet<&str> = circuits.iter().map(|one| &*one.id).inserted();
-            self.circuits.retain(|id, _| present.contains(&**id));
-        }
         let mut changed = false;
         for one in circuits {
             let counter = sent(one);
@@ -314,26 +327,37 @@ impl Used {
                     // The circuit may have had no quota so far, in an engine that has counted it
                     // for months.
                     new.insert(Had {
-                        counter,
+                        counter: Some(counter),
                         ..Had::default()
                     })
                 }
             };
+            had.is_metered = true;
             if is_new {
                 // The file says nothing of this month.
                 changed |= had.written >= one.quota;
                 (had.bytes, had.written) = (0, 0);
             }
-            if !counts_on {
-                had.counter = 0;
+            if is_other {
+                had.counter = Some(0);
             }
             if let Some(counter) = counter {
-                let more = counter.checked_sub(had.counter).unwrap_or(counter);
+                let since = had.counter.unwrap_or(counter);
+                let more = counter.checked_sub(since).unwrap_or(counter);
                 had.bytes = had.bytes.saturating_add(more);
-                had.counter = counter;
+                had.counter = Some(counter);
             }
             changed |= (had.written >= one.quota) != (had.bytes >= one.quota);
         }
+        self.circuits.retain(|_, had| {
+            let is_metered = std::mem::take(&mut had.is_metered);
+            if !is_metered {
+                had.counter = None;
+            }
+            // Circuits that are absent at the turn of the month are forgotten: if they come back,
+            // it is another month.
+            is_metered || !is_new
+        });
         changed
     }
 }

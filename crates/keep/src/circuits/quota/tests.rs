@@ -51,11 +51,17 @@ fn what_was_stored_counts_where_quotas_come_later() {
         circuits: vec![metered("1")],
         ..Meter::default()
     };
+    assert_eq!(look(&mut before, 0), 0);
+    assert_eq!(look(&mut before, 900), 0);
+    before.written = 0;
     assert_eq!(look(&mut before, 900), 900);
+    // What it sends without a quota does not count.
     let mut meter = Meter::default();
-    assert_eq!(look(&mut meter, 0), 900);
+    assert_eq!(look(&mut meter, 920), 900);
     meter.circuits = vec![metered("1")];
-    assert_eq!(look(&mut meter, 950), 950);
+    assert_eq!(look(&mut meter, 950), 900);
+    meter.written = 0;
+    assert_eq!(look(&mut meter, 960), 910);
     // A damaged file is not replaced.
     let path = path(&folders, &device);
     std::fs::write(&path, "no").unwrap();
@@ -76,6 +82,7 @@ fn counters_that_begin_again_are_added_up() {
         let changed = counted(&mut used, &circuits, month, of, |_| sent);
         (changed, used.bytes("1", month.end() - 1))
     };
+    assert_eq!(count(november, ("a", 1), Some(0)), (false, 0));
     assert_eq!(count(november, ("a", 1), Some(400)), (false, 400));
     assert_eq!(count(november, ("a", 1), Some(900)), (false, 900));
     // A row that now belongs to another circuit counts nothing.
@@ -97,6 +104,7 @@ fn counters_that_begin_again_are_added_up() {
 fn a_clock_that_is_behind_erases_no_usage() {
     let (one, november) = ([metered("1")], Month(682));
     let mut used = Used::default();
+    assert!(!counted(&mut used, &one, november, ("a", 1), |_| Some(0)));
     assert!(counted(&mut used, &one, november, ("a", 1), |_| Some(
         1_200
     )));
@@ -117,6 +125,7 @@ fn a_circuit_that_was_absent_at_the_turn_of_the_month_begins_it_with_nothing() {
     let (november, december) = (Month(682), Month(683));
     let mut used = Used::default();
     let engine = ("a", 1);
+    assert!(!counted(&mut used, &all, november, engine, |_| Some(0)));
     assert!(counted(&mut used, &all, november, engine, |_| Some(2_000)));
     // In November both stay, even if one is absent for a while.
     counted(&mut used, &all[..1], november, engine, |_| Some(2_000));
@@ -151,11 +160,88 @@ fn what_was_sent_without_a_quota_does_not_count() {
     assert_eq!(used.bytes("2", november.end() - 1), 20);
 }
 
+/// Nothing is known before the first look: the first quotas, or the file was removed.
+#[test]
+fn the_first_look_of_all_counts_nothing() {
+    let (one, november) = ([metered("1")], Month(682));
+    let mut used = Used::default();
+    let mut look = |sent| {
+        let changed = counted(&mut used, &one, november, ("a", 1), |_| Some(sent));
+        (changed, used.bytes("1", november.end() - 1))
+    };
+    assert_eq!(look(5_000_000), (false, 0));
+    assert_eq!(look(5_000_007), (false, 7));
+}
+
+/// It is on another plan for a while, and its row counts on.
+#[test]
+fn what_was_sent_between_two_quotas_does_not_count() {
+    let (all, november) = ([metered("1"), metered("2")], Month(682));
+    let mut used = Used::default();
+    let look = |used: &mut Used, circuits: &[Metered], month, second| {
+        let sent = |one: &Metered| Some(if one.id == "2" { second } else { 10 });
+        let changed = counted(used, circuits, month, ("a", 1), sent);
+        (changed, used.bytes("2", month.end() - 1))
+    };
+    assert_eq!(look(&mut used, &all, november, 0), (false, 0));
+    assert_eq!(look(&mut used, &all, november, 10), (false, 10));
+    assert_eq!(look(&mut used, &all[..1], november, 3_000_000), (false, 10));
+    assert_eq!(look(&mut used, &all, november, 5_000_010), (false, 10));
+    assert_eq!(look(&mut used, &all, november, 5_000_013), (false, 13));
+    // For a while, no circuit has a quota; then it is another month.
+    assert_eq!(look(&mut used, &[], november, 6_000_000), (false, 13));
+    let december = Month(683);
+    assert_eq!(look(&mut used, &[], december, 7_000_000), (false, 0));
+    assert_eq!(look(&mut used, &all, december, 8_000_000), (false, 0));
+    assert_eq!(look(&mut used, &all, december, 8_000_005), (false, 5));
+}
+
+/// The service ends while no circuit has a quota.
+#[test]
+fn the_file_says_that_no_circuit_has_a_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let folders = folders(folder.path());
+    let device = DeviceName::new("access0").unwrap();
+    let look = |meter: &mut Meter, sent| {
+        let changed = meter.count(&folders, &device, ("a", 1), |_| Some(sent));
+        meter.written = 0;
+        meter.write(&folders, &device, changed.unwrap()).unwrap();
+        Used::known(&folders, &device).bytes("1", clock::unix())
+    };
+    let metered = || Meter {
+        circuits: vec![metered("1")],
+        ..Meter::default()
+    };
+    let mut meter = metered();
+    assert_eq!(look(&mut meter, 0), 0);
+    assert_eq!(look(&mut meter, 10), 10);
+    meter.circuits.clear();
+    assert_eq!(look(&mut meter, 3_000_000), 10);
+    // It is written once, so a file that somebody removes stays away.
+    let path = path(&folders, &device);
+    let file = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    look(&mut meter, 4_000_000);
+    assert!(!path.exists());
+    std::fs::write(&path, file).unwrap();
+    let mut meter = metered();
+    assert_eq!(look(&mut meter, 5_000_010), 10);
+    assert_eq!(look(&mut meter, 5_000_013), 13);
+}
+
+/// A file of an earlier version has a number for each counter.
+#[test]
+fn a_counter_of_an_earlier_version_is_read() {
+    let had: Had = serde_json::from_str(r#"{"bytes":7,"counter":9}"#).unwrap();
+    assert_eq!((had.bytes, had.counter), (7, Some(9)));
+}
+
 /// The counter of a circuit cannot be read at the first look of a month.
 #[test]
 fn a_counter_is_not_counted_twice() {
     let (one, november) = ([metered("1")], Month(682));
     let mut used = Used::default();
+    counted(&mut used, &one, november, ("a", 1), |_| Some(0));
     counted(&mut used, &one, november, ("a", 1), |_| Some(2_000));
     let december = Month(683);
     assert!(counted(&mut used, &one, december, ("a", 1), |_| None));
@@ -204,6 +290,8 @@ fn a_quota_that_a_command_did_not_see_used_up_is_applied() {
         meter.write(&folders, &device, changed).unwrap();
         changed
     };
+    assert!(!look(&mut meter, 0));
+    meter.written = 0;
     assert!(!look(&mut meter, 850));
     assert!(!look(&mut meter, 950));
     let known = |folders| Used::known(folders, &device).bytes("1", clock::unix());
@@ -229,6 +317,7 @@ fn a_quota_that_is_used_up_is_said_until_the_file_has_it() {
         let changed = changed.unwrap();
         (changed, meter.write(&folders, &device, changed).is_ok())
     };
+    assert_eq!(count(0), (false, true));
     assert_eq!(count(900), (false, true));
     let (lists, aside) = (folder.path().join("circuits"), folder.path().join("aside"));
     std::fs::rename(&lists, &aside).unwrap();

@@ -110,13 +110,14 @@ pub struct Circuit {
 pub const SUSPENDED: Rate = Rate::kbit(64);
 
 impl Circuit {
-    /// Returns the guaranteed and the maximum rate in a direction.
+    /// Returns the guaranteed and the maximum rate in a direction. The guarantee of a plan may be
+    /// above the maximum of the circuit itself, which then counts for both.
     pub fn rates(&self, direction: Direction) -> [Rate; 2] {
         let [least, most] = [self.least, self.most].map(|pair| pair.of(direction));
         if self.suspended {
             return [Rate::default(), most.min(SUSPENDED)];
         }
-        [least, most]
+        [least.min(most), most]
     }
 
     /// Returns the burst in a direction.

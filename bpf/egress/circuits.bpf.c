@@ -27,9 +27,6 @@
 /* include/uapi/linux/bpf.h */
 enum { TCX_NEXT = -1 };
 
-/* An upper bound of the number of rows. */
-#define MOST_ROWS (1 << 22)
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -253,7 +250,7 @@ static __noinline int lift(void)
 	struct engine_node *n;
 	u32 i;
 
-	bpf_for (i, 1, MOST_ROWS) {
+	bpf_for (i, 1, CIRCUITS_MOST_ROWS) {
 		config = bpf_map_lookup_elem(&staged, &i);
 		n = ENGINE_ROW(struct engine_node, 0, i);
 		if (!n || !config)
@@ -275,7 +272,7 @@ static __noinline int say(u32 live)
 {
 	u32 i;
 
-	bpf_for (i, 1, MOST_ROWS) {
+	bpf_for (i, 1, CIRCUITS_MOST_ROWS) {
 		if (!say_of(i, live))
 			break;
 	}

@@ -53,6 +53,9 @@ struct circuits_label {
 	u32 queue;
 };
 
+/* An upper bound of the number of rows: the limit of bpf_for. */
+#define CIRCUITS_MOST_ROWS 8388608
+
 /* Most rows of one change: a circuit, and the sites above it before and
  * after. */
 #define CIRCUITS_PICKED 16

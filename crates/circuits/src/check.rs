@@ -14,8 +14,8 @@ use weirgate_document::did_you_mean;
 use weirgate_units::{Arrange as _, Direction, Rate};
 
 /// The most circuits and sites of a list.
-const MOST_CIRCUITS: usize = 2_000_000;
-const MOST_SITES: usize = 65_000;
+pub(crate) const MOST_CIRCUITS: usize = 2_000_000;
+pub(crate) const MOST_SITES: usize = 65_000;
 
 /// How many names are compared with an unknown one for a suggestion. The limit bounds the time
 /// when many names are wrong.

@@ -4,6 +4,7 @@
 //! A node is identified by its label. It keeps its row number as long as successive lists
 //! contain it, so that its counters continue and its backlog stays queued.
 
+use crate::check::{MOST_CIRCUITS, MOST_SITES};
 use crate::hash::Known;
 use crate::keys::Key;
 pub use crate::label::{Label, LabelText};
@@ -37,18 +38,30 @@ impl RowLayout {
     /// The row of the first queue's root.
     pub const LINK: u32 = 1;
 
+    /// The number of rows for the largest list.
+    pub const MOST_NODES: u32 = Self::sized([MOST_SITES, MOST_CIRCUITS], 1).nodes();
+
     /// Returns the layout for a list on `queues` queues, with space for twice as many circuits and
     /// sites.
     pub fn of(list: &List, queues: u32) -> Self {
-        let size = |count: usize, least: u32| {
-            let twice =
-                u32::try_from(count.saturating_add(1).saturating_mul(2)).unwrap_or(u32::MAX / 4);
-            twice.max(least).next_power_of_two()
-        };
+        Self::sized([list.sites.len(), list.circuits.len()], queues)
+    }
+
+    const fn sized([sites, circuits]: [usize; 2], queues: u32) -> Self {
+        const fn size(count: usize, least: u32) -> u32 {
+            let twice = count.saturating_add(1).saturating_mul(2);
+            if twice < least as usize {
+                least
+            } else if twice < (u32::MAX / 4) as usize {
+                (twice as u32).next_power_of_two()
+            } else {
+                (u32::MAX / 4).next_power_of_two()
+            }
+        }
         Self {
             queues,
-            inner: size(list.sites.len(), 256),
-            leaves: size(list.circuits.len(), 4_096),
+            inner: size(sites, 256),
+            leaves: size(circuits, 4_096),
         }
     }
 
@@ -78,7 +91,7 @@ impl RowLayout {
     }
 
     /// Returns the number of rows.
-    pub fn nodes(self) -> u32 {
+    pub const fn nodes(self) -> u32 {
         self.inner + self.leaves
     }
 }

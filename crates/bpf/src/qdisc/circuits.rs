@@ -4,8 +4,8 @@
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_MEMBER_SHIFT, circuits_key, circuits_label, circuits_leaves, circuits_prefix,
-    circuits_rule, engine_config,
+    CIRCUITS_MOST_ROWS, ENGINE_MEMBER_SHIFT, circuits_key, circuits_label, circuits_leaves,
+    circuits_prefix, circuits_rule, engine_config,
 };
 use crate::maps::{self, Map, Named};
 use crate::programs::tcx::{self, Attached};
@@ -44,6 +44,11 @@ const MAPS: [&str; 5] = ["staged", "labels", "addresses", "prefixes", "rules"];
 const _: () = assert!(
     ENGINE_MEMBER_SHIFT == QUEUE_SHIFT,
     "one shift in C and here"
+);
+
+const _: () = assert!(
+    RowLayout::MOST_NODES < CIRCUITS_MOST_ROWS,
+    "a commit reaches every row"
 );
 
 /// The pins of the programs that are attached to the device.

@@ -209,16 +209,17 @@ static __always_inline void begin(struct engine_node *n)
 	n->marks = 0;
 }
 
-/* Copies the staged configuration of a node if its `live` has this value.
- * Returns whether the row exists. */
-static __always_inline int say_of(u32 id, u32 live)
+/* Copies the staged configuration of a node if its `live` has this value; with
+ * `fresh`, only if the row is not live yet. Returns whether the row exists. */
+static __always_inline int say_of(u32 id, u32 live, u32 fresh)
 {
 	struct engine_config *config = bpf_map_lookup_elem(&staged, &id);
 	struct engine_node *n = ENGINE_ROW(struct engine_node, 0, id);
 
 	if (!n || !config)
 		return 0;
-	if (config->live != live || is_same(&n->config, config))
+	if (config->live != live || (fresh && n->config.live) ||
+	    is_same(&n->config, config))
 		return 1;
 	if (live)
 		begin(n);
@@ -267,13 +268,14 @@ static __noinline int lift(void)
 	return 0;
 }
 
-/* Copies the staged configuration of all nodes with this `live`. */
-static __noinline int say(u32 live)
+/* Copies the staged configuration of all nodes with this `live`; with `fresh`,
+ * only of those whose rows are not live yet. */
+static __noinline int say(u32 live, u32 fresh)
 {
 	u32 i;
 
 	bpf_for (i, 1, CIRCUITS_MOST_ROWS) {
-		if (!say_of(i, live))
+		if (!say_of(i, live, fresh))
 			break;
 	}
 	return 0;
@@ -290,7 +292,7 @@ static __noinline int say_picked(u32 live)
 	bpf_for (i, 0, CIRCUITS_PICKED) {
 		if (i >= rule->count)
 			break;
-		say_of(rule->picked[i % CIRCUITS_PICKED], live);
+		say_of(rule->picked[i % CIRCUITS_PICKED], live, 0);
 	}
 	return 0;
 }
@@ -309,9 +311,12 @@ int circuits_commit(void *ctx)
 		return 0;
 	}
 	lift();
-	say(1);
+	/* New sites come before the nodes that move below them: a packet finds
+	 * no path through a site that has no parent and no lists yet. */
+	say(1, 1);
+	say(1, 0);
 	rule->generation = rule->next & 1;
-	say(0);
+	say(0, 0);
 	return 0;
 }
 

@@ -52,10 +52,18 @@ impl CircuitTree {
             self.rules.set_first(&rule)?;
             stored = self.stored()?;
             let active = (rule.generation & 1) as usize;
+            for key in stale(&stored, active) {
+                self.forget(&key)?;
+                stored.remove(&key);
+            }
             if !is_in_force(&stored, active, list, &circuits) {
                 let entries = entries(&stored, active, &rows::table(list, &circuits));
                 fits(&stored, &entries, self.room())?;
                 change.written = entries.len();
+                // If this process dies, the next one brings the stored list into force, and
+                // removes these keys.
+                rule.open = begun(rule.open);
+                self.rules.set_first(&rule)?;
                 self.write(&entries)?;
                 rule.next ^= 1;
                 rule.kinds[(rule.next & 1) as usize] = keys::kinds(listed(list));
@@ -269,6 +277,13 @@ impl CircuitTree {
     }
 }
 
+/// Returns the keys that an interrupted process wrote for a list that never came into force. They
+/// would take room, and come into force with the next list.
+fn stale(stored: &Stored, active: usize) -> Vec<Key> {
+    let unused = stored.iter().filter(|(_, leaves)| leaves[active] == 0);
+    unused.map(|(key, _)| *key).collect()
+}
+
 /// Checks that the tables take these entries besides the stored ones. If the kernel refused one,
 /// those before it would stay, and the tables would be full for lists that would fit.
 fn fits(
@@ -365,5 +380,24 @@ mod tests {
         let full = fits(&stored, &[one("10.2.0.0/16")], [1, 2]);
         let found = full.expect_err("two prefixes").to_string();
         assert!(found.contains("2 prefixes"), "{found}");
+    }
+
+    /// An interrupted process wrote them into the other generation.
+    #[test]
+    fn keys_that_never_came_into_force_are_removed() {
+        let [left, own, new] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(key);
+        for active in [0, 1] {
+            let leaves = |is: u32, next: u32| if active == 0 { [is, next] } else { [next, is] };
+            let both = [(left, leaves(0, 9)), (own, leaves(7, 9))];
+            let mut stored: Stored = both.into_iter().collect();
+            let stale = stale(&stored, active);
+            assert_eq!(stale, [left]);
+            for key in &stale {
+                stored.remove(key);
+            }
+            let entries = entries(&stored, active, &vec![(own, 7), (new, 8)]);
+            assert_eq!(entries, [(own, [7, 7]), (new, leaves(0, 8))]);
+            assert!(fits(&stored, &entries, [0, 2]).is_ok());
+        }
     }
 }

@@ -45,6 +45,7 @@ mod together {
                 "kept::one_circuit_comes_changes_and_goes",
                 "frames::a_tunnel_has_addresses_alone",
                 "room::a_refused_list_takes_no_room",
+                "status::a_device_that_fails_holds_up_no_other",
             ],
         );
 
@@ -82,6 +83,14 @@ mod together {
         #[test]
         fn a_refused_list_takes_no_room() {
             println!("{}", GUEST.run("room::a_refused_list_takes_no_room"));
+        }
+
+        #[test]
+        fn a_device_that_fails_holds_up_no_other() {
+            println!(
+                "{}",
+                GUEST.run("status::a_device_that_fails_holds_up_no_other")
+            );
         }
     }
 }

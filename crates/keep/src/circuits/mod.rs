@@ -142,7 +142,7 @@ impl<'k> Circuits<'k> {
         kept: &mut Kept,
         adopt: bool,
     ) -> Result<CircuitsDone, CircuitsRefused> {
-        self.nothing_waits().await?;
+        self.nothing_waits(adopt).await?;
         let done = self.bring(name, kept, adopt).await?;
         // The former list precedes the last confirmed change, and not this one, so it is of no use
         // now.
@@ -199,7 +199,7 @@ impl<'k> Circuits<'k> {
 
     /// Removes the circuits of a device, which may be missing, and its stored list.
     pub async fn remove(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
-        self.nothing_waits().await?;
+        self.nothing_waits(false).await?;
         self.take_off(name).await?;
         self.drop_former(name)
     }
@@ -265,7 +265,7 @@ impl<'k> Circuits<'k> {
             return Ok(done);
         }
         drop(tree);
-        let (tree, more) = self.force_kept(target).await?;
+        let (tree, more) = self.force_kept(target, false).await?;
         tree.settle()?;
         Ok(if more.is_nothing() { done } else { more })
     }
@@ -288,22 +288,23 @@ impl<'k> Circuits<'k> {
         {
             return Ok((tree, CircuitsDone::default()));
         }
-        let (tree, done) = self.force_kept(target).await?;
+        let (tree, done) = self.force_kept(target, false).await?;
         tree.settle()?;
         Ok((tree, done))
     }
 
-    /// Brings the stored list into force.
+    /// Brings the stored list into force. `adopt` replaces a root qdisc of another program.
     async fn force_kept(
         &self,
         target: &Target<'_>,
+        adopt: bool,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let file = ListFile::of(self.folders, target.name);
         let Some(Text { list, changes, .. }) = file.read(true)? else {
             return Err(CircuitsRefused::None(target.name.clone()));
         };
         let mut kept = file.whole(&list, &changes)?;
-        self.force(target, &mut kept, false).await
+        self.force(target, &mut kept, adopt).await
     }
 
     async fn target<'n>(&self, name: &'n DeviceName) -> Result<Target<'n>, CircuitsRefused> {

@@ -143,7 +143,7 @@ impl Circuits<'_> {
         adopt: bool,
         guarded: Guarded<'_>,
     ) -> Result<(Vec<(DeviceName, CircuitsDone)>, bool), CircuitsRefused> {
-        self.nothing_waits().await?;
+        self.nothing_waits(adopt).await?;
         for (name, _) in &lists {
             self.target(name).await?;
         }
@@ -180,7 +180,7 @@ impl Circuits<'_> {
             Ok(all) => Ok((all, in_session)),
             Err(refused) => {
                 // If this fails too, it is retried at the deadline.
-                self.back(&waiting).await?;
+                self.back(&waiting, adopt).await?;
                 // The guard is not needed any more; it may have ended already.
                 let _ = guard.kill();
                 let _ = guard.wait();
@@ -215,13 +215,14 @@ impl Circuits<'_> {
         let timer = Timer::new()?;
         timer.set(deadline)?;
         timer.over().await?;
-        Circuits::open(folders, kernel)?.end_what_is_over().await?;
+        let circuits = Circuits::open(folders, kernel)?;
+        circuits.end_what_is_over(false).await?;
         Ok(())
     }
 
     /// Confirms the waiting lists. Returns their devices.
     pub async fn confirm(&self) -> Result<Vec<DeviceName>, CircuitsRefused> {
-        if self.end_what_is_over().await? {
+        if self.end_what_is_over(false).await? {
             return Err(CircuitsRefused::Nothing(
                 "the time of the change was over; the former lists are in force",
             ));
@@ -241,16 +242,17 @@ impl Circuits<'_> {
     pub async fn take_back(&self, confirmed: bool) -> Result<Vec<DeviceName>, CircuitsRefused> {
         match Waiting::read(self.folders)? {
             Some(waiting) if confirmed || !waiting.is_confirmed() => {
-                self.back(&waiting).await?;
+                self.back(&waiting, false).await?;
                 Ok(waiting.names())
             }
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Fails if lists wait for confirmation. Takes them back first if their deadline has passed.
-    pub(super) async fn nothing_waits(&self) -> Result<(), CircuitsRefused> {
-        self.end_what_is_over().await?;
+    /// Fails if lists wait for confirmation. Takes them back first if their deadline has passed;
+    /// `adopt` then replaces root qdiscs of other programs.
+    pub(super) async fn nothing_waits(&self, adopt: bool) -> Result<(), CircuitsRefused> {
+        self.end_what_is_over(adopt).await?;
         match Waiting::read(self.folders)? {
             Some(waiting) if !waiting.is_confirmed() => Err(CircuitsRefused::Waits),
             _ => Ok(()),
@@ -277,7 +279,8 @@ impl Circuits<'_> {
             return Vec::new();
         }
         let mut names = waiting.names();
-        let mut outcome = self.back(&waiting).await.map(|()| CircuitsDone::default());
+        let outcome = self.back(&waiting, false).await;
+        let mut outcome = outcome.map(|()| CircuitsDone::default());
         if outcome.is_err() {
             // All devices are retried at the next look; the error is reported once.
             names.truncate(1);
@@ -290,10 +293,10 @@ impl Circuits<'_> {
     }
 
     /// Takes back lists whose deadline has passed. Returns whether there were any.
-    async fn end_what_is_over(&self) -> Result<bool, CircuitsRefused> {
+    async fn end_what_is_over(&self, adopt: bool) -> Result<bool, CircuitsRefused> {
         match Waiting::read(self.folders)? {
             Some(waiting) if waiting.is_over(self.folders) => {
-                self.back(&waiting).await?;
+                self.back(&waiting, adopt).await?;
                 Ok(true)
             }
             _ => Ok(false),
@@ -301,50 +304,61 @@ impl Circuits<'_> {
     }
 
     /// Restores all former lists. It may run again after a failure: steps that are already done are
-    /// detected.
-    async fn back(&self, waiting: &Waiting) -> Result<(), CircuitsRefused> {
+    /// detected. A device that fails does not prevent those after it; the first error is returned.
+    async fn back(&self, waiting: &Waiting, adopt: bool) -> Result<(), CircuitsRefused> {
+        let mut outcome = Ok(());
         for (name, had) in &waiting.devices {
-            let target = match self.target(name).await {
-                Err(CircuitsRefused::Kernel(error))
-                    if matches!(*error, KernelError::NoDevice(_)) =>
-                {
-                    None
-                }
-                other => Some(other?),
-            };
-            if !had {
-                match self.take_off(name).await {
-                    Err(CircuitsRefused::None(_)) => {}
-                    Err(CircuitsRefused::Kernel(_)) if target.is_none() => {}
-                    other => other?,
-                }
-                continue;
-            }
-            if ListFile::is_former(self.folders, name)
-                && let Some(target) = &target
-                && let Some(tree) = self.store.circuits(target.point)?
-                && !tree.is_open()?
-            {
-                // The former list is still in force: applying the new one failed, or had not begun.
-                continue;
-            }
-            let former = ListFile::read_former(self.folders, name)?;
-            let has_former = former.is_some();
-            let mut tree = None;
-            if let Some(target) = &target {
-                tree = Some(match former {
-                    Some(mut kept) => self.force(target, &mut kept, false).await?.0,
-                    None => self.force_kept(target).await?.0,
-                });
-            }
-            if has_former {
-                ListFile::put_former(self.folders, name)?;
-            }
-            if let Some(tree) = tree {
-                tree.settle()?;
-            }
+            let own = self.back_one(name, *had, adopt).await;
+            outcome = outcome.and(own);
         }
+        outcome?;
         waiting.end(self.folders)?;
+        Ok(())
+    }
+
+    /// Restores the former list of a device, or removes the list of a device that `had` none.
+    async fn back_one(
+        &self,
+        name: &DeviceName,
+        had: bool,
+        adopt: bool,
+    ) -> Result<(), CircuitsRefused> {
+        let target = match self.target(name).await {
+            Err(CircuitsRefused::Kernel(error)) if matches!(*error, KernelError::NoDevice(_)) => {
+                None
+            }
+            other => Some(other?),
+        };
+        if !had {
+            return match self.take_off(name).await {
+                Err(CircuitsRefused::None(_)) => Ok(()),
+                Err(CircuitsRefused::Kernel(_)) if target.is_none() => Ok(()),
+                other => other,
+            };
+        }
+        if ListFile::is_former(self.folders, name)
+            && let Some(target) = &target
+            && let Some(tree) = self.store.circuits(target.point)?
+            && !tree.is_open()?
+        {
+            // The former list is still in force: applying the new one failed, or had not begun.
+            return Ok(());
+        }
+        let former = ListFile::read_former(self.folders, name)?;
+        let has_former = former.is_some();
+        let mut tree = None;
+        if let Some(target) = &target {
+            tree = Some(match former {
+                Some(mut kept) => self.force(target, &mut kept, adopt).await?.0,
+                None => self.force_kept(target, adopt).await?.0,
+            });
+        }
+        if has_former {
+            ListFile::put_former(self.folders, name)?;
+        }
+        if let Some(tree) = tree {
+            tree.settle()?;
+        }
         Ok(())
     }
 }

@@ -227,8 +227,9 @@ impl<'k> Circuits<'k> {
         if is_there {
             self.kernel.drop_root(name, target.index).await?;
         }
-        self.store.remove_circuits(target.point)?;
+        // The pins go last: as long as they are there, this can be repeated after a failure.
         offloads::offloads_back(self.kernel, name, target.point).await?;
+        self.store.remove_circuits(target.point)?;
         Ok(())
     }
 

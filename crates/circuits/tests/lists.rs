@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_circuits::rows::{self, LabelText, RowLayout, Table, UsedRow};
 use weirgate_circuits::{
-    CODES, Direction, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session,
-    TermsContext, Vlan, read,
+    CODES, Direction, File, Key, KeyKind, List, Mac, Prefix, Reading, SUSPENDED, Session, Vlan,
+    read,
 };
 
 const HEADER: &str = "Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
@@ -235,44 +235,6 @@ fn what_is_suspended_has_little() {
     );
     assert_eq!(rates(0, Direction::Up), ["0bit", "50kbit"]);
     assert_eq!(rates(1, Direction::Down), ["5mbit", "100mbit"]);
-}
-
-/// At some hours, a plan's guarantee may be above the maximum of the circuit itself. The site then
-/// counts what the circuit has.
-#[test]
-fn a_site_guarantees_what_its_circuits_have() {
-    let files = [
-        (
-            "devices.csv",
-            "Circuit ID,IPv4,Parent Node,Plan,Download Max Mbps\n\
-             1,10.0.0.1,a,home,10\n\
-             2,10.0.0.2,a,home,\n",
-        ),
-        (
-            "network.json",
-            r#"{ "a": { "downloadBandwidthMbps": 500, "uploadBandwidthMbps": 500 } }"#,
-        ),
-        (
-            "plans.csv",
-            "Plan,Download Min Mbps,Download Max Mbps,Upload Max Mbps,Hours\n\
-             home,5,100,20,\n\
-             home,50,100,20,00:00-01:00\n",
-        ),
-    ];
-    let reading = read(&files.map(|(name, text)| File { name, text }));
-    let text = report(&reading);
-    let mut list = reading.list.unwrap_or_else(|| panic!("{text}"));
-    list.follow(&TermsContext {
-        at: 0,
-        direction: Direction::Down,
-        used: &|_| 0,
-    });
-    let made = rows::rows(&list, Direction::Down, RowLayout::of(&list, 1), None, &[]);
-    let (nodes, circuits) = made.expect("room");
-    let own = nodes.iter().filter(|row| circuits.contains(&row.id));
-    let own: Vec<u64> = own.map(|row| row.row.rule.guarantee_bytes_s).collect();
-    assert_eq!(own, [1_250_000, 6_250_000]);
-    assert_eq!(list.guaranteed_bytes_s(Direction::Down), [7_500_000]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of plans: bursts, hours, quotas.
 
+use weirgate_circuits::rows::{self, RowLayout};
 use weirgate_circuits::{Direction, File, List, Month, TermsContext, holds, read};
 use weirgate_units::{Rate, Size};
 
@@ -176,4 +177,41 @@ i,1,1,,,,,1,j
         assert!(told.starts_with(expected), "{told}\nand not {expected}");
     }
     assert_eq!(told.len(), expected.len(), "{told:#?}");
+}
+
+/// At some hours, a plan's guarantee may be above the maximum of the circuit itself. The site then
+/// counts what the circuit has.
+#[test]
+fn a_site_guarantees_what_its_circuits_have() {
+    let files = [
+        (
+            "devices.csv",
+            "Circuit ID,IPv4,Parent Node,Plan,Download Max Mbps\n\
+             1,10.0.0.1,a,home,10\n\
+             2,10.0.0.2,a,home,\n",
+        ),
+        (
+            "network.json",
+            r#"{ "a": { "downloadBandwidthMbps": 500, "uploadBandwidthMbps": 500 } }"#,
+        ),
+        (
+            "plans.csv",
+            "Plan,Download Min Mbps,Download Max Mbps,Upload Max Mbps,Hours\n\
+             home,5,100,20,\n\
+             home,50,100,20,00:00-01:00\n",
+        ),
+    ];
+    let reading = read(&files.map(|(name, text)| File { name, text }));
+    let mut list = reading.list.expect("a list");
+    list.follow(&TermsContext {
+        at: 0,
+        direction: Direction::Down,
+        used: &|_| 0,
+    });
+    let made = rows::rows(&list, Direction::Down, RowLayout::of(&list, 1), None, &[]);
+    let (nodes, circuits) = made.expect("room");
+    let own = nodes.iter().filter(|row| circuits.contains(&row.id));
+    let own: Vec<u64> = own.map(|row| row.row.rule.guarantee_bytes_s).collect();
+    assert_eq!(own, [1_250_000, 6_250_000]);
+    assert_eq!(list.guaranteed_bytes_s(Direction::Down), [7_500_000]);
 }

@@ -148,8 +148,7 @@ struct aqm_link {
 	u32 mpu_bytes; /* smallest frame, overhead included */
 	u32 framing; /* enum aqm_framing */
 	u32 queue_packets; /* queue length the device asks for; 0: none */
-	u32 room_packets; /* the most packets that the host can hold besides
-			   * the one that arrives */
+	u32 room_packets; /* most packets queued before an arrival */
 };
 
 enum aqm_action {

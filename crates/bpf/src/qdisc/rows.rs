@@ -235,12 +235,11 @@ impl RowTree {
             }
         }
         // A change without a request is found when the node next sends a packet. Nodes also wait
-        // for their caps, so the requests for caps come first.
-        let mut looks: Vec<u32> = changed.iter().copied().collect();
-        let names_changed = |(_, row): &&(u32, NodeRow)| changed.contains(&row.rule.cap);
-        looks.extend(wanted.iter().filter(names_changed).map(|(id, _)| *id));
-        for id in looks {
-            self.engine.look(id);
+        // for their caps, which come first.
+        for (id, row) in &wanted {
+            if changed.contains(id) || changed.contains(&row.rule.cap) {
+                self.engine.look(*id);
+            }
         }
         Ok(())
     }

@@ -145,7 +145,7 @@ fn two_links(classes: usize) -> Value {
 fn what_is_not_known_is_no_zero_and_links_are_told_apart() {
     let watch = service();
     let mut browser = opened(&watch, &two_links(2), "#now");
-    browser.until("document.getElementById('site-links').rows.length === 3");
+    browser.until("document.getElementById('site-links')?.rows.length === 3");
     let links = text(&mut browser, "links");
     for part in [
         "up (wan): 1.00 Mbit/s of 10.0 Mbit/s",

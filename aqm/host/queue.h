@@ -88,6 +88,12 @@ AQM_FN u64 aqm_line_free(const struct aqm_last *last,
 #define AQM_UNASKED(what) 0
 #endif
 
+/* Such a host also sees the packet before and after a discipline decides. */
+#ifndef AQM_GIVEN
+#define AQM_GIVEN(packet)
+#define AQM_TAKEN(packet)
+#endif
+
 AQM_FN struct aqm_context aqm_now(const struct aqm_counts *counts, u64 now_ns,
 				  u32 random)
 {
@@ -305,8 +311,10 @@ AQM_FN u32 AQM_OF(_host_arrive)(struct AQM_OF(_instance) *q,
 		aqm_count_drop(&q->counts, AQM_ROOM_REASON);
 		return 0;
 	}
+	AQM_GIVEN(packet);
 	*verdict =
 		AQM_OF(_arrive)(&q->vars, &q->params, &q->stats, packet, &at);
+	AQM_TAKEN(packet);
 	queue = verdict->queue;
 	if (verdict->action == AQM_DROP || queue >= AQM_OF(_QUEUES)) {
 		aqm_count_drop(&q->counts, verdict->reason);

@@ -163,8 +163,10 @@ AQM_FN struct aqm_verdict virtual_arrive(struct virtual_queue *v,
 	if (!(AQM_OF(_NEEDS) &AQM_NEEDS_RANDOM))
 		random = AQM_UNASKED(random);
 	at = aqm_now(counts, now_ns, random);
+	AQM_GIVEN(&given);
 	verdict = AQM_OF(_arrive)(&v->q.vars, &v->q.params, &v->q.stats, &given,
 				  &at);
+	AQM_TAKEN(&given);
 	if (verdict.action != AQM_DROP) {
 		/* Pretend that it waited for as long as the virtual queue
 		 * takes. */

@@ -82,7 +82,7 @@ window_ask_less(struct __sk_buff *skb, const struct window_settings *wanted,
 		return;
 	if (tcp_write(skb, tcp, segment->at.transport, segment->mss_at & 63,
 		      segment->mss, (u16)least))
-		receiver->mss = (u32)least;
+		receiver->mss = (u16)least;
 }
 
 /* While a session is announced, turns an arriving packet of an older connection
@@ -132,22 +132,25 @@ static __always_inline u32 window_field(struct __sk_buff *skb,
 	return field;
 }
 
-/* Limits the window before data has arrived. If it is controlled, sets `window`
- * to the one in the packet, in bytes. */
-static __always_inline void
-window_start(struct __sk_buff *skb, const struct window_settings *wanted,
-	     struct window_totals *all, const struct window_receiver *receiver,
-	     const struct segment *segment, u8 shift, u32 *window)
+/* Limits the window before data has arrived. Returns the one in the packet, in
+ * bytes. */
+static __always_inline u32 window_start(struct __sk_buff *skb,
+					const struct window_settings *wanted,
+					struct window_totals *all,
+					const struct window_receiver *receiver,
+					const struct segment *segment, u8 shift)
 {
 	const struct window_rule *rule = &wanted->rule;
+	u32 offered = (u32)segment->window << shift;
 
 	if (window_protected(wanted, receiver))
-		return;
+		return offered;
 	/* Shah's algorithms start with the receiver's own window. */
 	if (!rule->fixed_bytes && !rule->initial_bytes && !rule->limit_bytes)
-		return;
-	*window = window_initial(rule, (u32)segment->window << shift);
-	*window = window_field(skb, all, segment, *window, shift) << shift;
+		return offered;
+	return window_field(skb, all, segment, window_initial(rule, offered),
+			    shift)
+	       << shift;
 }
 
 /* Whether a connection's sender is L4S, by arriving data: ECT(1) says so, and
@@ -248,14 +251,14 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	struct window_receiver *receiver = &connection->receiver;
 	u8 shift = receiver->shift & 15;
 	u32 offered = (u32)segment->window << shift;
-	u32 window = offered, written;
+	u32 window, written;
 	u64 rate, held;
 
 	window_sort(skb, wanted, receiver);
 	/* Before data arrives there is no rate to keep. */
 	if (!connection->bytes) {
-		window_start(skb, wanted, all, receiver, segment, shift,
-			     &window);
+		window = window_start(skb, wanted, all, receiver, segment,
+				      shift);
 		window_begun(&connection->flow, segment->ack, window, now_ns);
 		return;
 	}
@@ -270,6 +273,7 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 		window_begun(&connection->flow, segment->ack, offered, now_ns);
 		return;
 	}
+	connection->offered = offered;
 	window_pays(all, connection, segment->ack);
 	window = window_offer(&connection->flow, &wanted->rule, rate,
 			      segment->ack, offered, now_ns);
@@ -278,10 +282,9 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 	 * rounded up. */
 	if (written - window >= 1U << shift)
 		window = written;
+	connection->window = written;
 	held = window_advertised(&connection->flow, &wanted->rule, rate,
 				 segment->ack, window, now_ns);
-	connection->window = written;
-	connection->offered = offered;
 	/* Delay only acknowledgements without data. */
 	if (segment->payload)
 		held = 0;
@@ -294,19 +297,17 @@ window_leaves(struct __sk_buff *skb, const struct window_settings *wanted,
 }
 
 /* Handles a departing SYN or SYN-ACK. */
-static __always_inline void window_opens(struct __sk_buff *skb,
-					 const struct window_settings *wanted,
-					 struct window_totals *all,
-					 const struct segment *segment,
-					 u64 now_ns)
+static __noinline void window_opens(struct __sk_buff *skb,
+				    const struct window_settings *wanted,
+				    struct window_totals *all,
+				    const struct segment *segment, u64 now_ns)
 {
 	struct window_receiver receiver = {
 		.born_ns = now_ns,
 		.number = segment->first,
 		.mss = segment->mss,
 		.ack = segment->ack,
-		.window = segment->window,
-		.payload = segment->payload,
+		.payload = (u16)aqm_min(segment->payload, 0xffffU),
 		.shift = segment->shift,
 		.handshake = window_stated(segment),
 	};
@@ -319,7 +320,7 @@ static __always_inline void window_opens(struct __sk_buff *skb,
 	window_sort(skb, wanted, &receiver);
 	window_ask_less(skb, wanted, all, &receiver, segment, now_ns);
 	/* A SYN's window is not scaled (RFC 7323 section 2.2). */
-	window_start(skb, wanted, all, &receiver, segment, 0, &receiver.window);
+	receiver.window = window_start(skb, wanted, all, &receiver, segment, 0);
 	window_open(&segment->tuple, &receiver);
 }
 

@@ -20,6 +20,11 @@ extern struct aqm_unasked {
 	u32 random, flow, ecn;
 } aqm_unasked;
 #define AQM_UNASKED(what) aqm_unasked.what
+/* It also sees whether a discipline leaves the packet that it is given alone. */
+extern void aqm_given(const struct aqm_packet *packet);
+extern void aqm_taken(const struct aqm_packet *packet);
+#define AQM_GIVEN(packet) aqm_given(packet)
+#define AQM_TAKEN(packet) aqm_taken(packet)
 #endif
 
 #include "queue.h"

@@ -59,17 +59,16 @@ enum {
 struct window_receiver {
 	u64 born_ns; /* when its SYN or SYN-ACK left */
 	u32 number; /* its sequence number */
-	u32 mss; /* its MSS; 0: not stated */
+	u16 mss; /* its MSS; 0: not stated */
+	u16 payload; /* bytes of data in its SYN (RFC 7413) */
 	u32 ack; /* acknowledgement number of a SYN-ACK */
 	u32 window; /* window of its SYN or SYN-ACK, in bytes */
-	u32 payload; /* bytes of data in it (RFC 7413) */
 	u32 class; /* class of its packets, as in skb->priority */
 	u8 shift; /* its window scale */
 	u8 handshake; /* RECEIVER_* */
 	u8 spared; /* SPARED_* */
 	u8 slot; /* the slot whose rate it shares */
 	u32 host[4]; /* its address inside, IPv4 in the first word */
-	u32 pad;
 };
 
 /* Key of a host whose connections share its part of a slot's rate. */

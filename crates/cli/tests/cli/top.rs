@@ -41,9 +41,9 @@ fn another_policy_is_read_while_it_runs() {
             let line = lines.next().expect("it ends at once").unwrap();
             let look: Value = serde_json::from_str(&line).unwrap();
             let objects = look["objects"].as_array().unwrap();
-            let mut links = objects.iter().filter(|one| one["sort"] == "link");
+            let mut of_links = objects.iter().filter(|one| one["sort"] == "link");
             let rate = |one: &Value| one["numbers"]["policy_bits_per_second"].as_f64();
-            if links.any(|one| rate(one).is_some_and(is_it)) {
+            if of_links.any(|one| rate(one).is_some_and(is_it)) {
                 return;
             }
         }

@@ -301,8 +301,8 @@ fn what_is_shown_is_what_passed() {
     // On a busy machine the kernel may refuse a program the lock of a map. It says which packets it
     // could not time.
     let (timed, skipped) = (timed(), watch.skipped());
-    let metrics = watch.get("metrics");
-    let untimed = metrics.lines().find_map(|line| {
+    let own = watch.get("metrics");
+    let untimed = own.lines().find_map(|line| {
         let count = line.strip_prefix("weirgate_packets_untimed_total ")?;
         count.split(' ').next()?.parse::<i64>().ok()
     });

@@ -20,11 +20,13 @@ extern struct aqm_unasked {
 	u32 random, flow, ecn;
 } aqm_unasked;
 #define AQM_UNASKED(what) aqm_unasked.what
-/* It also sees whether a discipline leaves the packet that it is given alone. */
-extern void aqm_given(const struct aqm_packet *packet);
-extern void aqm_taken(const struct aqm_packet *packet);
-#define AQM_GIVEN(packet) aqm_given(packet)
-#define AQM_TAKEN(packet) aqm_taken(packet)
+/* It also sees whether a discipline has written to its copy of the packet. */
+extern struct aqm_packet aqm_given;
+extern int aqm_written;
+#define AQM_GIVEN(packet) (aqm_given = *(packet))
+#define AQM_TAKEN(packet) \
+	(aqm_written |= \
+	 !!__builtin_memcmp(&aqm_given, (packet), sizeof(aqm_given)))
 #endif
 
 #include "queue.h"

@@ -26,8 +26,8 @@ extern struct aqm_unasked {
 	u32 random, flow, ecn;
 } aqm_unasked;
 struct aqm_unasked aqm_unasked;
-void aqm_given(const struct aqm_packet *packet);
-void aqm_taken(const struct aqm_packet *packet);
+struct aqm_packet aqm_given;
+int aqm_written;
 
 #define D (&PASTE(aqm_descriptor_, AQM_NAME))
 
@@ -198,21 +198,6 @@ static void check_count(const char *function)
 		broken(function, "loses count of what is queued");
 }
 
-/* A host gives a discipline a copy of the packet. */
-static struct aqm_packet given;
-
-void aqm_given(const struct aqm_packet *packet)
-{
-	given = *packet;
-}
-
-void aqm_taken(const struct aqm_packet *packet)
-{
-	if (memcmp(&given, packet, sizeof(given)))
-		broken("arrive",
-		       "writes to the packet, which it may only read");
-}
-
 /* Passes the same packet to the virtual queue. */
 static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 {
@@ -222,6 +207,8 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 		return;
 	call("arrive");
 	D->virtual_arrive(at_ingress, packet, random, &verdict);
+	if (aqm_written)
+		broken("arrive", "writes to the packet, which is const");
 	if (memcmp(inputs + sizeof(struct aqm_link),
 		   at_ingress + D->virtual_offset + D->params_offset,
 		   params_bytes()))
@@ -240,6 +227,8 @@ static void arrive(const struct aqm_packet *packet, u32 random)
 	call("arrive");
 	slot = D->arrive(memory, packet, random, &verdict);
 	check_inputs("arrive");
+	if (aqm_written)
+		broken("arrive", "writes to the packet, which is const");
 	if (verdict.action != AQM_PASS && verdict.action != AQM_MARK &&
 	    verdict.action != AQM_DROP)
 		broken("arrive", "answers with neither pass, mark nor drop");

@@ -110,6 +110,16 @@ impl Watch {
         worked.sum()
     }
 
+    /// Returns how many packets left a queue but were not seen to enter it.
+    fn untimed(&self) -> i64 {
+        let own = self.get("metrics");
+        let untimed = own.lines().find_map(|line| {
+            let count = line.strip_prefix("weirgate_packets_untimed_total ")?;
+            count.split(' ').next()?.parse().ok()
+        });
+        untimed.unwrap()
+    }
+
     /// Returns how often the kernel skipped a program of the service, because it would have
     /// interrupted itself on its processor (`recursion_misses`, kernel/bpf/syscall.c).
     fn skipped(&self) -> i64 {
@@ -300,13 +310,7 @@ fn what_is_shown_is_what_passed() {
     }
     // On a busy machine the kernel may refuse a program the lock of a map. It says which packets it
     // could not time.
-    let (timed, skipped) = (timed(), watch.skipped());
-    let own = watch.get("metrics");
-    let untimed = own.lines().find_map(|line| {
-        let count = line.strip_prefix("weirgate_packets_untimed_total ")?;
-        count.split(' ').next()?.parse::<i64>().ok()
-    });
-    let untimed = untimed.unwrap();
+    let (timed, skipped, untimed) = (timed(), watch.skipped(), watch.untimed());
     assert!(
         timed <= 30 && timed + skipped + untimed >= 30,
         "{timed} timed, {skipped} skipped, {untimed} untimed: {}",

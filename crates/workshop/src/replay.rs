@@ -287,7 +287,7 @@ mod tests {
         match run(name, place.path(), &[], options, 1) {
             Ok(_) => None,
             Err(Failure::Input(message)) => Some(message),
-            Err(_) => panic!("another failure"),
+            Err(other) => panic!("another failure: {other:?}"),
         }
     }
 
@@ -312,12 +312,12 @@ mod tests {
         settings.set("early", 1).expect("a parameter");
         let bytes = file("ef", 46);
         let recording = Recording::read(&bytes).expect("a recording");
-        let link = Link {
+        let slow = Link {
             rate_bytes_s: 250_000,
             mtu_bytes: 1_514,
             ..Link::default()
         };
-        let text = simulate(&settings, link, &recording, (Vec::new(), 1));
+        let text = simulate(&settings, slow, &recording, (Vec::new(), 1));
         let value = |name: &str| {
             let line = text.lines().find(|line| line.contains(name));
             line.and_then(|line| line.split_whitespace().nth(1))

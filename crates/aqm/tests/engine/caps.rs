@@ -317,6 +317,20 @@ fn classes_share_a_cap_beside_a_host_that_fills_one() {
     assert!(beside >= 900.0, "{alone} and {beside}");
 }
 
+/// Three packets of one flow arrive at a leaf.
+fn three_arrive(engine: &mut Engine<u32>, leaf: u32) {
+    for item in 0..3 {
+        let packet = Packet {
+            arrived_ns: S,
+            len: LEN,
+            wire: LEN,
+            flow: 1,
+            ecn: 0,
+        };
+        assert!(engine.arrive(leaf, &packet, 1, item).refused.is_none());
+    }
+}
+
 /// A leaf that waits only for its cap sends at once when it loses the cap. Its own ceiling has just
 /// opened, and is so slow that it wakes only every few ticks.
 #[test]
@@ -331,16 +345,7 @@ fn a_leaf_that_loses_its_cap_sends_at_once() {
     let leaf = engine
         .add(root, false, &NodeRule { cap, ..own })
         .expect("room");
-    for item in 0..3 {
-        let packet = Packet {
-            arrived_ns: S,
-            len: LEN,
-            wire: LEN,
-            flow: 1,
-            ecn: 0,
-        };
-        assert!(engine.arrive(leaf, &packet, 1, item).refused.is_none());
-    }
+    three_arrive(&mut engine, leaf);
     for _ in 0..2 {
         assert!(engine.depart(S).sent.is_some());
     }
@@ -361,16 +366,7 @@ fn a_raised_cap_wakes_the_leaves_that_wait_for_it() {
     let leaf = engine
         .add(root, false, &NodeRule { cap, ..rule(0, 0) })
         .expect("room");
-    for item in 0..3 {
-        let packet = Packet {
-            arrived_ns: S,
-            len: LEN,
-            wire: LEN,
-            flow: 1,
-            ecn: 0,
-        };
-        assert!(engine.arrive(leaf, &packet, 1, item).refused.is_none());
-    }
+    three_arrive(&mut engine, leaf);
     while engine.depart(S).sent.is_some() {}
     // The cap opens after 190 ms.
     let now = S + 2_000_000;

@@ -308,11 +308,9 @@ fn what_is_shown_is_what_passed() {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    // On a busy machine the kernel may refuse a program the lock of a map. It says which packets it
-    // could not time.
     let (timed, skipped, untimed) = (timed(), watch.skipped(), watch.untimed());
     assert!(
-        timed <= 30 && timed + skipped + untimed >= 30,
+        timed <= 30 && timed + skipped >= 30,
         "{timed} timed, {skipped} skipped, {untimed} untimed: {}",
         watch.get("api/about")
     );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gives the crate the digest of its own sources, and that of the sources of formulas. Tests are
-//! left out.
+//! Gives the crate the digest of its own sources, and that of the sources of formulas. Tests,
+//! comments and empty lines are left out, since no figure follows from them.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ fn digest_of(folders: &[&str]) -> io::Result<String> {
     files.sort();
     let mut digest = Sha256::new();
     for file in files {
-        let content = fs::read(&file)?;
+        let content = code(&fs::read_to_string(&file)?);
         digest.update(file.as_os_str().as_encoded_bytes());
         digest.update((content.len() as u64).to_le_bytes());
         digest.update(content);
@@ -42,6 +42,16 @@ fn digest_of(folders: &[&str]) -> io::Result<String> {
             text
         });
     Ok(digest)
+}
+
+/// Returns the lines of a source without those that are empty or only a comment.
+fn code(source: &str) -> String {
+    let lines = source.lines().map(str::trim_end);
+    let lines = lines.filter(|line| {
+        let line = line.trim_start();
+        !line.is_empty() && !line.starts_with("//")
+    });
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

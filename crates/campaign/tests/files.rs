@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use weirgate_campaign::ledger::Ledger;
 use weirgate_experiment::{Experiment, parse};
+use weirgate_ledger::{Change, Finding, compare};
 
 fn folder() -> PathBuf {
     weirgate_testing::root().join("experiments")
@@ -49,6 +51,38 @@ fn every_file_loads_without_problems_and_has_its_own_name() {
             }
         }
     }
+}
+
+/// The code that judges is in no digest. It may give other bounds than it did when a result was
+/// stored, but no figure without an
+/// expectation that it had, and no worse verdict.
+#[test]
+fn stored_figures_are_judged_as_they_were() {
+    let root = weirgate_testing::root();
+    let ledger = Ledger {
+        experiments: folder(),
+        results: root.join("results"),
+    };
+    let mut judged = 0;
+    let mut changes = Vec::new();
+    for name in ledger.names().expect("experiments") {
+        let stored = ledger.stored(&name).expect("a readable result");
+        let subject = ledger.subject(&name).expect("a readable experiment");
+        let Some(stored) = stored.filter(|stored| subject.is_of(stored)) else {
+            continue;
+        };
+        let again = subject.judge_again(&stored).expect("a result with runs");
+        let is_expected = |finding: &Finding| {
+            let mut lines = again.expected();
+            lines.any(|(arm, line, _)| (&arm.name, &line.metric) == (&finding.arm, &finding.metric))
+        };
+        let less = |finding: &&Finding| finding.change == Change::Worse || !is_expected(finding);
+        let found = compare(&stored, &again);
+        changes.extend(found.iter().filter(less).map(ToString::to_string));
+        judged += 1;
+    }
+    assert!(changes.is_empty(), "{}", changes.join("\n"));
+    assert!(judged > 0);
 }
 
 /// A guest gets one text, so the production policy exists twice.

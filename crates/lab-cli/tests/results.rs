@@ -130,6 +130,29 @@ fn a_figure_that_gets_worse_ends_with_1_until_it_is_accepted() {
 }
 
 #[test]
+fn what_is_unchanged_is_judged_again_and_no_result_is_forgotten() {
+    let ledger = Ledger::new();
+    ledger.says("accept half", 0, &[]);
+    // As if an earlier program had expected more of the same file.
+    let stored = ledger.read("results/half.toml");
+    let line = stored.lines().find(|line| line.contains("calculated.half"));
+    let more = line.expect("a figure").replace("5 within 0", "at least 4");
+    let more = stored.replace("figures = [", &format!("figures = [\n{more}"));
+    ledger.write("results/half.toml", &more);
+    let gone = "expectation changed: half, arm `calculation`: calculated.half.value: at least 4";
+    ledger.says("run", 1, &["1 experiments are unchanged", gone]);
+
+    ledger.write("results/half.toml", &stored);
+    ledger.says("run", 0, &["1 experiments are unchanged"]);
+    ledger.write("results/gone.toml", &stored);
+    ledger.says(
+        "run",
+        1,
+        &["gone.toml: a stored result without an experiment"],
+    );
+}
+
+#[test]
 fn a_loosened_expectation_ends_with_1_and_words_change_nothing() {
     let ledger = Ledger::new();
     ledger.says("accept half", 0, &[]);

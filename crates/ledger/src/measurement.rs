@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures of an experiment's runs, before they are judged.
 
-use crate::Digest;
+use crate::{Digest, Entry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -92,6 +92,29 @@ impl MadeWith {
 }
 
 impl Measurement {
+    /// Returns the measurement that an entry was made of, as far as the entry has it: the figures
+    /// that are expected, and those that formulas name. Judging it needs no run.
+    #[must_use]
+    pub fn of_entry(entry: &Entry) -> Self {
+        let mut runs = vec![RunFigures::new(); entry.seeds.len().max(1)];
+        for arm in &entry.arms {
+            for line in &arm.figures {
+                for (run, value) in runs.iter_mut().zip(&line.runs) {
+                    let own = run.entry(arm.name.clone()).or_default();
+                    own.insert(line.metric.clone(), *value);
+                }
+            }
+        }
+        let recordings = entry.arms.iter();
+        let recordings = recordings.map(|arm| (arm.name.clone(), arm.recordings.clone()));
+        Self {
+            made_with: entry.made_with.clone(),
+            seeds: entry.seeds.clone(),
+            recordings: recordings.collect(),
+            runs,
+        }
+    }
+
     /// Returns the values of a figure, run by run; runs without it are left out.
     #[must_use]
     pub fn values(&self, arm: &str, metric: &str) -> Vec<f64> {

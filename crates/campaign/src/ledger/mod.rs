@@ -22,7 +22,7 @@ use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::source;
 use weirgate_document::did_you_mean;
 use weirgate_experiment::Experiment;
-use weirgate_ledger::{Entry, Measurement, RunFigures, content};
+use weirgate_ledger::{Digest, Entry, Measurement, RunFigures, content};
 use weirgate_measure::ArmFigures;
 
 /// The smallest number of seeds of a stored result, so that confidence intervals are meaningful.
@@ -102,6 +102,25 @@ impl Ledger {
         Ok(file)
     }
 
+    /// Returns the stored results that no experiment has, as paths in the folder of results.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a folder cannot be read.
+    pub fn orphans(&self) -> Result<Vec<PathBuf>, Failure> {
+        if !self.results.exists() {
+            return Ok(Vec::new());
+        }
+        let folder = &self.results;
+        let stored = folder::files(folder)
+            .map_err(|error| wrong(format!("{}: {error}", folder.display())))?;
+        let places = stored
+            .values()
+            .filter_map(|file| file.strip_prefix(folder).ok());
+        let orphans = places.filter(|place| !self.experiments.join(place).exists());
+        Ok(orphans.map(Path::to_owned).collect())
+    }
+
     /// Returns the experiment files by name.
     fn files(&self) -> Result<BTreeMap<String, PathBuf>, Failure> {
         let folder = &self.experiments;
@@ -174,6 +193,28 @@ impl Subject {
         let expectations = content(&self.loaded.text).expectations;
         let (experiment, verdicts) = (self.experiment(), &result.verdicts);
         Ok(Entry::new(experiment, expectations, measurement, verdicts))
+    }
+
+    /// Judges the figures of a stored result by the current expectations. If the result is of this
+    /// experiment, the verdicts are the stored ones, unless the program judges differently.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the result has no run.
+    pub fn judge_again(&self, stored: &Entry) -> anyhow::Result<Entry> {
+        self.judge(&Measurement::of_entry(stored))
+    }
+
+    /// Returns whether a stored result is of the current experiment, its policies and its
+    /// expectations, whatever machine it was made with.
+    #[must_use]
+    pub fn is_of(&self, stored: &Entry) -> bool {
+        let (now, made_with) = (content(&self.loaded.text), &stored.made_with);
+        let same = |(path, text): (&String, &String)| {
+            made_with.files.get(path) == Some(&Digest::of(text.as_bytes()))
+        };
+        (&made_with.setup, &stored.expectations) == (&now.setup, &now.expectations)
+            && self.loaded.files.iter().all(same)
     }
 
     /// Returns why a stored result is not of the current experiment; nothing if it is current.

@@ -209,6 +209,16 @@ fn check(
             tally.failed.push(name);
         }
     }
+    if names.is_empty() {
+        for place in ledger.orphans()? {
+            let place = place.display();
+            output::data(&format!(
+                "worse: {place}: a stored result without an experiment; remove it, or bring the \
+                 experiment back"
+            ))?;
+            tally.worse += 1;
+        }
+    }
     if unknown > 0 {
         output::note(&format!(
             "{unknown} experiments have no stored result and were not run: \
@@ -245,9 +255,14 @@ fn check_one(
     tally: &mut Tally,
 ) -> Result<(), Failure> {
     let one = Beside::read(ledger, name, bench)?;
-    if one.unchanged() && which == Which::Changed {
+    if let Some(stored) = one.stored.as_ref()
+        && one.unchanged()
+        && which == Which::Changed
+    {
         tally.unchanged += 1;
-        return Ok(());
+        // The stored figures are judged again, because the code that judges is in no digest.
+        let judged = one.subject.judge_again(stored)?;
+        return told(tally, stored, &judged);
     }
     if !one.stale.is_empty() {
         output::note(&format!("{name}: changed: {}", one.stale.join(", ")));
@@ -258,7 +273,12 @@ fn check_one(
         output::data(&format!("{name}: no stored result; {}", counted(&entry)))?;
         return Ok(());
     };
-    for finding in compare(stored, &entry) {
+    told(tally, stored, &entry)
+}
+
+/// Prints and counts the differences from a stored result.
+fn told(tally: &mut Tally, stored: &Entry, new: &Entry) -> Result<(), Failure> {
+    for finding in compare(stored, new) {
         output::data(&finding.to_string())?;
         tally.worse += usize::from(finding.change.is_worse());
         tally.better += usize::from(finding.change == Change::Better);

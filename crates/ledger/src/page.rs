@@ -2,7 +2,7 @@
 //! The ledger as pages: thesis, theory and measurement of each experiment side by side.
 
 use crate::compare::interval;
-use crate::{Entry, Expected, Figure, Standing};
+use crate::{Entry, Expected, Figure, Standing, plot};
 use std::fmt::Write as _;
 use weirgate_experiment::Experiment;
 
@@ -91,7 +91,8 @@ pub fn group(file: &str, rows: &[Row]) -> String {
     let heading = heading.map_or(file, |group| group.2);
     let mut text = format!(
         "{HEAD}# {heading}\n\nMeans with 95 % confidence intervals (Student's t) over the seeds. \
-         What is judged of a `max` or `min` is the largest or smallest of all runs.\n"
+         What is judged of a `max` or `min` is the largest or smallest of all runs. The plots show \
+         ratios to the thesis's figure, or to the promised number where there is none.\n"
     );
     for row in rows
         .iter()
@@ -128,6 +129,13 @@ fn section(text: &mut String, row: &Row, entry: &Entry) {
     text.push('\n');
     for promise in &row.holds {
         let _ = write!(text, "\nIt holds a promise of the README: {promise}.\n");
+    }
+    if plot(entry).is_some() {
+        let name = &experiment.name;
+        let _ = write!(
+            text,
+            "\n![{name}: each figure as a ratio, beside thesis and theory]({name}.svg)\n"
+        );
     }
     text.push_str(
         "\n| arm | figure | expected | thesis | theory | measured | verdict |\n\

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use weirgate_console::exit::{Failure, wrong};
 use weirgate_console::source;
-use weirgate_ledger::{GROUPS, Row, group, index};
+use weirgate_ledger::{GROUPS, Row, group, index, plot};
 
 impl Ledger {
     /// Returns the pages in Markdown by file name: one that lists all experiments, and one for each
-    /// group. `promises` is a page with a table of promises and the experiments that verify each.
+    /// group; and a plot in SVG for each stored result. `promises` is a page with a table of promises and the experiments that verify each.
     ///
     /// # Errors
     ///
@@ -21,6 +21,11 @@ impl Ledger {
         let mut pages = BTreeMap::from([("index.md".to_owned(), index(&rows))]);
         for (file, _, _) in GROUPS {
             pages.insert(format!("{file}.md"), group(file, &rows));
+        }
+        for row in &rows {
+            if let Some(plot) = row.entry.as_ref().and_then(plot) {
+                pages.insert(format!("{}.svg", row.experiment.name), plot);
+            }
         }
         Ok(pages)
     }

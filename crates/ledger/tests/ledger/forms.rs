@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use weirgate_ledger::{
     Arm, Digest, Entry, Expected, Figure, Machine, MadeWith, Row, Standing, group, index, parse,
+    plot,
 };
 use weirgate_testing::golden;
 
@@ -69,6 +70,11 @@ fn pages_have_thesis_theory_and_measurement() {
     let pages = format!("{}\n{}", index(&rows()), group("own", &rows()));
     golden("crates/ledger/tests/golden/pages.md", &pages);
     assert!(!group("adsl", &rows()).contains("adsl-0.1"));
+    let plots: Vec<String> = rows()
+        .iter()
+        .filter_map(|row| plot(row.entry.as_ref()?))
+        .collect();
+    golden("crates/ledger/tests/golden/plot.svg", &plots.concat());
 }
 
 #[test]

@@ -122,6 +122,10 @@ pub struct Origin {
     pub line: u32,
     /// The purpose of the object, in a few words.
     pub reason: String,
+    /// The service whose packets a classifying rule takes; the rule may take others as well.
+    /// It is not stored.
+    #[serde(skip)]
+    pub service: Option<String>,
 }
 
 impl Origin {
@@ -130,6 +134,7 @@ impl Origin {
         Self {
             line,
             reason: reason.into(),
+            service: None,
         }
     }
 }

@@ -120,11 +120,11 @@ fn a_service_is_explained_by_its_name() {
     let words: Vec<&str> = ended.out.split_whitespace().collect();
     let text = words.join(" ");
     let parts = [
-        "dscp AF21 # ssh up at 0s: class fast",
+        "dscp AF21 len 80 # ssh up at 0s: class fast",
         "decides ssh.toml:10: rule for class fast: class fast",
         "# ssh, its port alone up at 0s: class rest",
-        "not ssh.toml:10: rule for class fast: protocol and destination port match; DSCP is CS0, \
-         wanted 4, AF21 or EF",
+        "not ssh.toml:10: rule for class fast: ssh: protocol and destination port match; DSCP is \
+         CS0, wanted 4, AF21 or EF",
         "`ssh` takes only packets that bear its marks; `ssh-any` takes all of its port",
     ];
     for part in parts {
@@ -136,6 +136,62 @@ fn a_service_is_explained_by_its_name() {
     assert_eq!(lines, packets, "{}", ended.out);
     let wrong = weirgate(folder.path(), &["explain", "ssh.toml", "shs"]);
     wrong.says(2, &["no service `shs`", "did you mean `ssh`?"]);
+}
+
+/// The packets of a TCP service carry data: `[ack]` does not take them.
+#[test]
+fn packets_of_a_service_are_no_acknowledgements() {
+    let policies = crate::program::root().join("policies");
+    let classes = |policy: &str, service: &str| -> Vec<String> {
+        let ended = weirgate(&policies, &["explain", policy, service, "--json"]);
+        assert_eq!(ended.status, 0, "{policy}: {ended:?}");
+        let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let packets = document["packets"].as_array().unwrap().iter();
+        packets.map(|one| one["class"].to_string()).collect()
+    };
+    let mut tried = 0;
+    for entry in fs::read_dir(&policies).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let is_policy = path.extension().is_some_and(|end| end == "toml");
+        if !is_policy || !fs::read_to_string(&path).unwrap().contains("\n[ack]") {
+            continue;
+        }
+        tried += 1;
+        for service in ["web", "ssh"] {
+            let found = classes(&name, service);
+            assert!(
+                !found.contains(&"\"ack\"".to_owned()),
+                "{name} {service}: {found:?}"
+            );
+        }
+    }
+    assert!(tried >= 4, "{tried}");
+    assert_eq!(classes("default.toml", "ssh"), ["\"interactive\""; 6]);
+    // An acknowledgement stays one.
+    assert_eq!(classes("default.toml", "tcp-ack"), ["\"ack\""; 2]);
+}
+
+/// The answer of the page is the program's. For a rule of several services, it names the one that
+/// the user named.
+#[test]
+fn the_page_shows_what_the_program_says() {
+    let root = crate::program::root();
+    let page = fs::read_to_string(root.join("docs/explain.md")).unwrap();
+    let block = page
+        .split("```\n")
+        .find(|block| block.starts_with("up tcp"))
+        .unwrap();
+    let ended = weirgate(&root.join("policies"), &["explain", "home.toml", "ssh"]);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&ended.out);
+    for line in block.lines() {
+        assert!(said.contains(&words(line)), "{line}: {said}");
+    }
+    let expected = "ssh: protocol and destination port match; DSCP is CS0, wanted";
+    assert!(said.contains(expected), "{said}");
+    assert!(!said.contains("3074"), "{said}");
 }
 
 /// Every shipped service is listed, with a description.

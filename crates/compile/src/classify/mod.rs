@@ -176,10 +176,10 @@ pub(crate) fn learning(
             Some(name) => format!("learn_{}", name.value.replace('-', "_")),
             None => format!("learn_{}", naming::provisional(rule)),
         };
-        for (matches, late) in writer.alternatives(rule, Some(value), &name) {
+        for one in writer.alternatives(rule, Some(value), &name) {
             rules.push(Rule {
                 frame: Frame::Plain,
-                matches: [vec![comes.clone()], matches, late].concat(),
+                matches: [vec![comes.clone()], one.matches, one.late].concat(),
                 counter: None,
                 effects: vec![Effect::ConnectionMark { mask, value }],
                 verdict: if rule.last {

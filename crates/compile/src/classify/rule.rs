@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translates a rule of the policy to rules of a chain: one for each way to fulfil it.
 
-use crate::classify::condition::{self, guard};
+use crate::classify::condition::{self, Alternative, guard};
 use crate::classify::{Writer, naming, segments};
 use weirgate_policy::{
-    Conditions, Count as PolicyCount, Direction, Meter as PolicyMeter, Per, Rule as PolicyRule,
+    Count as PolicyCount, Direction, Meter as PolicyMeter, Per, Rule as PolicyRule, ServiceMatch,
 };
 use weirgate_state::{
     Chain, Content, Count, Effect, Field, Frame, Hook, IpVersion, Match, Meter, Origin, Rule,
@@ -57,7 +57,7 @@ impl Writer<'_> {
         if let (Some(value), Some(field)) = (decision, self.decisions) {
             let kept = Match::one(field, value.into());
             if here {
-                let held = [(vec![kept.clone()], Vec::new())];
+                let held = [Alternative::of(vec![kept.clone()])];
                 out.extend(segments::stated(rule, &held, &body.origin));
             }
             out.extend(with_dscp(
@@ -88,21 +88,20 @@ impl Writer<'_> {
                 .iter()
                 .flat_map(|meter| with_dscp(meter.matches(), dscp, &body));
             let chain = self.call(direction, "counted", &label, counted.collect());
-            let matching = alternatives.into_iter().map(|(matches, _)| Rule {
-                frame: Frame::Plain,
-                matches,
-                counter: None,
-                effects: Vec::new(),
-                verdict: RuleVerdict::Goto(chain.clone()),
-                origin: self.origin(rule),
-            });
+            let goto = RuleVerdict::Goto(chain);
+            let matching = alternatives.into_iter();
+            let matching = matching.map(|one| one.leading(&goto, self.origin(rule)));
             let matching = matching.collect();
             out.push(self.jump(rule, direction, &label, matching));
             return;
         }
         let all = alternatives.into_iter();
         let mut own: Vec<Rule> = all
-            .flat_map(|(matches, late)| with_dscp([matches, late].concat(), dscp, &body))
+            .flat_map(|one| {
+                let mut body = body.clone();
+                body.origin.service = one.service;
+                with_dscp([one.matches, one.late].concat(), dscp, &body)
+            })
             .collect();
         // Services may overlap, so return after the first match to count each packet once.
         if rule.services.len() > 1 && !rule.last {
@@ -146,25 +145,23 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns every way to fulfil a rule: its matches, and those that must be evaluated last.
+    /// Returns every way to fulfil a rule.
     pub(super) fn alternatives(
         &mut self,
         rule: &PolicyRule,
         decision: Option<u32>,
         name: &str,
-    ) -> Vec<(Vec<Match>, Vec<Match>)> {
+    ) -> Vec<Alternative> {
         let direction = self.scheduler.direction;
-        let services: Vec<Option<&Conditions>> = if rule.services.is_empty() {
+        let services: Vec<Option<&ServiceMatch>> = if rule.services.is_empty() {
             vec![None]
         } else {
-            rule.services
-                .iter()
-                .map(|service| Some(&service.when))
-                .collect()
+            rule.services.iter().map(Some).collect()
         };
         let times = condition::times(rule.during.as_ref(), &mut self.lists);
         let mut found = Vec::new();
-        for service in services {
+        for named in services {
+            let service = named.map(|named| &named.when);
             let counts = rule.meter.as_ref().is_some_and(|meter| {
                 meter.value.per == Per::Connection
                     || matches!(meter.value.count, PolicyCount::Connections(_))
@@ -212,7 +209,11 @@ impl Writer<'_> {
                         }
                         _ => Vec::new(),
                     };
-                    found.push((guard(matches), late));
+                    found.push(Alternative {
+                        matches: guard(matches),
+                        late,
+                        service: named.map(|named| named.service.clone()),
+                    });
                 }
             }
         }
@@ -265,11 +266,11 @@ struct Metered {
 
 impl Metered {
     /// Returns the meters of these alternatives, each once.
-    fn of(alternatives: &[(Vec<Match>, Vec<Match>)]) -> Vec<Self> {
+    fn of(alternatives: &[Alternative]) -> Vec<Self> {
         let mut found = Vec::new();
-        for (matches, late) in alternatives {
-            let version = version_of(matches).filter(|_| !late.is_empty());
-            let late = late.clone();
+        for one in alternatives {
+            let version = version_of(&one.matches).filter(|_| !one.late.is_empty());
+            let late = one.late.clone();
             let meter = version.map(|version| Self { version, late });
             found.extend(meter.filter(|meter| !found.contains(meter)));
         }

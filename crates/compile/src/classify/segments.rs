@@ -8,6 +8,7 @@
 //! UDP, including QUIC, has no equivalent: the bounds that `check` prints remain those of full
 //! packets.
 
+use crate::classify::condition::Alternative;
 use crate::codes;
 use crate::scheduler::{Scheduler, bounds};
 use weirgate_document::{Problems, Value};
@@ -109,13 +110,13 @@ pub(crate) fn rules(policy: &Policy, direction: Direction) -> Vec<Rule> {
 /// its packets that announce an MSS. An MSS in upstream packets limits downstream segments.
 pub(crate) fn stated(
     rule: &PolicyRule,
-    alternatives: &[(Vec<Match>, Vec<Match>)],
+    alternatives: &[Alternative],
     origin: &Origin,
 ) -> Vec<Rule> {
     let Some(segment) = &rule.mss else {
         return Vec::new();
     };
-    let lowering = |(matches, _): &(Vec<Match>, Vec<Match>), version| {
+    let lowering = |Alternative { matches, .. }: &Alternative, version| {
         let other = IpVersion::BOTH.into_iter().find(|one| *one != version);
         let of_other = |one: &Match| other.is_some_and(|other| *one == Match::version_is(other));
         if matches.iter().any(of_other) {

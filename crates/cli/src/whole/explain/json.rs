@@ -55,6 +55,7 @@ fn item_json(about: &About<'_>, item: &Item, one: &Shown) -> Value {
                 "place": text.name,
                 "text": text.quoted,
                 "reason": rule.origin.reason,
+                "service": rule.origin.service,
                 "counter": rule.counter,
                 "at": where_in(table, tried),
                 "matched": tried.failed.is_none(),

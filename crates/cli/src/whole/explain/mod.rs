@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     switch(&mut simulator, policy, &arguments.sets)?;
     let inside = input::prefixes(&arguments.inside).map_err(Failure::Input)?;
     let from = arguments.from.as_deref();
-    let (packets, named) = packets(policy, &words, &mut general)?;
+    let (packets, services) = packets(policy, &words, &mut general)?;
     let items = input::items(&packets, from, &inside, policy.link.bridge)?;
     if items.is_empty() {
         return Err(Failure::Input(
@@ -151,7 +151,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         sources: &loaded.sources,
         name: &file,
         general,
-        all: arguments.all || named,
+        all: arguments.all || !services.is_empty(),
+        services,
     };
     if arguments.json {
         output::data(&json::json(&about, &shown)?)?;
@@ -193,7 +194,7 @@ fn named(arguments: &Arguments) -> Result<(PathBuf, Vec<String>), Failure> {
     Ok((installed, [vec![packet], words].concat()))
 }
 
-/// Returns the packets of the command line, and whether any word named a service.
+/// Returns the packets of the command line, and the services that it names.
 ///
 /// A service's name is replaced by its packets. Services that match more of the same port are added
 /// to the notes.
@@ -201,14 +202,14 @@ fn packets(
     policy: &Policy,
     arguments: &[String],
     general: &mut Vec<String>,
-) -> Result<(Vec<String>, bool), Failure> {
-    let (mut packets, mut named) = (Vec::new(), false);
+) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let (mut packets, mut named) = (Vec::new(), Vec::new());
     for argument in arguments {
         if !service::is_name(argument) {
             packets.push(argument.clone());
             continue;
         }
-        named = true;
+        named.push(argument.clone());
         packets.extend(service::packets(policy, argument)?);
         let wider = service::wider(policy, argument);
         if !wider.is_empty() {

@@ -16,6 +16,8 @@ pub struct About<'a> {
     pub sources: &'a [Source],
     pub name: &'a Path,
     pub general: Vec<String>,
+    /// The services whose packets are shown.
+    pub services: Vec<String>,
     pub all: bool,
 }
 

@@ -33,6 +33,9 @@ pub struct RuleLine {
     pub detail: String,
 }
 
+/// Of all conditions, a port says most about what a packet is for.
+const PORTS: [Field; 2] = [Field::SourcePort, Field::DestinationPort];
+
 /// A kernel rule that was tried.
 type One<'a> = (&'a Table, &'a Rule, &'a Tried);
 
@@ -89,7 +92,7 @@ fn outcome(
     own.peek()?;
     let matched: Vec<&One<'_>> = own.filter(|(_, _, tried)| tried.failed.is_none()).collect();
     if matched.is_empty() {
-        return Some((Outcome::PassedBy, failure(all)));
+        return Some((Outcome::PassedBy, failure(about, all)));
     }
     let outcome = if matched.iter().any(|one| Some(one.2) == decides) {
         Outcome::Decides
@@ -107,13 +110,17 @@ fn outcome(
     Some((outcome, done.join("; ")))
 }
 
-/// Returns why a rule failed. Of its alternatives, it considers those with the most matching
-/// conditions.
-fn failure(all: &[One<'_>]) -> String {
+/// Returns why a rule failed. Of its alternatives, it considers those of a service that the user
+/// named, then those whose ports match, then those with the most matching conditions.
+fn failure(about: &About<'_>, all: &[One<'_>]) -> String {
     let failed = |(_, rule, tried): &One<'_>| rule.matches.get(tried.failed?).cloned();
     let nearness = |one: &One<'_>| {
         let version = failed(one).and_then(|one| one.field()) == Some(Field::Version);
-        (!version, held(one.1, one.2).len(), one.2.failed)
+        let service = one.1.origin.service.as_ref();
+        let named = service.is_some_and(|service| about.services.contains(service));
+        let holds = held(one.1, one.2);
+        let port = PORTS.iter().any(|port| holds.contains(&port.words()));
+        (!version, named, port, holds.len(), one.2.failed)
     };
     let Some(nearest) = all.iter().rev().max_by_key(|one| nearness(one)) else {
         return String::new();
@@ -147,13 +154,15 @@ fn failure(all: &[One<'_>]) -> String {
         [one] => format!("{one} matches; "),
         [others @ .., last] => format!("{} and {last} match; ", others.join(", ")),
     };
+    let service = nearest.1.origin.service.as_ref();
+    let service = service.map_or_else(String::new, |service| format!("{service}: "));
     let was = words::found(&at, nearest.2.found);
     let wanted = match (wanted.as_slice(), levels.is_empty()) {
         (_, false) => format!(": {}", levels.join(", ")),
         ([], true) => String::new(),
         (all, true) => format!(", wanted {}", words::either(all)),
     };
-    format!("{holds}{was}{wanted}")
+    format!("{service}{holds}{was}{wanted}")
 }
 
 /// Returns what the matching conditions of a rule test.

@@ -8,14 +8,14 @@ use weirgate_console::exit::Failure;
 use weirgate_document::nearest;
 use weirgate_policy::{
     CodePoints, Conditions, Connection, ConnectionState, Direction, EitherPorts, Flags, IcmpTypes,
-    Kind, LocalAddresses, LocalPorts, PacketLengths, Payloads, Policy, Protocols, RemoteAddresses,
-    RemotePorts,
+    Kind, LocalAddresses, LocalPorts, PacketLengths, Payloads, Policy, Protocols, PureAck,
+    RemoteAddresses, RemotePorts,
 };
 
 /// The first client port in these packets.
 const CLIENT: u16 = 40_000;
 
-/// The shortest packet with IP and TCP headers and room for options, in bytes.
+/// The length of a packet with IP and TCP headers and a few bytes of data, in bytes.
 const SHORT: u16 = 80;
 
 /// Returns whether an argument must be a service's name: packets contain spaces.
@@ -189,6 +189,11 @@ fn packet(
     }
     if marked {
         text.push_str(&words(conditions));
+    }
+    // Without data, it would be an acknowledgement, and `[ack]` would take it.
+    let bare = has::<PureAck>(conditions) || has::<Flags>(conditions);
+    if protocol == "tcp" && !(marked && (bare || has::<PacketLengths>(conditions))) {
+        let _ = write!(text, " len {SHORT}");
     }
     Some(text)
 }

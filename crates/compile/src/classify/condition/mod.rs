@@ -15,6 +15,42 @@ use weirgate_state::{
     Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, Set, port_protocols,
 };
 
+/// One way to fulfil a rule.
+pub(crate) struct Alternative {
+    /// The matches.
+    pub(crate) matches: Vec<Match>,
+    /// The matches that must be evaluated last.
+    pub(crate) late: Vec<Match>,
+    /// The service that it identifies, if the rule names services.
+    pub(crate) service: Option<String>,
+}
+
+impl Alternative {
+    /// Returns the alternative with these matches.
+    pub(crate) fn of(matches: Vec<Match>) -> Self {
+        Self {
+            matches,
+            late: Vec::new(),
+            service: None,
+        }
+    }
+
+    /// Returns a rule that leads its packets elsewhere.
+    pub(crate) fn leading(self, verdict: &RuleVerdict, origin: Origin) -> Rule {
+        Rule {
+            frame: Frame::Plain,
+            matches: self.matches,
+            counter: None,
+            effects: Vec::new(),
+            verdict: verdict.clone(),
+            origin: Origin {
+                service: self.service,
+                ..origin
+            },
+        }
+    }
+}
+
 /// Returns whether the conditions need properties that packets have only after connection
 /// tracking and routing.
 pub(crate) fn needs_tracking(when: &Conditions) -> bool {

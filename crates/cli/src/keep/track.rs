@@ -82,7 +82,12 @@ pub fn lines(now: &RatesNow) -> Vec<String> {
         ));
     }
     if now.blind {
-        lines.push("blind: no reflector replies, so the rate is the floor".to_owned());
+        let silent = if now.probes {
+            "no reflector replies"
+        } else {
+            "no round trip of the traffic can be measured"
+        };
+        lines.push(format!("blind: {silent}, so the rate is the floor"));
     }
     if now.idle && !now.blind {
         lines.push("no load: nothing can be measured, the rates stay".to_owned());
@@ -159,4 +164,30 @@ pub async fn following(site: &Site, entry: &Entry) -> Result<Option<Following>, 
         setup,
         at: Box::new(at),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blind_tracker_says_what_it_waits_for() {
+        let mut now = RatesNow {
+            number: 1,
+            time: 0,
+            blind: true,
+            probes: false,
+            idle: false,
+            directions: Vec::new(),
+            troubled: Vec::new(),
+        };
+        let passive = lines(&now);
+        assert!(
+            passive[0].starts_with("blind: no round trip of the traffic"),
+            "{passive:?}"
+        );
+        assert!(!passive[0].contains("reflector"), "{passive:?}");
+        now.probes = true;
+        assert!(lines(&now)[0].contains("no reflector replies"));
+    }
 }

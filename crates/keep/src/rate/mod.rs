@@ -65,8 +65,11 @@ pub struct RatesNow {
     pub number: u64,
     /// Unix time of the last decision, in seconds.
     pub time: u64,
-    /// Whether no reflector replies, so that the rate is the floor.
+    /// Whether nothing measures the line at present, so that the rate is the floor.
     pub blind: bool,
+    /// Whether reflectors are probed, and not only the traffic itself is measured.
+    #[serde(default)]
+    pub probes: bool,
     /// Whether too little traffic crosses the line to estimate anything.
     #[serde(default)]
     pub idle: bool,
@@ -107,12 +110,14 @@ impl Rates {
     /// Begins to follow the rate for an entry's policy.
     pub(crate) fn begin(site: &Site, number: u64, following: Following) -> Result<Self, KeepError> {
         let Following { setup, at } = following;
+        let probes = !setup.reflectors.is_empty();
         let tracker = Tracker::open(setup, Kernel::open()?)?;
         let mut rates = Self {
             now: RatesNow {
                 number,
                 time: clock::unix(),
                 blind: false,
+                probes,
                 idle: false,
                 directions: Vec::new(),
                 troubled: Vec::new(),

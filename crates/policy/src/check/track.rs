@@ -196,6 +196,24 @@ mod tests {
         assert_eq!(other.line_rate(Direction::Down), Some(Rate::kbit(4_000)));
     }
 
+    /// Nobody is probed who was not named: without reflectors, the traffic itself is measured.
+    #[test]
+    fn without_reflectors_the_traffic_is_measured() {
+        let passive = |track: &str| {
+            let text = format!("{LINK}[track]\ndown-floor = \"3mbit\"\n{track}");
+            let (policy, problems) = parse(&text);
+            assert!(problems.is_empty(), "{problems:?}");
+            let track = policy.and_then(|policy| policy.track);
+            let track = track.expect("it has the table");
+            (track.passive, track.reflectors.len())
+        };
+        assert_eq!(passive(""), (true, 0));
+        assert_eq!(passive("passive = true\n"), (true, 0));
+        let hosts = "reflectors = [\"192.0.2.1\"]\n";
+        assert_eq!(passive(hosts), (false, 1));
+        assert_eq!(passive(&format!("{hosts}passive = true\n")), (true, 1));
+    }
+
     #[test]
     fn mistakes_have_places() {
         let of = |track: &str| problems(&format!("reflectors = [\"192.0.2.1\"]\n{track}"));
@@ -228,8 +246,11 @@ mod tests {
         );
         let found = problems("reflectors = [\"example.org\"]\ndown-floor = \"4mbit\"\n");
         only(found, "not an address", (18, 15));
-        let found = problems("down-floor = \"4mbit\"\n");
-        assert!(found[0].0.contains("reflectors"), "{found:?}");
+        only(
+            problems("passive = false\ndown-floor = \"4mbit\"\n"),
+            "reflectors",
+            (17, 1),
+        );
         let twice =
             "reflectors = [\"192.0.2.1\", \"192.0.2.1\", \"127.0.0.1\"]\nup-floor = \"1mbit\"\n";
         assert_eq!(problems(twice).len(), 2);

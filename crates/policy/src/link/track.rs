@@ -16,7 +16,8 @@ pub struct Track {
     pub span: SourceSpan,
     /// Hosts that answer ICMP echo requests; empty if only passing traffic is measured.
     pub reflectors: Vec<Value<IpAddr>>,
-    /// Whether round-trip times of passing traffic are measured.
+    /// Whether round-trip times of passing traffic are measured. This is the default without
+    /// reflectors: nobody is probed unless the policy names hosts.
     pub passive: bool,
     /// The floor and the ceiling upstream, as written.
     pub up: (Option<Value<Rate>>, Option<Value<Rate>>),
@@ -90,7 +91,7 @@ const ROWS: &[TrackRow] = &[
         |cell, track| track.reflectors = cell.list(codes::TRACK, address),
     ),
     row!(Track: "passive" => passive, "Whether round trips of the traffic itself are measured")
-        .default("false"),
+        .default("true without `reflectors`"),
     row!(Track: "up-floor" => up.0,
         "The lowest upstream rate, and the rate while nothing can be measured"),
     row!(Track: "up-ceiling" => up.1, "The highest upstream rate").default("`up` of the link"),
@@ -138,9 +139,12 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Track {
         dscp: None,
     };
     field::read(&mut table, ROWS, &(), &mut track);
-    if !track.passive && !table.has("reflectors") {
+    let probes = table.has("reflectors");
+    if !table.has("passive") {
+        track.passive = !probes;
+    } else if !track.passive && !probes {
         let hint = "name hosts to probe, such as the provider's router: `reflectors = \
-                    [\"192.0.2.1\"]`, or write `passive = true`";
+                    [\"192.0.2.1\"]`, or leave `passive` out";
         table.missing::<()>("reflectors", hint);
     }
     track

@@ -46,7 +46,16 @@ pub fn text(path: &Path) -> Result<(PathBuf, String), Failure> {
     if path == Path::new(STDIN) {
         return Ok((PathBuf::from(STDIN_NAME), source::read_stdin()?));
     }
-    Ok((path.to_owned(), source::read(path)?))
+    let text = source::read(path);
+    if path == Path::new(SITE) && !path.exists() {
+        return text.map(|text| (path.to_owned(), text)).map_err(|failure| {
+            Failure::Input(format!(
+                "{}; `weirgate init` writes a first policy, or name a policy's file",
+                failure.text()
+            ))
+        });
+    }
+    Ok((path.to_owned(), text?))
 }
 
 /// A problem of a policy, for JSON.

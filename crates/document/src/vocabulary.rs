@@ -21,6 +21,11 @@ pub struct Synonym {
     pub fields: &'static [&'static str],
     /// The difference between these fields, for a text after the corrected lines; may be empty.
     pub why: &'static str,
+    /// The table in which the name has this meaning; empty for all tables.
+    pub table: &'static str,
+    /// The whole hint, if no corrected line follows from the name alone; may be empty. `{}` stands
+    /// for the value as written, and `{name}` for it without quotes.
+    pub hint: &'static str,
 }
 
 /// Longer lists of fields are not printed.
@@ -32,16 +37,16 @@ impl Vocabulary {
     pub(crate) fn meant<'k>(
         &self,
         name: &str,
+        table: &str,
         names: &[(&'k str, &'k str)],
     ) -> (Vec<&'k str>, &'static str) {
-        let plain = name.to_lowercase().replace('_', "-");
-        for synonym in self.synonyms.iter().filter(|one| one.name == plain) {
+        for synonym in self.entries(name, table) {
             let fields = synonym.fields.iter();
             let found: Vec<&str> = fields
                 .filter_map(|field| names.iter().find(|(_, own)| own == field))
                 .map(|(_, field)| *field)
                 .collect();
-            if !found.is_empty() {
+            if !found.is_empty() || !synonym.hint.is_empty() {
                 let why = if found.len() > 1 { synonym.why } else { "" };
                 return (found, why);
             }
@@ -49,6 +54,14 @@ impl Vocabulary {
         let near = nearest(name, names.iter().map(|(name, _)| *name));
         let field = names.iter().find(|(name, _)| near == Some(*name));
         (field.map(|(_, field)| *field).into_iter().collect(), "")
+    }
+
+    /// Returns the entries of a name in a table.
+    fn entries(&self, name: &str, table: &str) -> impl Iterator<Item = &'static Synonym> {
+        let plain = name.to_lowercase().replace('_', "-");
+        let here = move |one: &&Synonym| one.table.is_empty() || one.table == table;
+        let all = self.synonyms.iter().filter(here);
+        all.filter(move |one| one.name == plain)
     }
 
     /// Returns what to write instead of the unknown field `name`. `names` has the accepted names,
@@ -60,7 +73,15 @@ impl Vocabulary {
         names: &[(&'k str, &'k str)],
         line: impl Fn(&str) -> Option<String>,
     ) -> String {
-        let (fields, why) = self.meant(name, names);
+        let told = self.entries(name, table).next();
+        if let Some(Synonym { hint, .. }) = told.filter(|one| !one.hint.is_empty()) {
+            let value = line("").unwrap_or_default();
+            let value = value.trim_start_matches(" = ");
+            return hint
+                .replace("{name}", value.trim_matches('"'))
+                .replace("{}", value);
+        }
+        let (fields, why) = self.meant(name, table, names);
         if let [field] = fields[..] {
             return match line(field) {
                 Some(line) => format!("write `{line}`"),

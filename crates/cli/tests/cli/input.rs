@@ -176,6 +176,58 @@ fn names_do_not_control_the_terminal() {
     assert!(plain(&absent.err) && plain(&wrong.err), "{wrong:?}");
 }
 
+/// Somebody who has written no policy yet learns which command does.
+#[test]
+fn without_an_installed_policy_init_is_named() {
+    let folder = TempDir::new().unwrap();
+    let absent = weirgate(folder.path(), &["check"]);
+    absent.says(
+        2,
+        &[
+            "/etc/weirgate/site.toml",
+            "`weirgate init` writes a first policy",
+        ],
+    );
+    let other = weirgate(folder.path(), &["check", "home.toml"]);
+    assert!(!other.err.contains("init"), "{other:?}");
+}
+
+/// Plain `check` says if the rates ask for an ACK filter and there is none, and why.
+#[test]
+fn missing_ack_filters_are_told() {
+    let folder = TempDir::new().unwrap();
+    let policy = |engine: &str, ack: &str| {
+        let link =
+            "device = \"wan\"\nlan = \"lan\"\nup = \"2mbit\"\ndown = \"20mbit\"\nlayer = \"raw\"";
+        let class = "[[class]]\nname = \"all\"\nshare = \"90%\"\ndefault = true\n";
+        let text = format!("version = 1\n[link]\n{link}\nengine = \"{engine}\"\n{ack}\n{class}");
+        fs::write(folder.path().join("acks.toml"), text).unwrap();
+        let check = |more: &[&str]| {
+            let ended = weirgate(folder.path(), &[&["check", "acks.toml"], more].concat());
+            assert_eq!(ended.status, 0, "{ended:?}");
+            let words: Vec<&str> = ended.out.split_whitespace().collect();
+            words.join(" ")
+        };
+        (check(&[]), check(&["--all"]))
+    };
+    let none = "`ack-filter` drops no acknowledgement, because ";
+    let (plain, all) = policy("kit", "[ack]\nreserve = true");
+    assert!(
+        plain.contains(&format!("{none}the kit's shaper has no ACK filter.")),
+        "{plain}"
+    );
+    assert!(
+        all.contains("because the kit's shaper has no ACK filter"),
+        "{all}"
+    );
+    assert!(!all.contains("makes one that does"), "{all}");
+    let (plain, _) = policy("htb", "");
+    let advice = "no class has cake; `[ack]` makes one that does.";
+    assert!(plain.contains(&format!("{none}{advice}")), "{plain}");
+    let (plain, _) = policy("htb", "[ack]\nreserve = true");
+    assert!(!plain.contains(none), "{plain}");
+}
+
 #[test]
 fn places_of_another_kind_are_told_as_such() {
     let folder = TempDir::new().unwrap();

@@ -121,11 +121,11 @@ impl<'d, 'i> Reader<'d, 'i> {
             // A quoted number may still lack its unit.
             let wanted = match number.as_str().parse::<T>() {
                 Ok(_) => format!("`{key} = \"{}\"`", number.as_str()),
-                Err(error) => {
+                Err(error) => with_unit::<T>(key, number.as_str()).unwrap_or_else(|| {
                     let error = error.to_string();
                     let right = error.split_once("; write ").map(|(_, right)| right);
                     format!("{}, in quotes", right.unwrap_or("a text"))
-                }
+                }),
             };
             return self.wrong(key, value, span, &wanted);
         }
@@ -370,6 +370,9 @@ impl<'d, 'i> Reader<'d, 'i> {
                 // instead.
                 let error = error.to_string();
                 let (wrong, right) = error.split_once("; ").unwrap_or((&error, ""));
+                let lines = with_unit::<T>(key, &text.value);
+                let right =
+                    lines.map_or_else(|| right.to_owned(), |lines| format!("write {lines}"));
                 self.problems
                     .error("D004", text.span, format!("`{key}`: {wrong}"), right);
                 None
@@ -389,4 +392,23 @@ impl<'d, 'i> Reader<'d, 'i> {
             .error("D004", span, message, format!("write {wanted}"));
         None
     }
+}
+
+/// The units that a number may lack, the most likely first.
+const UNITS: [&str; 7] = ["%", "mbit", "kbit", "ms", "s", "kB", "B"];
+
+/// Returns corrected lines for a number without a unit, with the first two units that `T` accepts.
+fn with_unit<T: FromStr>(key: &str, number: &str) -> Option<String> {
+    corrected(key, number, &|text| text.parse::<T>().is_ok())
+}
+
+/// Implements [`with_unit`] for all types, so that the program contains it once.
+fn corrected(key: &str, number: &str, accepts: &dyn Fn(&str) -> bool) -> Option<String> {
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let texts = UNITS.iter().map(|unit| format!("{number}{unit}"));
+    let lines = texts.filter(|text| accepts(text)).take(2);
+    let lines: Vec<String> = lines.map(|text| format!("`{key} = \"{text}\"`")).collect();
+    (!lines.is_empty()).then(|| lines.join(" or "))
 }

@@ -63,7 +63,7 @@ impl<'d, 'i> Reader<'d, 'i> {
         let (keys, names) = (self.table.keys(), self.names());
         let mut unknown = keys.filter(|name| !self.knows(name.get_ref()));
         unknown.any(|name| {
-            let (fields, _) = self.vocabulary.meant(name.get_ref(), &names);
+            let (fields, _) = self.vocabulary.meant(name.get_ref(), &self.name, &names);
             fields.contains(&key)
         })
     }

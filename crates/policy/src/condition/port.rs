@@ -44,13 +44,42 @@ pub(crate) const EITHER: ConditionRow = ConditionRow::new(
 
 /// Reads ports, ranges, or groups of ports.
 pub(crate) fn ports(cell: &mut Cell<'_, '_, '_, Groups>) -> Vec<Value<Ports>> {
+    let key = cell.key;
     group::elements(
         cell,
         codes::PORT,
         "ports",
         |group| &group.ports,
-        Ports::read,
+        |text| Ports::read(text).map_err(|(wrong, right)| (wrong, corrected(key, text, right))),
     )
+}
+
+/// Names of ports as other tools accept them.
+const NAMES: [(&str, u16); 11] = [
+    ("dns", 53),
+    ("domain", 53),
+    ("ftp", 21),
+    ("http", 80),
+    ("https", 443),
+    ("imaps", 993),
+    ("ntp", 123),
+    ("rdp", 3389),
+    ("sip", 5060),
+    ("smtp", 25),
+    ("ssh", 22),
+];
+
+/// Returns a hint with the corrected line for a list in one text, or for a port's name.
+fn corrected(key: &str, text: &str, right: String) -> String {
+    if let Some((_, port)) = NAMES.iter().find(|(name, _)| *name == text) {
+        return format!("write `{key} = {port}`");
+    }
+    let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.collect();
+    if parts.len() > 1 && parts.iter().all(|part| Ports::read(part).is_ok()) {
+        return format!("write `{key} = [\"{}\"]`", parts.join("\", \""));
+    }
+    right
 }
 
 /// Implements the facts of the three types, which differ only in the side.

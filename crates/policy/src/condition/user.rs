@@ -17,7 +17,8 @@ pub struct Ids {
 }
 
 impl Ids {
-    pub(crate) fn read(text: &str) -> Result<Self, Misread> {
+    /// Reads numbers of `field`, which the command prints for a name.
+    fn read(text: &str, field: &str, command: &str) -> Result<Self, Misread> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         // The largest number is reserved for an invalid ID (`INVALID_UID`).
         let id = |text: &str| {
@@ -32,12 +33,25 @@ impl Ids {
             )),
             _ => Err((
                 format!("`{text}` is not the number of a user or group"),
-                "write numbers, such as `1000` or `1000-1999`: `id -u NAME` and `id -g NAME` \
-                 print them"
-                    .to_owned(),
+                if digits(text).is_some() {
+                    format!("write numbers up to {}", u32::MAX - 1)
+                } else {
+                    format!(
+                        "write the number that `{command} {text}` prints, such as `{field} = 1000`, or \
+                     a range, such as `1000-1999`"
+                    )
+                },
             )),
         }
     }
+}
+
+fn user(text: &str) -> Result<Ids, Misread> {
+    Ids::read(text, "uid", "id -u")
+}
+
+fn group(text: &str) -> Result<Ids, Misread> {
+    Ids::read(text, "gid", "getent group")
 }
 
 /// The accepted users.
@@ -52,14 +66,14 @@ pub(crate) const UID: ConditionRow = ConditionRow::new(
     "uid",
     FieldKind::List("1000"),
     "Upstream, the router's own packets: users who own the sending sockets, numbers or ranges",
-    |cell, when| when.add_list(cell.list(codes::USER, Ids::read), Users),
+    |cell, when| when.add_list(cell.list(codes::USER, user), Users),
 );
 
 pub(crate) const GID: ConditionRow = ConditionRow::new(
     "gid",
     FieldKind::List("100"),
     "Upstream, the router's own packets: groups that own the sending sockets, numbers or ranges",
-    |cell, when| when.add_list(cell.list(codes::USER, Ids::read), UserGroups),
+    |cell, when| when.add_list(cell.list(codes::USER, group), UserGroups),
 );
 
 impl Facts for Users {

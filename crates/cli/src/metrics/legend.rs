@@ -10,7 +10,7 @@ use weirgate_compile::{CheckReport, FullQueue, compile};
 use weirgate_console::exit::Failure;
 use weirgate_console::output;
 use weirgate_console::policy;
-use weirgate_console::policy::{Loaded, SITE};
+use weirgate_console::policy::SITE;
 use weirgate_keep::{DirectionRate, Folders, History, Memory, RatesNow};
 use weirgate_policy::Policy;
 use weirgate_state::State;
@@ -46,7 +46,7 @@ fn applied(state: &Path) -> Option<u64> {
 fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failure> {
     if let Some(file) = file {
         let loaded = policy::read(file)?;
-        return Ok(of(&loaded, &file.display().to_string(), sort));
+        return Ok(of(loaded.policies(), &file.display().to_string(), sort));
     }
     match site(state).and_then(|site| site.in_force().map_err(apply::unread)) {
         // An entry that has only links has no policy.
@@ -54,7 +54,7 @@ fn named(state: &Path, file: Option<&Path>, sort: Sort) -> Result<Legend, Failur
             let loaded = policy::again(&entry.sources)?;
             let path = entry.sources.first().map(|source| source.path.clone());
             let source = format!("{} (state {})", path.unwrap_or_default(), entry.number);
-            let mut legend = of(&loaded, &source, sort);
+            let mut legend = of(loaded.policies(), &source, sort);
             let memory = Folders::here(state).map(|folders| Memory::read(&folders));
             if let Ok(Ok(Some(memory))) = memory {
                 let links = loaded.policies().iter();
@@ -80,7 +80,7 @@ fn installed(site: &Path, sort: Sort) -> Legend {
             "weirgate: names and promises come from {name}, which may be newer than the applied \
                  policy"
         ));
-        of(&loaded, &name.to_string(), sort)
+        of(loaded.policies(), &name.to_string(), sort)
     } else {
         output::note(
             "weirgate: the applied policy cannot be read, so classes have numbers for names; \
@@ -90,12 +90,13 @@ fn installed(site: &Path, sort: Sort) -> Legend {
     }
 }
 
-fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
+/// Returns the legend of these policies.
+pub fn of(policies: &[Policy], source: &str, sort: Sort) -> Legend {
     let mut legend = Legend {
         source: source.to_owned(),
         ..Legend::default()
     };
-    let reports: Vec<CheckReport> = loaded.policies().iter().map(promises).collect();
+    let reports: Vec<CheckReport> = policies.iter().map(promises).collect();
     let arriving = reports.iter().filter_map(|report| report.policed.clone());
     legend.arriving = arriving.collect();
     for direction in reports.into_iter().flat_map(|report| report.directions) {
@@ -123,10 +124,10 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
             });
         }
     }
-    let links = loaded.policies().iter();
+    let links = policies.iter();
     let inside = links.flat_map(|policy| &policy.link.lan);
     legend.inside = inside.map(|device| device.value.to_string()).collect();
-    let links = loaded.policies().iter();
+    let links = policies.iter();
     let states = links.filter_map(|policy| {
         let state = compile(policy, &weirgate_bpf::most_capabilities()).0?;
         Some((policy.link.device.value.clone(), state))
@@ -156,7 +157,7 @@ fn of(loaded: &Loaded, source: &str, sort: Sort) -> Legend {
         }
     }
     // Connection tracking does not say which of several links a connection takes.
-    if let [policy] = loaded.policies() {
+    if let [policy] = policies {
         legend.sorter = sort(policy.clone(), state);
     }
     legend

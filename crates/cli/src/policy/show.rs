@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate show`: shows the state in force, since when, its problems, and the classes.
+//! `weirgate show`: shows the state in force, since when, its problems, and the classes with their
+//! promises and counters.
 
 use crate::keep::track;
+use crate::metrics::legend;
 use crate::policy::apply::{asked, site, unread};
 use crate::policy::change::damages;
 use crate::policy::{check, promises, rules};
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use weirgate_compile::{ClassReport, DirectionReport};
-use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
@@ -19,7 +21,8 @@ use weirgate_kernel::Scope;
 use weirgate_plan::{Difference, verify};
 use weirgate_policy::Policy;
 use weirgate_state::State;
-use weirgate_units::Rate;
+use weirgate_units::{Handle, Rate};
+use weirgate_watch::{Looker, METRICS, Number, Object, Sort, Sorter};
 
 /// The applied state, and how the kernel differs from it.
 struct Shown {
@@ -31,6 +34,8 @@ struct Shown {
     differences: Vec<Difference>,
     /// The policies of the entry; empty if their texts cannot be read any more.
     policies: Vec<Policy>,
+    /// The classes with their counters since they were created.
+    counters: Vec<Object>,
     rates: Option<RatesNow>,
 }
 
@@ -50,7 +55,8 @@ pub fn run(state: &Path, json: bool) -> Outcome {
         let observed = site.kernel.observe(&Scope::of([&memory.applied])).await?;
         let differences = verify(&observed, &memory.applied);
         let whole = damages(&site).map_err(unread)?;
-        let shown = Shown::read(&site, memory, differences)?;
+        let mut shown = Shown::read(&site, memory, differences)?;
+        shown.count().await?;
         if json {
             output::data(&format!("{:#}", shown.json()))?;
         } else {
@@ -65,11 +71,7 @@ pub fn run(state: &Path, json: bool) -> Outcome {
 }
 
 impl Shown {
-    fn read(
-        site: &Site,
-        memory: Memory,
-        differences: Vec<Difference>,
-    ) -> Result<Self, weirgate_console::exit::Failure> {
+    fn read(site: &Site, memory: Memory, differences: Vec<Difference>) -> Result<Self, Failure> {
         let pending = site.unconfirmed().map_err(unread)?;
         let confirmed = site.head().map_err(unread)?.confirmed;
         let number = pending.as_ref().map(|(pending, _)| pending.number);
@@ -83,9 +85,19 @@ impl Shown {
             returns_s: pending.map(|(_, seconds)| seconds),
             differences,
             policies: loaded.map_or_else(Vec::new, |loaded| loaded.policies().to_vec()),
+            counters: Vec::new(),
             rates: RatesNow::read(&site.folders).map_err(unread)?,
             entry,
         })
+    }
+
+    /// Reads the counters of the classes.
+    async fn count(&mut self) -> Result<(), Failure> {
+        let legend = legend::of(&self.policies, "", |_, _| Sorter::default());
+        let (objects, _) = Looker::open(legend)?.look().await?;
+        let classes = objects.into_iter().filter(|one| one.sort == Sort::Class);
+        self.counters = classes.collect();
+        Ok(())
     }
 
     fn text(&self) -> String {
@@ -130,7 +142,7 @@ impl Shown {
         for one in &self.policies {
             let report = promises(one);
             for direction in &report.directions {
-                let _ = write!(text, "\n{}", direction_text(direction));
+                let _ = write!(text, "\n{}", direction_text(direction, &self.counters));
             }
             if let Some(policed) = &report.policed {
                 let _ = writeln!(text, "\n{policed}");
@@ -178,6 +190,7 @@ impl Shown {
                 "line": one.origin.line,
                 "reason": one.origin.reason,
             })).collect::<Vec<_>>(),
+            "counters": self.counters.iter().map(counters_value).collect::<Vec<_>>(),
             "devices": self.memory.applied.devices.keys().collect::<Vec<_>>(),
             "links": links.collect::<Vec<_>>(),
             "rates": self.rates,
@@ -203,8 +216,8 @@ fn path(entry: &Entry) -> Option<&str> {
     entry.sources.first().map(|source| source.path.as_str())
 }
 
-/// Returns a direction as text, with a line for each of its classes.
-fn direction_text(direction: &DirectionReport) -> String {
+/// Returns a direction as text, with two lines for each of its classes.
+fn direction_text(direction: &DirectionReport, counters: &[Object]) -> String {
     let mut text = format!(
         "{} on {}: shaped to {} of {}\n",
         direction.direction.stream(),
@@ -216,8 +229,48 @@ fn direction_text(direction: &DirectionReport) -> String {
     let width = names.map(|class| class.name.len()).max().unwrap_or(0);
     for class in &direction.classes {
         let _ = writeln!(text, "  {:width$}  {}", class.name, class_text(class));
+        if let Some(counted) = counters_text(counters, &direction.device, class.id) {
+            let _ = writeln!(text, "  {:width$}  {counted}", "");
+        }
     }
     text
+}
+
+/// Returns the counters of a class as text, if the kernel has it.
+fn counters_text(counters: &[Object], device: &str, handle: Handle) -> Option<String> {
+    let handle = handle.to_string();
+    let has = |one: &Object, name, value: &str| {
+        one.labels.iter().any(|at| *at == (name, value.to_owned()))
+    };
+    let here = |one: &&Object| has(one, "device", device) && has(one, "handle", &handle);
+    let class = counters.iter().find(here)?;
+    let of = |number| {
+        let mut numbers = class.numbers.iter();
+        numbers
+            .find(|(one, _)| *one == number)
+            .map(|(_, value)| *value)
+    };
+    let count = |number| of(number).unwrap_or(0);
+    let marks =
+        of(Number::ClassMarks).map_or_else(String::new, |marks| format!(", {marks} marked"));
+    Some(format!(
+        "sent {} bytes in {} packets, {} dropped{marks}; {} bytes wait",
+        count(Number::ClassSentBytes),
+        count(Number::ClassSentPackets),
+        count(Number::ClassDrops),
+        count(Number::ClassBacklogBytes),
+    ))
+}
+
+/// Returns the counters of a class as JSON, with the names of the metrics.
+fn counters_value(class: &Object) -> Value {
+    let labels = class.labels.iter();
+    let labels = labels.map(|(name, text)| ((*name).to_owned(), json!(text)));
+    let numbers = class.numbers.iter().filter_map(|(number, value)| {
+        let metric = METRICS.get(*number as usize)?;
+        Some((metric.name.to_owned(), json!(value)))
+    });
+    Value::Object(labels.chain(numbers).collect())
 }
 
 fn class_text(class: &ClassReport) -> String {

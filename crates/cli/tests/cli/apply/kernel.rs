@@ -64,6 +64,7 @@ fn a_policy_comes_and_goes_without_trace() {
     assert_eq!(document["confirmed"], true);
     assert_eq!(document["links"][0]["directions"][1]["device"], "ifb-wan");
     assert_eq!(document["differences"], Value::Array(Vec::new()));
+    counters_count(&namespace, &shown.out, &document);
     let history = namespace.weirgate("history --json");
     let history: Value = serde_json::from_str(&history.out).unwrap();
     assert_eq!(history[0]["outcome"], "in force");
@@ -106,6 +107,36 @@ fn a_policy_comes_and_goes_without_trace() {
     assert_eq!(applied["state"], newest["state"]);
     assert_eq!(applied["returns_s"], 60.0);
     namespace.weirgate("rollback").says(0, &["taken back"]);
+}
+
+/// Each class has its counters, as the kernel has them.
+fn counters_count(namespace: &Namespace, shown: &str, document: &Value) {
+    let directions = document["links"][0]["directions"].as_array().unwrap();
+    let classes = directions
+        .iter()
+        .map(|one| one["classes"].as_array().unwrap());
+    let classes: usize = classes.map(Vec::len).sum();
+    assert_eq!(shown.matches("        sent ").count(), classes, "{shown}");
+    let sent = || -> u64 {
+        let shown = namespace.weirgate("show --json");
+        let document: Value = serde_json::from_str(&shown.out).unwrap();
+        let counters = document["counters"].as_array().unwrap();
+        let up = counters.iter().filter(|one| one["device"] == "wan");
+        assert!(
+            up.clone()
+                .all(|one| one["drops"] == 0 && one["backlog_bytes"] == 0)
+        );
+        up.map(|one| one["sent_packets"].as_u64().unwrap()).sum()
+    };
+    let before_packets = sent();
+    namespace.run("ip address add 192.0.2.1/24 dev wan");
+    namespace.run("ip neigh add 192.0.2.2 lladdr 02:00:5e:10:00:02 dev wan");
+    let mut sends = namespace.command("bash");
+    sends.args(["-c", "echo hello > /dev/udp/192.0.2.2/9"]);
+    assert!(sends.status().unwrap().success());
+    assert!(sent() > before_packets, "a packet counts");
+    namespace.run("ip neigh del 192.0.2.2 dev wan");
+    namespace.run("ip address del 192.0.2.1/24 dev wan");
 }
 
 #[test]

@@ -141,6 +141,9 @@ fn direction_summary(direction: &DirectionReport) -> String {
     if let Some(l4s) = &direction.l4s {
         let _ = writeln!(text, "  {l4s}");
     }
+    if let Some(unfiltered) = &direction.unfiltered {
+        let _ = writeln!(text, "  {unfiltered}");
+    }
     text + &condition(direction)
 }
 

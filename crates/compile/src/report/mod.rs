@@ -56,6 +56,8 @@ pub struct DirectionReport {
     pub costs: Vec<Cost>,
     /// The time of data that the modem may hold besides the packet in transmission.
     pub line_extra: Span,
+    /// Why acknowledgements that take much of the rate are not filtered, as a sentence.
+    pub unfiltered: Option<String>,
     /// The effect of `l4s` on this direction.
     pub l4s: Option<String>,
     /// The choices that were made, with their reasons, as one or more sentences each.
@@ -225,8 +227,9 @@ fn direction_report(
             .map(|ip| cost(&layer, scheduler.line, ip))
             .collect(),
         line_extra: bounds::line_extra(scheduler),
+        unfiltered: acknowledgements(policy, scheduler.direction, acks::unfiltered),
         l4s: l4s::note(policy, scheduler),
-        notes: acknowledgements(policy, scheduler.direction)
+        notes: acknowledgements(policy, scheduler.direction, acks::note)
             .into_iter()
             .chain(segments::note(policy, scheduler))
             .chain(own_traffic::note(policy, scheduler.direction))
@@ -238,10 +241,15 @@ fn direction_report(
     }
 }
 
-/// Returns a note on the upstream rate of acknowledgements and their treatment.
-fn acknowledgements(policy: &Policy, direction: Direction) -> Option<String> {
+/// Returns what `of` says about acknowledgements upstream.
+fn acknowledgements(
+    policy: &Policy,
+    direction: Direction,
+    of: fn(&Policy, bool, bool) -> Option<String>,
+) -> Option<String> {
     let up = (direction == Direction::Up).then_some(policy)?;
-    acks::note(up, engine::filtered(up, None))
+    let program = engine::chosen(up, None).is_program();
+    of(up, engine::filtered(up, None), program)
 }
 
 fn cost(layer: &LinkLayer, line: Rate, ip: u32) -> Cost {

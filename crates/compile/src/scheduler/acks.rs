@@ -177,7 +177,7 @@ pub(crate) fn settled<'p>(
 }
 
 /// Returns a note on the upstream rate of acknowledgements and their treatment.
-pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
+pub(crate) fn note(policy: &Policy, filtered: bool, program: bool) -> Option<String> {
     let part = part(policy).filter(|part| *part >= WORTH)?;
     let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);
     let percent = part.div_ceil(10);
@@ -196,10 +196,31 @@ pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
         (_, false) if scheduler::holds(policy) => {
             "they are held back, as `max-ack-delay` says, and none is dropped"
         }
-        (_, false) if policy.ack.is_none() => {
-            "none is dropped, because no class has cake; `[ack]` makes one that does"
-        }
-        (_, false) => "none is dropped, because their queue is not cake",
+        (_, false) => &format!("none is dropped, because {}", obstacle(policy, program)),
     };
     Some(format!("{taken}: {what}."))
+}
+
+/// Returns why nothing filters acknowledgements. `program` is whether a BPF program shapes.
+fn obstacle(policy: &Policy, program: bool) -> &'static str {
+    if program {
+        "the kit's shaper has no ACK filter"
+    } else if policy.ack.is_none() {
+        "no class has cake; `[ack]` makes one that does"
+    } else {
+        "their queue is not cake"
+    }
+}
+
+/// Returns a sentence if the rates ask for a filter, and the default finds none.
+pub(crate) fn unfiltered(policy: &Policy, filtered: bool, program: bool) -> Option<String> {
+    let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);
+    let auto = stated.unwrap_or_default() == AckFilter::Auto;
+    if !auto || filtered || scheduler::holds(policy) || !worth(policy) {
+        return None;
+    }
+    let why = obstacle(policy, program);
+    Some(format!(
+        "`ack-filter` drops no acknowledgement, because {why}."
+    ))
 }

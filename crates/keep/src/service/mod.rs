@@ -25,7 +25,7 @@ use crate::service::followed::Groups;
 use crate::service::inotify::stored;
 use crate::service::known::Known;
 use crate::service::names::{Answers, Lookups};
-use crate::service::pace::{Pace, SWARM};
+use crate::service::pace::{Pace, SWARM, joins};
 use crate::service::sessions::Sessions;
 use crate::site::Site;
 use crate::store::folder::MOMENT;
@@ -96,9 +96,8 @@ pub async fn keep(
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();
-    let (programs, mut look) = (Timer::new()?, 0);
-    let pulse = Timer::new()?;
-    beat(&pulse, terms.pulse)?;
+    let (programs, pulse, mut look) = (Timer::new()?, Timer::new()?, 0);
+    let mut next = beat(&pulse, terms.pulse)?;
     let (mut waits, mut change) = (false, None);
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -136,6 +135,9 @@ pub async fn keep(
             over = timer.over(), if waits => over.map(|()| true)?,
             over = programs.over() => {
                 over?;
+                if joins(next, clock::now(), LOOK) {
+                    next = beat(&pulse, terms.pulse)?;
+                }
                 // What failed is reported, and retried at the pace of repairs.
                 if waits || stand(site, &mut known, &mut report).await {
                     continue;
@@ -144,7 +146,7 @@ pub async fn keep(
             }
             over = pulse.over() => {
                 over?;
-                beat(&pulse, terms.pulse)?;
+                next = beat(&pulse, terms.pulse)?;
                 continue;
             }
             event = announced(&mut sessions) => {
@@ -175,14 +177,15 @@ pub async fn keep(
     }
 }
 
-/// Sends a beat and sets the timer for the next one. Only the main loop may call this: the watchdog
-/// has to notice when the loop hangs.
-fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<(), KeepError> {
+/// Sends a beat, sets the timer for the next one, and returns its time. Only the main loop may call
+/// this: the watchdog has to notice when the loop hangs.
+fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<u64, KeepError> {
     let Some(Pulse { every, beat }) = pulse else {
-        return Ok(());
+        return Ok(NEVER);
     };
     beat();
-    timer.set(clock::now().saturating_add(every.as_nanos() as u64))
+    let next = clock::now().saturating_add(every.as_nanos() as u64);
+    timer.set(next).map(|()| next)
 }
 
 /// Returns the time by which the guard must have taken back the change that waits for confirmation

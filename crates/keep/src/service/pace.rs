@@ -44,6 +44,12 @@ impl Pace {
     }
 }
 
+/// Returns whether a beat that is due at `next` is sent together with a look that is repeated after
+/// `every`. A beat of its own before the next look would wake the processor once more.
+pub(crate) fn joins(next: u64, now: u64, every: u64) -> bool {
+    next <= now.saturating_add(every)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +74,24 @@ mod tests {
         now += 3 * LONGEST;
         pace.worked(now);
         assert_eq!(pace.pause, SWARM);
+    }
+
+    /// With looks every 10 s and beats every 30 s, nothing but the looks wakes the service, and no
+    /// beat is late.
+    #[test]
+    fn beats_join_looks() {
+        let (look, pulse) = (10, 30);
+        let (mut next, mut alone, mut longest, mut last) = (pulse, 0, 0, 0);
+        for now in 1_u64..600 {
+            let looks = now % look == 3;
+            let joined = looks && joins(next, now, look);
+            if joined || now == next {
+                alone += u64::from(!looks);
+                longest = longest.max(now - last);
+                (last, next) = (now, now + pulse);
+            }
+        }
+        assert_eq!(alone, 0);
+        assert!(longest <= pulse, "{longest}");
     }
 }

@@ -64,8 +64,8 @@ pub struct Arguments {
     user: Vec<web::User>,
     #[command(flatten)]
     send: send::Arguments,
-    /// The policy that names classes and their promises; without it, the applied one if it can be
-    /// read.
+    /// The policy that names classes and their promises; without it, the applied one, or
+    /// /etc/weirgate/site.toml if the applied one cannot be read.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The history's file [default: below $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state].
@@ -186,6 +186,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             Some(_) => "https",
             None => "http",
         };
+        let tokens = arguments.access.is_some();
         let config = Config {
             listen: vec![listen],
             behind_proxy: arguments.behind_proxy,
@@ -214,7 +215,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
         let ready = |addresses: &[SocketAddr]| {
             for address in addresses {
                 output::note(&format!("weirgate: the page is at {scheme}://{address}/"));
-                if let Some(command) = tunnel(*address, scheme) {
+                if let Some(command) = tunnel(*address, scheme, tokens) {
                     output::note(&format!("weirgate: from another machine: {command}"));
                 }
             }
@@ -246,16 +247,23 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
     })
 }
 
-/// Returns the ssh command that makes a page on a loopback address reachable, and the address to
-/// open then.
-fn tunnel(address: SocketAddr, scheme: &str) -> Option<String> {
+/// Returns the ssh command that makes a page on a loopback address reachable, the address to open
+/// then, and who is admitted. The connection belongs to the user who logs in.
+fn tunnel(address: SocketAddr, scheme: &str, tokens: bool) -> Option<String> {
     let machine = rustix::system::uname();
     let machine = machine.nodename().to_string_lossy();
     let port = address.port();
-    address
-        .ip()
-        .is_loopback()
-        .then(|| format!("ssh -L {port}:{address} {machine}, then {scheme}://localhost:{port}/"))
+    let (login, admitted) = if tokens {
+        ("", "with a name of --access")
+    } else {
+        ("root@", "other users get 403 without `--user NAME`")
+    };
+    address.ip().is_loopback().then(|| {
+        format!(
+            "ssh -L {port}:{address} {login}{machine}, then {scheme}://localhost:{port}/ \
+             ({admitted})"
+        )
+    })
 }
 
 pub fn wrong(error: WatchError) -> Failure {
@@ -316,17 +324,25 @@ fn export(arguments: &Export) -> Outcome {
 mod tests {
     use super::*;
 
+    /// The connection belongs to the user who logs in, so the command says who is admitted.
     #[test]
     fn a_page_of_this_machine_is_reached_by_ssh() {
-        let command = |text: &str| tunnel(text.parse().unwrap(), "http");
-        let found = command("127.0.0.1:9617").unwrap();
-        assert!(found.starts_with("ssh -L 9617:127.0.0.1:9617 "), "{found}");
-        assert!(found.ends_with(", then http://localhost:9617/"), "{found}");
+        let command = |text: &str, tokens| tunnel(text.parse().unwrap(), "http", tokens);
+        let found = command("127.0.0.1:9617", false).unwrap();
+        let begins = "ssh -L 9617:127.0.0.1:9617 root@";
+        assert!(found.starts_with(begins), "{found}");
+        for part in [
+            ", then http://localhost:9617/ (",
+            "get 403 without `--user NAME`",
+        ] {
+            assert!(found.contains(part), "{found}");
+        }
+        let found = command("[::1]:80", true).unwrap();
+        assert!(found.starts_with("ssh -L 80:[::1]:80 "), "{found}");
         assert!(
-            command("[::1]:80")
-                .unwrap()
-                .starts_with("ssh -L 80:[::1]:80 ")
+            !found.contains("root@") && found.contains("--access"),
+            "{found}"
         );
-        assert_eq!(command("192.0.2.1:9617"), None);
+        assert_eq!(command("192.0.2.1:9617", false), None);
     }
 }

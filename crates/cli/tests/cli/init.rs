@@ -270,6 +270,14 @@ impl Terminal {
         }
     }
 
+    /// Sends SIGHUP to the program, as a lost terminal does.
+    fn hangs_up(&self) {
+        let rest = self.read.split("pid ").nth(1).unwrap();
+        let pid = rest.split(' ').next().unwrap();
+        let sent = Command::new("kill").args(["-HUP", pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
     fn types(&mut self, text: &str) {
         self.input.write_all(text.as_bytes()).unwrap();
     }
@@ -318,14 +326,17 @@ fn an_interruption_anywhere_changes_nothing() {
     let router = Router::new();
     let before = router.namespace.snapshot();
     let asked = "--up 40M --down 100M --line fibre --for calls";
+    let applied = || vec!["unless you keep it. [y/N] ", "reach what you need? [y/N] "];
     // Interrupt at a question, at the offer, and while the applied policy waits for confirmation.
-    for (options, texts) in [
-        ("--up 40M --down 100M", vec!["> [1] "]),
-        (asked, vec!["unless you keep it. [y/N] "]),
-        (
-            asked,
-            vec!["unless you keep it. [y/N] ", "reach what you need? [y/N] "],
-        ),
+    // The terminal turns the character of Ctrl-C into SIGINT, and that of Ctrl-D into the end of
+    // the input.
+    for (options, texts, key, expected) in [
+        ("--up 40M --down 100M", vec!["> [1] "], "\x03", 130),
+        (asked, vec!["unless you keep it. [y/N] "], "\x03", 130),
+        (asked, applied(), "\x03", 130),
+        (asked, vec!["unless you keep it. [y/N] "], "\x04", 2),
+        (asked, applied(), "\x04", 2),
+        (asked, applied(), "SIGHUP", 130),
     ] {
         let mut terminal = Terminal::new(&router, options);
         for (number, text) in texts.iter().enumerate() {
@@ -334,10 +345,13 @@ fn an_interruption_anywhere_changes_nothing() {
                 terminal.types("y\n");
             }
         }
-        // The terminal turns this character into SIGINT.
-        terminal.types("\x03");
+        if key == "SIGHUP" {
+            terminal.hangs_up();
+        } else {
+            terminal.types(key);
+        }
         let (text, status) = terminal.ended();
-        assert_eq!(status, Some(130), "{text}");
+        assert_eq!(status, Some(expected), "{text}");
         // The guard restores the former state at once.
         let until = Instant::now() + Duration::from_secs(5);
         while router.namespace.snapshot() != before && Instant::now() < until {

@@ -145,6 +145,15 @@ impl Undo {
         lock(&self.done).applied = true;
     }
 
+    /// Undoes all changes, unless they stay.
+    pub fn undo(&self, state: &Path) {
+        let mut done = lock(&self.done);
+        if !done.kept {
+            take_back(state, &self.file, &done);
+            done.kept = true;
+        }
+    }
+
     /// Records that all changes stay.
     pub fn keep(&self) {
         lock(&self.done).kept = true;

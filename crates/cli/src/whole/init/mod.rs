@@ -155,13 +155,30 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         return outcome;
     }
     undo.applied();
-    let after = host.as_deref().map(measure).transpose()?;
+    let after = || host.as_deref().map(measure).transpose();
+    let ended = confirmed(state, ask, &undo, before.as_ref(), &after);
+    if ended.is_err() {
+        // The measurement failed, or the terminal is gone or at its end.
+        undo.undo(state);
+    }
+    ended
+}
+
+/// Measures the delay under the applied policy, and asks whether to keep the policy.
+fn confirmed(
+    state: &Path,
+    ask: Ask,
+    undo: &Undo,
+    before: Option<&Delay>,
+    measure: &dyn Fn() -> Result<Option<Delay>, Failure>,
+) -> Outcome {
+    let after = measure()?;
     if !ask.asks() {
         undo.keep();
         let next = "Keep it: `weirgate confirm`. Whether it shapes: `weirgate doctor`.\n";
-        return print_delays(before.as_ref(), after.as_ref(), next);
+        return print_delays(before, after.as_ref(), next);
     }
-    print_delays(before.as_ref(), after.as_ref(), "")?;
+    print_delays(before, after.as_ref(), "")?;
     let kept = ask.offer("Keep the policy, if you can still reach what you need?")?;
     undo.keep();
     if kept {

@@ -12,12 +12,12 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
-use weirgate_doctor::{Finding, Passage, Question, Severity, damaged, examine, passages};
+use weirgate_doctor::{Finding, Passage, Question, Severity, damaged, examine, offered, passages};
 use weirgate_keep::{Damage, Memory, Site};
 use weirgate_kernel::{DeviceOverview, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
-use weirgate_state::{Ability, DeviceName, Machine, Presence, State};
+use weirgate_state::{Ability, Capabilities, DeviceName, Hook, Machine, Presence, State};
 use weirgate_units::Span;
 use weirgate_units::{Arrange as _, Inserted as _};
 
@@ -64,12 +64,19 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
             devices = ordinary(&machine);
         }
         let judged = |policy: Option<&Policy>| {
-            let all = weirgate_bpf::most_capabilities();
-            let compiled = policy.and_then(|one| weirgate_compile::compile(one, &all).0);
+            let most = weirgate_bpf::most_capabilities();
+            let here = Capabilities {
+                windows_refused: stored.windows_refused,
+                ..offered(&machine, &most)
+            };
+            let compiled = |found| weirgate_compile::compile(policy?, found).0;
+            let (desired, possible) = (compiled(&most), compiled(&here));
             examine(&Question {
                 machine: &machine,
                 policy,
-                desired: compiled.as_ref(),
+                desired: desired.as_ref(),
+                possible: possible.as_ref(),
+                windows_refused: stored.windows_refused,
                 applied: stored.applied.as_ref(),
                 differences: &stored.differences,
                 devices: &devices,
@@ -110,7 +117,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
 /// The time between two readings of the counters.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// Returns, for each applied root, the packets that passed it and the packets that left its device.
+/// Returns, for each applied root, the packets that passed it and the packets that left its device
+/// or, for an IFB, arrived at the device in front of it.
 ///
 /// Some drivers refresh the device's counters only once in a second or more, so a refresh adds
 /// packets from before the look. A single refresh cannot be in both of two looks. The one with
@@ -123,33 +131,63 @@ async fn looked(applied: &State) -> Result<Vec<Passage>, Failure> {
     tokio::time::sleep(LOOK).await;
     let third = kernel.overview().await?;
     let gates = applied.devices.iter().filter(|(_, one)| one.root.is_some());
-    let passages = gates.filter_map(|(name, _)| {
+    let passages = gates.filter_map(|(gate, _)| {
         let looks = [(&first, &second), (&second, &third)];
-        let passages = looks.into_iter().filter_map(|two| passage(name, two));
-        passages.min_by_key(|one| one.left.saturating_sub(one.passed))
+        let device = in_front(applied, gate);
+        let passages = looks
+            .into_iter()
+            .filter_map(|two| passage(gate, device, two));
+        passages.min_by_key(|one| one.seen.saturating_sub(one.passed))
     });
     Ok(passages.collect())
 }
 
-/// Returns what passed a device's root, and what left the device, between two readings.
+/// Returns the device whose arriving packets go to an IFB.
+fn in_front<'a>(applied: &'a State, ifb: &DeviceName) -> Option<&'a DeviceName> {
+    let chains = applied.tables.iter().flat_map(|table| &table.chains);
+    let mut hooks = chains.map(|chain| &chain.hook);
+    hooks.find_map(|hook| match hook {
+        Hook::Ingress {
+            device,
+            redirect_to,
+        } if redirect_to == ifb => Some(device),
+        _ => None,
+    })
+}
+
+/// Returns what passed a gate's root between two readings, and what left its device, or arrived at
+/// the device in front of it.
 fn passage(
-    name: &DeviceName,
+    gate: &DeviceName,
+    in_front: Option<&DeviceName>,
     (before, after): (&Vec<DeviceOverview>, &Vec<DeviceOverview>),
 ) -> Option<Passage> {
     let of = |all: &[DeviceOverview]| {
-        let device = all.iter().find(|one| one.name == name.as_str())?;
+        let named = |name: &DeviceName| all.iter().find(|one| one.name == name.as_str());
+        let device = named(gate)?;
         let mut qdiscs = device.counters.qdiscs.iter();
         let root = qdiscs.find(|qdisc| qdisc.parent.is_none())?;
         let held = ["htb", "cake"].contains(&&*root.kind);
         let held = held.then_some(u64::from(root.overlimits));
-        Some((device.sent.packets, root.packets, held))
+        let sent = root.packets;
+        let Some(in_front) = in_front else {
+            return Some((device.sent.packets, sent, sent, held));
+        };
+        let device = named(in_front)?;
+        // Filters may drop packets before they come to the IFB (`clsact` counts them).
+        let filters = device.counters.qdiscs.iter();
+        let filters = filters.filter(|one| ["clsact", "ingress"].contains(&&*one.kind));
+        let filtered: u64 = filters.map(|one| u64::from(one.drops)).sum();
+        let kept = u64::from(root.drops) + u64::from(root.queued_packets);
+        Some((device.received.packets, sent + kept + filtered, sent, held))
     };
-    let ((left, passed, _), (left_now, all, held)) = of(before).zip(of(after))?;
+    let ((seen, passed, ..), (seen_now, passed_now, all, held)) = of(before).zip(of(after))?;
     Some(Passage {
-        device: name.clone(),
+        device: in_front.unwrap_or(gate).clone(),
+        ifb: in_front.map(|_| gate.clone()),
         looked: Span::from_nanos(u64::try_from(LOOK.as_nanos()).ok()?),
-        left: left_now.saturating_sub(left),
-        passed: all.saturating_sub(passed),
+        seen: seen_now.saturating_sub(seen),
+        passed: passed_now.saturating_sub(passed),
         all,
         held,
     })
@@ -174,6 +212,8 @@ struct Stored {
     differences: Vec<String>,
     damages: Vec<Damage>,
     loaded: Option<policy::Loaded>,
+    /// Whether the kernel has refused the programs of receive windows since it started.
+    windows_refused: bool,
 }
 
 impl Stored {
@@ -194,12 +234,15 @@ impl Stored {
     async fn try_read(state: &Path) -> Result<Self, Failure> {
         let site = Site::open(state, PathBuf::new())?;
         let damages = site.history.damages()?;
+        let answers = site.stored_capabilities();
+        let windows_refused = answers.is_some_and(|found| found.windows_refused);
         let entry = site.in_force()?;
         let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
         let Some(memory) = Memory::read(&site.folders)? else {
             return Ok(Self {
                 damages,
                 loaded,
+                windows_refused,
                 ..Self::default()
             });
         };
@@ -210,6 +253,7 @@ impl Stored {
             applied: Some(memory.applied),
             damages,
             loaded,
+            windows_refused,
         })
     }
 }

@@ -73,6 +73,11 @@ pub struct Question<'a> {
     pub policy: Option<&'a Policy>,
     /// The policy as compiled for a kernel that has everything.
     pub desired: Option<&'a State>,
+    /// The policy as compiled for this kernel ([`offered`](crate::offered)), with what takes the
+    /// place of missing parts; `None` if this kernel cannot run it.
+    pub possible: Option<&'a State>,
+    /// Whether the kernel has refused the programs of receive windows since it started.
+    pub windows_refused: bool,
     /// The state that weirgate has applied.
     pub applied: Option<&'a State>,
     /// The differences between the kernel and `applied`, in words.

@@ -3,8 +3,35 @@
 
 use std::collections::BTreeSet;
 use weirgate_policy::{Connection, Count, LocalAddresses, Policy};
-use weirgate_state::{Ability, Qdisc, QdiscKind, State};
+use weirgate_state::{Ability, Capabilities, Machine, Presence, Program, Qdisc, QdiscKind, State};
 use weirgate_units::Inserted as _;
+
+/// Returns what `apply` finds on this machine, of what this build can use at most. A feature that
+/// was not seen counts as present.
+#[must_use]
+pub fn offered(machine: &Machine, most: &Capabilities) -> Capabilities {
+    let has = |ability| machine.abilities.get(&ability) != Some(&Presence::Absent);
+    let mut found = most.clone();
+    found.release.clone_from(&machine.release);
+    for (kind, ability) in [
+        ("htb", Ability::Htb),
+        ("fq_codel", Ability::FqCodel),
+        ("sfq", Ability::Sfq),
+        ("fq", Ability::Fq),
+        ("red", Ability::Red),
+        ("cake", Ability::Cake),
+    ] {
+        if !has(ability) {
+            found.qdiscs.remove(kind);
+        }
+    }
+    found.ifb &= has(Ability::Ifb);
+    found.nft_ingress_forward &= has(Ability::NftForward);
+    found.restore_marks &= has(Ability::Ctinfo);
+    found.payload &= has(Ability::ClsBpf);
+    found.kit &= has(Ability::BpfQdisc) && has(Ability::Btf);
+    found
+}
 
 /// Returns the kernel features that a policy needs for its compiled state and its rules.
 #[must_use]
@@ -24,10 +51,13 @@ pub fn needs(policy: &Policy, desired: &State) -> BTreeSet<Ability> {
             needed.insert(Ability::NftForward);
         }
     }
-    let arriving = desired.hooks.values();
-    let mut filters = arriving.filter(|one| one.payload.is_some() || one.virtual_queue.is_some());
-    if filters.next().is_some() {
-        needed.insert(Ability::ClsBpf);
+    for hooks in desired.hooks.values() {
+        if Program::ALL.into_iter().any(|program| hooks.has(program)) {
+            needed.insert(Ability::ClsBpf);
+        }
+        if hooks.restore.is_some() {
+            needed.insert(Ability::Ctinfo);
+        }
     }
     for rule in &policy.rules {
         match rule.meter.as_ref().map(|meter| meter.value.count) {

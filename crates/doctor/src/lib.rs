@@ -15,6 +15,8 @@
 //!     machine: &machine,
 //!     policy: None,
 //!     desired: None,
+//!     possible: None,
+//!     windows_refused: false,
 //!     applied: None,
 //!     differences: &["the root qdisc of wan is gone".to_owned()],
 //!     devices: &BTreeSet::new(),
@@ -35,7 +37,7 @@ mod passage;
 use weirgate_units::Arrange as _;
 
 pub use finding::{Finding, Question, Severity};
-pub use intent::needs;
+pub use intent::{needs, offered};
 pub use others::damaged;
 pub use passage::{Passage, passages};
 

@@ -5,7 +5,7 @@ use crate::finding::{Finding, Question, Severity};
 use crate::intent::{counts_connections, named_hosts, needs};
 use crate::link::{Carrier, in_words};
 use weirgate_policy::Policy;
-use weirgate_state::{Ability, Conntrack, Presence};
+use weirgate_state::{Ability, Conntrack, Presence, Program};
 use weirgate_units::Span;
 
 /// The number of connections that a host is assumed to have open at once: a browser with a few
@@ -16,6 +16,7 @@ const FINE_NS: u64 = 10_000;
 
 pub(crate) fn examine(question: &Question<'_>, carriers: &[Carrier], findings: &mut Vec<Finding>) {
     modules(question, findings);
+    refused(question, findings);
     time(question, carriers, findings);
     hysteresis(question, carriers, findings);
     timezone(question, findings);
@@ -67,6 +68,8 @@ fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
     let Some((policy, desired)) = question.policy.zip(question.desired) else {
         return;
     };
+    let possible = question.possible;
+    let indispensable = possible.map(|possible| needs(policy, possible));
     for ability in needs(policy, desired) {
         let presence = question.machine.abilities.get(&ability);
         if presence != Some(&Presence::Absent) {
@@ -76,24 +79,51 @@ fn modules(question: &Question<'_>, findings: &mut Vec<Finding>) {
             Some(module) => format!("this kernel has neither {ability} nor the module {module}"),
             None => format!("this kernel has no {ability}"),
         };
+        let replaced = indispensable
+            .as_ref()
+            .is_some_and(|needed| !needed.contains(&ability));
+        let (severity, why) = match ability {
+            _ if replaced => (
+                Severity::Note,
+                "the policy works without it: `plan` says what takes its place",
+            ),
+            Ability::FtpHelper => (
+                Severity::Warning,
+                "a rule waits for its helper: it matches 0 packets",
+            ),
+            _ => (
+                Severity::Fault,
+                "the policy needs it: `apply` is refused, 0 packets are shaped",
+            ),
+        };
         findings.push(kernel(
-            match ability {
-                Ability::FtpHelper => Severity::Warning,
-                _ => Severity::Fault,
-            },
+            severity,
             "missing-module",
             what,
-            match ability {
-                Ability::FtpHelper => {
-                    "a rule waits for its helper: it matches 0 packets".to_owned()
-                }
-                _ => "the policy needs it: `apply` is refused, 0 packets are shaped".to_owned(),
-            },
+            why.to_owned(),
             format!(
                 "use a kernel with {}: Debian's `linux-image-amd64` is built with \
                  most, OpenWrt has them as packages `kmod-*`",
                 ability.option()
             ),
+        ));
+    }
+}
+
+/// Reports receive windows that the policy would have if the kernel's verifier accepted their
+/// programs.
+fn refused(question: &Question<'_>, findings: &mut Vec<Finding>) {
+    let wanted = question.desired.is_some_and(|state| {
+        let mut hooks = state.hooks.values();
+        hooks.any(|hooks| hooks.has(Program::Windows))
+    });
+    if wanted && question.windows_refused {
+        findings.push(kernel(
+            Severity::Note,
+            "windows-refused",
+            "this kernel refused to load the programs of receive windows".to_owned(),
+            "0 receive windows are lowered: `inbound = \"auto\"` uses only the queue".to_owned(),
+            "use a newer kernel, or write `inbound = \"ifb\"` or `\"lan\"`".to_owned(),
         ));
     }
 }

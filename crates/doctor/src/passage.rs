@@ -13,16 +13,19 @@ const PART: u64 = 10;
 /// After this many packets, a gate that works has delayed some.
 const TRIED: u64 = 10_000;
 
-/// Packet counts of a device with a gate.
+/// Packet counts of a device whose packets have a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
     /// The device.
     pub device: DeviceName,
+    /// For packets that arrive at the device, the IFB with their gate.
+    pub ifb: Option<DeviceName>,
     /// The observation time.
     pub looked: Span,
-    /// Packets that left the device in this time.
-    pub left: u64,
-    /// Packets that its root qdisc passed in this time.
+    /// Packets that left the device or, with `ifb`, arrived at it in this time.
+    pub seen: u64,
+    /// Packets that the gate's root qdisc passed in this time. With `ifb`, they include those that
+    /// it dropped or stored.
     pub passed: u64,
     /// Packets that the root qdisc has passed since its creation.
     pub all: u64,
@@ -30,7 +33,7 @@ pub struct Passage {
     pub held: Option<u64>,
 }
 
-/// Returns one finding for each device.
+/// Returns one finding for each gate.
 #[must_use]
 pub fn passages(passages: &[Passage]) -> Vec<Finding> {
     passages.iter().map(judged).collect()
@@ -39,12 +42,21 @@ pub fn passages(passages: &[Passage]) -> Vec<Finding> {
 fn judged(passage: &Passage) -> Finding {
     let Passage {
         looked,
-        left,
+        ifb,
+        seen,
         passed,
         all,
         held,
         ..
     } = passage;
+    let shaper = ifb.as_ref().map_or_else(
+        || "its shaper".to_owned(),
+        |ifb| format!("its shaper on {ifb}"),
+    );
+    let (verb, taken) = match ifb {
+        Some(_) => ("arrived at", "received"),
+        None => ("left", "sent"),
+    };
     let finding = |severity, code, fact, why: String, remedy: &str| Finding {
         severity,
         code,
@@ -54,16 +66,16 @@ fn judged(passage: &Passage) -> Finding {
         remedy: remedy.to_owned(),
     };
     let time = crate::link::in_words(*looked);
-    let beside = left.saturating_sub(*passed);
-    if beside > AT_ONCE + left / PART {
+    let beside = seen.saturating_sub(*passed);
+    if beside > AT_ONCE + seen / PART {
         return finding(
             Severity::Fault,
             "passed-by",
-            format!("in {time} {left} packets left it, but its shaper sent {passed}"),
+            format!("in {time} {seen} packets {verb} it, but {shaper} {taken} {passed}"),
             format!(
-                "{} % of the leaving packets are not shaped: something bypasses the queue, such \
-                 as a card that forwards by itself, an XDP program or a packet socket",
-                beside * 100 / left
+                "{} % of these packets are not shaped: something bypasses the queue, such as a \
+                 card that forwards by itself, an XDP program or a packet socket",
+                beside * 100 / seen
             ),
             "look at the findings `hardware-offload`, `flow-offload` and `xdp`; `ss -0pb` lists \
              packet sockets",
@@ -73,19 +85,30 @@ fn judged(passage: &Passage) -> Finding {
         (TRIED.., Some(0)) => finding(
             Severity::Note,
             "never-held",
-            format!("its shaper has sent {all} packets and never delayed one"),
+            format!("{shaper} has sent {all} packets and never delayed one"),
             "if the line was full in that time, its queue is elsewhere, because the policy's rate \
              is above the line's"
                 .to_owned(),
             "`weirgate probe HOST` measures the line's rate; lower `up` or `down` in [link] to \
              this rate",
         ),
+        _ if *passed == 0 => finding(
+            Severity::Note,
+            "idle",
+            format!("nothing passed {shaper} in {time}"),
+            format!(
+                "{seen} packets {verb} the device in this time, too few to tell whether any \
+                 bypass the shaper, which has sent {all} packets{} so far",
+                held_words(*held)
+            ),
+            "run `weirgate doctor` again while the line carries traffic",
+        ),
         _ => finding(
             Severity::Note,
             "shapes",
-            format!("its shaper has sent {all} packets{}", held_words(*held)),
+            format!("{shaper} has sent {all} packets{}", held_words(*held)),
             format!(
-                "in {time} {left} packets left the device and {passed} passed the shaper: none \
+                "in {time} {seen} packets {verb} the device and its shaper {taken} {passed}: none \
                  bypassed it"
             ),
             "nothing",
@@ -106,10 +129,11 @@ mod tests {
     #[test]
     fn each_device_has_one_verdict() {
         let device = DeviceName::new("wan").expect("a name");
-        let passage = |left, passed, all, held| Passage {
+        let passage = |seen, passed, all, held| Passage {
             device: device.clone(),
+            ifb: None,
             looked: Span::from_millis(400),
-            left,
+            seen,
             passed,
             all,
             held,
@@ -129,7 +153,9 @@ mod tests {
             (passage(9, 1, 50_000, Some(3)), Severity::Note, "shapes"),
             // A qdisc that counts merged packets counts fewer.
             (passage(10, 400, 50_000, Some(3)), Severity::Note, "shapes"),
-            (passage(0, 0, 0, Some(0)), Severity::Note, "shapes"),
+            // Nothing can be said of a line without traffic.
+            (passage(0, 0, 0, Some(0)), Severity::Note, "idle"),
+            (passage(8, 0, 50_000, Some(3)), Severity::Note, "idle"),
             (passage(5, 5, 9_999, Some(0)), Severity::Note, "shapes"),
             (passage(5, 5, 10_000, Some(0)), Severity::Note, "never-held"),
             (passage(5, 5, 10_000, None), Severity::Note, "shapes"),
@@ -137,6 +163,14 @@ mod tests {
             let found = &passages(std::slice::from_ref(&one))[0];
             assert_eq!((found.severity, found.code), (severity, code), "{one:?}");
             assert!(found.why.contains(|c: char| c.is_ascii_digit()) || code == "never-held");
+            assert_eq!(found.why.contains("none bypassed"), code == "shapes");
+            // Arriving packets are judged alike.
+            let ifb = DeviceName::new("ifb-wan");
+            let arriving = passages(&[Passage { ifb, ..one }]);
+            let found = &arriving[0];
+            assert_eq!((found.severity, found.code), (severity, code));
+            assert!(found.fact.contains("ifb-wan"), "{}", found.fact);
+            assert_eq!(found.subject, "wan");
         }
     }
 }

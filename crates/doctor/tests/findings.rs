@@ -172,11 +172,28 @@ fn judged(machine: &Machine, differences: &[String]) -> Vec<Finding> {
 
 fn judged_for(mtu: u32, machine: &Machine, differences: &[String]) -> Vec<Finding> {
     let policy = policy(mtu);
-    let desired = weirgate_compile::compile(&policy, &Capabilities::all()).0;
+    examined(&policy, machine, differences, false)
+}
+
+fn examined(
+    policy: &Policy,
+    machine: &Machine,
+    differences: &[String],
+    windows_refused: bool,
+) -> Vec<Finding> {
+    let most = Capabilities::all();
+    let here = Capabilities {
+        windows_refused,
+        ..weirgate_doctor::offered(machine, &most)
+    };
+    let compiled = |found| weirgate_compile::compile(policy, found).0;
+    let (desired, possible) = (compiled(&most), compiled(&here));
     examine(&Question {
         machine,
-        policy: Some(&policy),
+        policy: Some(policy),
         desired: desired.as_ref(),
+        possible: possible.as_ref(),
+        windows_refused,
         applied: None,
         differences,
         devices: &BTreeSet::new(),
@@ -232,6 +249,46 @@ fn everything_that_can_be_wrong() {
     }
 }
 
+/// A part whose place another one takes is a note, as `plan` has it. A part without which nothing
+/// works is a fault.
+#[test]
+fn what_the_policy_can_do_without_is_no_fault() {
+    let home = include_str!("../../../policies/home.toml");
+    let explicit = home.replace("lan = \"lan\"", "lan = \"lan\"\ninbound = \"ifb\"");
+    let judge = |text: &str, absent: &[Ability], refused| -> Vec<(Severity, &'static str)> {
+        let (policy, problems) = weirgate_policy::parse(text);
+        let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+        let mut machine = quiet();
+        for ability in absent {
+            machine.abilities.insert(*ability, Presence::Absent);
+        }
+        let found = examined(&policy, &machine, &[], refused);
+        let missing = |one: &&Finding| ["missing-module", "windows-refused"].contains(&one.code);
+        let found = found.iter().filter(missing);
+        found.map(|one| (one.severity, one.code)).collect()
+    };
+    let note = (Severity::Note, "missing-module");
+    let fault = (Severity::Fault, "missing-module");
+    assert_eq!(judge(home, &[], false), []);
+    for ability in [Ability::Cake, Ability::ClsBpf, Ability::FqCodel] {
+        assert_eq!(judge(home, &[ability], false), [note], "{ability}");
+    }
+    assert_eq!(judge(home, &[Ability::Htb], false), [fault]);
+    // Where packets are shaped on arrival, kept decisions need act_ctinfo.
+    assert_eq!(judge(&explicit, &[Ability::Ctinfo], false), [note]);
+    // Windows and conditioners are programs, as the filter is.
+    let windows = "[receive]\nrate = \"90%\"\n";
+    let receive = home.replace("lan = \"lan\"", "lan = \"lan\"\ninbound = \"none\"") + windows;
+    let conditioner = "[[conditioner]]\nname = \"gold\"\nmeter = \"bucket\"\nrate = \"1mbit\"\n";
+    for text in [receive, explicit.clone() + conditioner] {
+        let found = judge(&text, &[Ability::ClsBpf], false);
+        assert_eq!(found, [fault], "{text}");
+    }
+    let refused = (Severity::Note, "windows-refused");
+    assert_eq!(judge(home, &[], true), [refused]);
+    assert_eq!(judge(&explicit, &[], true), []);
+}
+
 #[test]
 fn tunnels_pass_a_gate_on_the_lan_device() {
     let tunnel = |kind: &str, link_type, up| Interface {
@@ -255,6 +312,8 @@ fn tunnels_pass_a_gate_on_the_lan_device() {
         machine: &machine,
         policy: Some(&policy),
         desired: None,
+        possible: None,
+        windows_refused: false,
         applied: None,
         differences: &[],
         devices: &BTreeSet::new(),

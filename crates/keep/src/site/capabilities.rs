@@ -51,6 +51,12 @@ impl Site {
         Ok(found)
     }
 
+    /// Returns the stored answers of this boot, without a question to the kernel.
+    #[must_use]
+    pub fn stored_capabilities(&self) -> Option<Capabilities> {
+        known(&self.folders)
+    }
+
     /// Notes that the kernel refuses the programs of receive windows, if a change failed for that
     /// reason and was undone completely. Returns whether that was the reason.
     pub async fn learn_refusal(&self, error: &KeepError) -> Result<bool, KeepError> {

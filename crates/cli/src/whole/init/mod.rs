@@ -23,7 +23,7 @@ use weirgate_console::json::Document;
 use weirgate_console::policy::{self, Loaded};
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::{output, time};
-use weirgate_doctor::{Finding, Question, Severity, examine};
+use weirgate_doctor::{Finding, Question, Severity, examine, offered};
 use weirgate_init::{AccessLine, Answers, Asked, Found, LINES, PURPOSES, Purpose, Rates};
 use weirgate_kernel::Kernel;
 use weirgate_linklayer::LinkLayer;
@@ -291,11 +291,15 @@ fn answers(wanted: Wanted, found: &Found, before: Option<&Delay>) -> Result<Answ
 fn findings(machine: &Machine, loaded: &Loaded) -> Vec<Finding> {
     let mut all = Vec::new();
     for policy in loaded.policies() {
-        let desired = weirgate_compile::compile(policy, &Capabilities::all()).0;
+        let most = Capabilities::all();
+        let compiled = |found| weirgate_compile::compile(policy, found).0;
+        let (desired, possible) = (compiled(&most), compiled(&offered(machine, &most)));
         all.extend(examine(&Question {
             machine,
             policy: Some(policy),
             desired: desired.as_ref(),
+            possible: possible.as_ref(),
+            windows_refused: false,
             applied: None,
             differences: &[],
             devices: &BTreeSet::new(),

@@ -404,7 +404,9 @@ fn with_unit<T: FromStr>(key: &str, number: &str) -> Option<String> {
 
 /// Implements [`with_unit`] for all types, so that the program contains it once.
 fn corrected(key: &str, number: &str, accepts: &dyn Fn(&str) -> bool) -> Option<String> {
-    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    // No unit makes a nought right.
+    if !digits || number.bytes().all(|byte| byte == b'0') {
         return None;
     }
     let texts = UNITS.iter().map(|unit| format!("{number}{unit}"));

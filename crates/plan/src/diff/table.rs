@@ -48,7 +48,7 @@ pub(crate) fn forgotten(observed: &State, desired: &State) -> Vec<Step> {
 }
 
 /// Returns the meaning of each stored decision: the rules that make it and those that follow it,
-/// without its number.
+/// without its number. Rules that several tables share, one for each link, count once.
 fn decisions(state: &State) -> BTreeMap<(u32, u32), Vec<Rule>> {
     let mut found: BTreeMap<(u32, u32), Vec<Rule>> = BTreeMap::new();
     let mut tables: Vec<Table> = state.tables.iter().map(Table::canonical).collect();
@@ -56,7 +56,10 @@ fn decisions(state: &State) -> BTreeMap<(u32, u32), Vec<Rule>> {
     let chains = tables.iter().flat_map(|table| &table.chains);
     for rule in chains.flat_map(|chain| &chain.rules) {
         for decision in numbers(rule) {
-            found.entry(decision).or_default().push(unnumbered(rule));
+            let (rules, rule) = (found.entry(decision).or_default(), unnumbered(rule));
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
         }
     }
     found
@@ -90,4 +93,46 @@ fn unnumbered(rule: &Rule) -> Rule {
     rule.effects
         .retain(|effect| !matches!(effect, Effect::ConnectionMark { .. }));
     rule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weirgate_state::{Chain, DeviceName, Hook};
+    use weirgate_units::Handle;
+
+    /// The table of a link, which keeps a decision for a class.
+    fn table(link: &str, class: u16) -> Table {
+        let mut rule = Rule::classify(Vec::new(), Handle::new(2, class), Origin::default());
+        let (mask, value) = (0xff_0000, 0x1_0000);
+        rule.effects.push(Effect::ConnectionMark { mask, value });
+        let device = DeviceName::new(link).expect("a name");
+        let up = Chain {
+            name: "up".to_owned(),
+            hook: Hook::Postrouting { device },
+            rules: vec![rule].into(),
+        };
+        Table {
+            name: link.to_owned(),
+            chains: vec![up],
+            ..Table::default()
+        }
+    }
+
+    fn state(tables: &[Table]) -> State {
+        State {
+            tables: tables.to_vec(),
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn a_decision_stays_while_a_link_comes_and_goes() {
+        let one = state(&[table("wan0", 0x10)]);
+        let both = state(&[table("wan0", 0x10), table("wan1", 0x10)]);
+        assert_eq!(forgotten(&one, &both), Vec::new());
+        assert_eq!(forgotten(&both, &one), Vec::new());
+        let other = state(&[table("wan0", 0x11)]);
+        assert_eq!(forgotten(&one, &other).len(), 1);
+    }
 }

@@ -11,7 +11,7 @@ use weirgate_bpf::{kit_number, most_capabilities};
 use weirgate_document::Severity;
 use weirgate_domain::DIVIDER;
 use weirgate_keep::Source;
-use weirgate_policy::Policy;
+use weirgate_policy::{Parsed, Policy, apart, parse_with};
 use weirgate_state::{Capabilities, DeviceName, State};
 
 /// The policies of a file, one for each link, with the texts of all files.
@@ -77,11 +77,17 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let load = |name: &str| source::included(&folder.join(name));
     let name = path.display().to_string();
+    let parts = weirgate_domain::divide(text);
+    let parts = parts.iter().map(|part| parse_with(&name, part, &load));
+    let mut parts: Vec<Parsed> = parts.collect();
+    // A policy is moved only if all of them can be used together.
+    let policies: Option<Vec<Policy>> = parts.iter_mut().map(|one| one.policy.take()).collect();
+    let mut policies = policies.unwrap_or_default();
+    apart(&mut policies);
     let mut all = Vec::new();
-    for part in weirgate_domain::divide(text) {
-        let parsed = weirgate_policy::parse_with(&name, &part, &load);
+    for (number, parsed) in parts.into_iter().enumerate() {
         let mut problems = parsed.problems;
-        if let Some(policy) = &parsed.policy {
+        if let Some(policy) = policies.get(number) {
             problems.extend(weirgate_compile::compile(policy, &most_capabilities()).1);
         }
         all.extend(problems.into_iter().map(|problem| {
@@ -155,7 +161,7 @@ fn policies(
             ));
             continue;
         }
-        let parsed = weirgate_policy::parse_with(name, &part, load);
+        let parsed = parse_with(name, &part, load);
         let policy = source::judge(name, parsed.policy, &parsed.problems, |problem| {
             parsed.sources.render(problem)
         });
@@ -174,6 +180,7 @@ fn policies(
         ));
     }
     if wrong.is_empty() {
+        apart(&mut policies);
         Ok(policies)
     } else {
         Err(Failure::Input(wrong.join("\n\n")))

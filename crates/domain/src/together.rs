@@ -6,9 +6,11 @@
 //! spaces, so that every problem has its line in the whole file. The compiled states become one
 //! state, which is planned, guarded, confirmed and rolled back like any other.
 
+mod marks;
+
 use crate::{Check, Domain, PortId, conditioners, policy_text};
 use std::collections::{BTreeMap, BTreeSet};
-use weirgate_state::{Device, DeviceName, Effect, State, Table};
+use weirgate_state::{Device, DeviceName, State};
 
 /// The line between two policies.
 pub const DIVIDER: &str = "---";
@@ -56,24 +58,25 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
         return Ok(parts.pop().map(|(_, state)| state).unwrap_or_default());
     }
     let mut whole = State::default();
-    let mut problems = Vec::new();
+    let mut problems = marks::conflicts(&parts);
     let mut names = BTreeSet::new();
-    let mut keeping: Option<DeviceName> = None;
-    let mut senders: Vec<(DeviceName, u32)> = Vec::new();
+    let mut owners: BTreeMap<DeviceName, DeviceName> = BTreeMap::new();
     for (number, (link, state)) in parts.into_iter().enumerate() {
         for (name, device) in state.devices {
+            let shapes = device.root.is_some();
             match whole.devices.remove(&name) {
                 None => {
-                    whole.devices.insert(name, device);
+                    whole.devices.insert(name.clone(), device);
                 }
                 Some(other) => match both(other, device) {
                     Some(device) => {
-                        whole.devices.insert(name, device);
+                        whole.devices.insert(name.clone(), device);
                     }
-                    None => problems.push(format!(
-                        "`{name}` is shaped by two policies; give each link a device of its own"
-                    )),
+                    None => problems.push(shaped_twice(&name, owners.get(&name), &link)),
                 },
+            }
+            if shapes {
+                owners.insert(name, link.clone());
             }
         }
         for (name, hooks) in state.hooks {
@@ -91,27 +94,6 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
             names.insert(name.clone());
         }
         for mut table in state.tables {
-            let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
-            let keeps = |effect: &Effect| matches!(effect, Effect::ConnectionMark { .. });
-            if rules.any(|rule| rule.effects.iter().any(keeps)) {
-                match &keeping {
-                    Some(other) if *other != link => problems.push(format!(
-                        "the policies of `{other}` and `{link}` both keep decisions in the marks \
-                         of connections, where each would find the other's; leave `keep` to one \
-                         of them"
-                    )),
-                    _ => keeping = Some(link.clone()),
-                }
-            }
-            let bits = numbered(&table);
-            if let Some((other, taken)) = senders.iter().find(|(_, taken)| taken & bits != 0) {
-                problems.push(format!(
-                    "the policies of `{other}` and `{link}` both number senders in the bits \
-                     {:#010x} of packets' marks; give one of them others in `[marks]`",
-                    taken & bits
-                ));
-            }
-            senders.push((link.clone(), bits));
             table.name.clone_from(&name);
             whole.tables.push(table);
         }
@@ -123,14 +105,16 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
     }
 }
 
-/// Returns the bits of packets' marks that a table writes.
-fn numbered(table: &Table) -> u32 {
-    let rules = table.chains.iter().flat_map(|chain| &chain.rules);
-    let effects = rules.flat_map(|rule| &rule.effects);
-    effects.fold(0, |all, effect| match effect {
-        Effect::Mark { mask, .. } => all | mask,
-        _ => all,
-    })
+/// Says how the policies of two links can avoid to shape one device.
+fn shaped_twice(name: &DeviceName, owner: Option<&DeviceName>, link: &DeviceName) -> String {
+    match owner {
+        Some(owner) if owner != link && name != link && name != owner => format!(
+            "`{name}` is shaped by the policies of `{owner}` and `{link}`; write `inbound = \
+             \"ifb\"` and `ifb = \"ifb-{link}\"` in `[link]` of `{link}`, which shapes what \
+             arrives there"
+        ),
+        _ => format!("`{name}` is shaped by two policies; give each link a device of its own"),
+    }
 }
 
 /// Combines the requirements of two policies for a device; returns `None` if both shape it, or
@@ -184,8 +168,7 @@ fn arriving_at_once(domain: &Domain, check: &Check, port: usize) -> BTreeMap<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{Capabilities, Chain, Hook, Origin, Rule};
-    use weirgate_units::Handle;
+    use weirgate_state::Capabilities;
 
     const ONE: &str = "version = 1\n[link]\ndevice = \"DEVICE\"\nup = \"1mbit\"\nlayer = \
                        \"ethernet\"\n[[class]]\nname = \"all\"\nshare = \"100%\"\ndefault = true\n";
@@ -209,29 +192,6 @@ mod tests {
         }
         assert_eq!(parts[2].trim(), "");
         assert!(!parts[0].contains("two") && !parts[1].contains("one"));
-    }
-
-    #[test]
-    fn two_links_write_bits_of_marks_of_their_own() {
-        let of = |device: &str, mask: u32| {
-            let (name, mut state) = state(device);
-            let mut rule = Rule::classify(Vec::new(), Handle::new(1, 1), Origin::default());
-            rule.effects = vec![Effect::Mark { mask, value: 0 }];
-            let table = state.tables.first_mut().unwrap();
-            table.chains.push(Chain {
-                name: "marks".to_owned(),
-                hook: Hook::Output,
-                rules: vec![rule].into(),
-            });
-            (name, state)
-        };
-        let one = || of("core0", 0xf000_0000);
-        assert!(together(vec![one(), of("core1", 0x0000_000f)]).is_ok());
-        let problems = together(vec![one(), state("core2"), of("core1", 0x3000_0000)]);
-        let problems = problems.unwrap_err();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("`core0` and `core1`"), "{problems:?}");
-        assert!(problems[0].contains("0x30000000"), "{problems:?}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod namespace;
 mod program;
 mod remote;
 mod schema;
+mod several;
 mod single_instance;
 mod stream;
 mod survey;

@@ -13,7 +13,7 @@ use crate::scheduler;
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Directions, Engine, HostCap, Inbound, Policy, Rule};
+use weirgate_policy::{Direction, Directions, Engine, HostCap, Inbound, Placement, Policy, Rule};
 use weirgate_state::Capabilities;
 use weirgate_units::{Inserted as _, Rate, Span};
 
@@ -180,7 +180,7 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
         .iter()
         .filter(|rule| by_ifb && rule.directions.contains(Direction::Down))
     {
-        before_tracking(rule, kernel, &mut reported, problems);
+        before_tracking(policy, rule, kernel, &mut reported, problems);
     }
 }
 
@@ -260,6 +260,7 @@ fn translated_groups(policy: &Policy, problems: &Problems) {
 /// upstream has stored is available nevertheless, if the kernel can look it up. A service is
 /// reported once: `reported` has those of earlier rules.
 fn before_tracking<'p>(
+    policy: &Policy,
     rule: &'p Rule,
     kernel: &Capabilities,
     reported: &mut BTreeSet<&'p str>,
@@ -299,7 +300,13 @@ fn before_tracking<'p>(
         };
         format!("{message}, which {ask}")
     };
-    let hint = "write `inbound = \"lan\"`, which shapes after it, or `direction = \"up\"`";
+    let placement = policy.link.automatic.map(|chosen| chosen.placement);
+    let hint = if placement == Some(Placement::Shared) {
+        "several links share the LAN device, so only kept decisions reach the downstream: write \
+         `keep = true`, or `direction = \"up\"`"
+    } else {
+        "write `inbound = \"lan\"`, which shapes after it, or `direction = \"up\"`"
+    };
     if rule.directions == Directions::Down {
         problems.error(codes::UNTRACKED, rule.span.clone(), message, hint);
     } else if own || !services.is_subset(reported) {

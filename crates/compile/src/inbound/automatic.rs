@@ -151,6 +151,10 @@ fn queued(policy: &Policy, chosen: Automatic) -> String {
             "on {}, where packets arrive, so that those for this router are shaped too",
             link.ifb.value
         ),
+        Placement::Shared => format!(
+            "on {}, where packets arrive, because several links share {lan}",
+            link.ifb.value
+        ),
     }
 }
 

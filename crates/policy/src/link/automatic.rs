@@ -11,6 +11,7 @@ use crate::model::Rule;
 use crate::policy::Policy;
 use crate::receive::{Receive, Sharing};
 use weirgate_document::Value;
+use weirgate_state::DeviceName;
 use weirgate_units::{Direction, Share};
 
 /// The settings that `inbound = "auto"` was replaced with.
@@ -36,6 +37,8 @@ pub enum Placement {
     Inside(&'static str),
     /// On an IFB device.
     Arriving,
+    /// On an IFB device, because another link's policy shapes the LAN device.
+    Shared,
 }
 
 /// Whether weirgate chooses receive windows, or why not.
@@ -117,6 +120,34 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
             None
         }
     })
+}
+
+/// Moves the downstream queues of a router's links from a LAN device that several of them would
+/// shape to IFB devices, where `inbound = "auto"` leaves the choice. A policy with conditioners
+/// keeps its place, which these may depend on.
+pub fn apart(policies: &mut [Policy]) {
+    let shaped: Vec<Option<DeviceName>> = policies.iter().map(shaped_inside).collect();
+    for (number, policy) in policies.iter_mut().enumerate() {
+        let Some(Automatic { placement, .. }) = &mut policy.link.automatic else {
+            continue;
+        };
+        let own = &shaped[number];
+        let mut others = (0..).zip(&shaped).filter(|(other, _)| *other != number);
+        let is_shared = own.is_some() && others.any(|(_, other)| other == own);
+        let may_move = matches!(placement, Placement::Inside(_)) && policy.conditioners.is_empty();
+        if is_shared && may_move {
+            *placement = Placement::Shared;
+            policy.link.inbound.value = Inbound::Ifb;
+        }
+    }
+}
+
+/// Returns the LAN device that a policy shapes.
+fn shaped_inside(policy: &Policy) -> Option<DeviceName> {
+    let is_inside = policy.link.inbound.value == Inbound::Lan;
+    let shapes = is_inside && policy.line_rate(Direction::Down).is_some();
+    let lan = policy.link.lan.first().filter(|_| shapes)?;
+    Some(lan.value.clone())
 }
 
 /// Sets the rate and the sharing of `[receive]`, unless it has a rate or a window. Returns

@@ -11,7 +11,7 @@ pub(crate) mod moves;
 pub(crate) mod track;
 
 pub use ack_filter::AckFilter;
-pub use automatic::{Automatic, Placement, Windowed};
+pub use automatic::{Automatic, Placement, Windowed, apart};
 pub use engine::Engine;
 pub use inbound::{Flows, Inbound, Policing};
 pub use moves::Moves;

@@ -26,6 +26,11 @@ in
       description = "A file with the policy, in place of `policy`.";
     };
     watch = lib.mkEnableOption "the page and the metrics of weirgate";
+    links = lib.mkOption {
+      type = lib.types.nullOr lib.types.path;
+      default = null;
+      description = "A file of links, if the site has several; they are routed over by their health.";
+    };
   };
 
   config = lib.mkIf cfg.enable {
@@ -60,6 +65,34 @@ in
         RuntimeDirectoryMode = "0711";
         RuntimeDirectoryPreserve = true;
         CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_BPF" "CAP_PERFMON" "CAP_SYS_ADMIN" ];
+        NoNewPrivileges = true;
+        ProtectSystem = "strict";
+        ProtectHome = true;
+        PrivateTmp = true;
+      };
+    };
+    environment.etc."weirgate/links.toml" = lib.mkIf (cfg.links != null) { source = cfg.links; };
+    systemd.services.weirgate-links = lib.mkIf (cfg.links != null) {
+      description = "Routes over several links, by their health";
+      wantedBy = [ "multi-user.target" ];
+      after = [ "weirgate.service" ];
+      restartTriggers = [ cfg.links ];
+      startLimitIntervalSec = 0;
+      serviceConfig = {
+        Type = "notify";
+        ExecStart = "${cfg.package}/bin/weirgate links run /etc/weirgate/links.toml";
+        Restart = "on-failure";
+        RestartSec = 2;
+        RestartSteps = 6;
+        RestartMaxDelaySec = 60;
+        WatchdogSec = 90;
+        StateDirectory = "weirgate";
+        StateDirectoryMode = "0700";
+        RuntimeDirectory = "weirgate";
+        # As in packaging/systemd/weirgate-links.service.
+        RuntimeDirectoryMode = "0711";
+        RuntimeDirectoryPreserve = true;
+        CapabilityBoundingSet = [ "CAP_NET_ADMIN" "CAP_NET_RAW" ];
         NoNewPrivileges = true;
         ProtectSystem = "strict";
         ProtectHome = true;

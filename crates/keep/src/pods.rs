@@ -6,6 +6,7 @@
 //! are.
 
 use crate::error::KeepError;
+use crate::pulse::{Heart, Pulse};
 use crate::service::inotify::Inotify;
 use crate::store::folder::Folders;
 use rustix::fs::inotify::WatchFlags;
@@ -47,7 +48,8 @@ pub enum PodReport {
 }
 
 /// Sets up all devices as the folder says. Unless `once` is set, it then sets up each device that
-/// appears and each whose file changes, until `stop` completes. Calls `ready` in between.
+/// appears and each whose file changes, until `stop` completes. Calls `ready` in between, and sends
+/// the beats of `pulse`.
 ///
 /// # Errors
 /// [`KeepError::Held`] if another process does so in this network namespace. Each would remove the
@@ -58,6 +60,7 @@ pub async fn hold_pods(
     once: bool,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(),
+    pulse: Option<Pulse>,
     mut tell: impl FnMut(PodReport),
 ) -> Result<(), KeepError> {
     let _lock = folders.lock_held("pods")?;
@@ -70,9 +73,14 @@ pub async fn hold_pods(
         return Ok(());
     }
     tokio::pin!(stop);
+    let heart = Heart::new(pulse)?;
     loop {
         let changed = tokio::select! {
             () = &mut stop => return Ok(()),
+            beaten = heart.beat() => {
+                beaten?;
+                continue;
+            }
             changed = files.names() => changed,
             came = news.next() => came.map(|names| names.iter().map(ToString::to_string).collect()),
         };

@@ -226,6 +226,7 @@ fn service(root: &Path, tree: &Path, documents: &Path) -> Result<()> {
         "weirgate.service",
         "weirgate-watch.service",
         "weirgate-circuits.service",
+        "weirgate-links.service",
     ] {
         let from = root.join("packaging/systemd").join(unit);
         put(

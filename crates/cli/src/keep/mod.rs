@@ -46,7 +46,7 @@ pub fn run(state: &Path, announcers: Option<Group>) -> Outcome {
         let following = track::following;
         let terms = Terms {
             announcers: announcers.map(|group| group.0),
-            pulse: watchdog().map(|every| Pulse { every, beat: alive }),
+            pulse: pulse(),
         };
         keep(&site, terms, stop, following, ready, |report| {
             output::note(&line(&report));
@@ -108,6 +108,11 @@ fn line(report: &Report) -> String {
 /// is a third of the watchdog's timeout, so that one notification may be late.
 pub fn watchdog() -> Option<Duration> {
     Some(sd_notify::watchdog_enabled()? / 3)
+}
+
+/// Returns the beats for systemd's watchdog, if there is one.
+pub fn pulse() -> Option<Pulse> {
+    watchdog().map(|every| Pulse { every, beat: alive })
 }
 
 /// Notifies systemd's watchdog. Only the loop that does the work calls this.

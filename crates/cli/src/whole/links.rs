@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate links`: routes over several links of one site.
 
-use crate::keep::ready;
+use crate::keep::{pulse, ready};
 use crate::metrics::legend::legend;
 use crate::policy::apply::{asked, ended, refused, site, unread};
 use crate::policy::plan::put;
@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use weirgate_bpf::most_capabilities;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
@@ -24,10 +25,10 @@ use weirgate_keep::{
 use weirgate_kernel::{Kernel, checks_sources};
 use weirgate_links::{Links, parse};
 use weirgate_plan::plan_routing;
-use weirgate_policy::Policy;
+use weirgate_policy::{Policy, in_kbit};
 use weirgate_state::DeviceName;
 use weirgate_units::Rate;
-use weirgate_watch::{Legend, SiteLink, Sorter};
+use weirgate_watch::{ClassLegend, Legend, SiteLink, Sorter};
 
 /// The default file of links.
 const FILE: &str = "/etc/weirgate/links.toml";
@@ -187,7 +188,10 @@ fn describe(planned: &PlannedLinks, document: &Document) -> Result<(), Failure> 
 fn check(file: &Path, policy: &Path, document: &Document) -> Outcome {
     let (links, _) = read(file)?;
     let policies = if policy.exists() {
-        policy::read(policy)?.policies().to_vec()
+        let loaded = policy::read(policy)?;
+        // All links are shaped at the same time.
+        loaded.compile(&most_capabilities())?;
+        loaded.policies().to_vec()
     } else {
         output::note(&format!(
             "weirgate: {}: there is no such file: no link is shaped",
@@ -325,8 +329,9 @@ fn hold(state: &Path, file: Option<&Path>) -> Outcome {
             }
         };
         let report = |report: LinkReport| output::note(&line(&report));
-        let held = hold_links((&links, &applied), &folders, &kernel, stop, ready, report).await;
-        held.map_err(refused)?;
+        let links = (&links, &applied);
+        let held = hold_links(links, &folders, &kernel, stop, ready, pulse(), report);
+        held.await.map_err(refused)?;
         Ok(Status::Done)
     })
 }
@@ -387,11 +392,32 @@ async fn document(kernel: &Kernel, legend: &Legend, link: SiteLink) -> Result<Va
     let mut text = serde_json::to_value(&link).map_err(anyhow::Error::from)?;
     text["received_bytes"] = json!(received.map(|traffic| traffic.bytes));
     text["sent_bytes"] = json!(sent.map(|traffic| traffic.bytes));
-    let own = legend.link_devices(&link.device);
-    let classes = legend.classes.iter();
-    let own = classes.filter(|class| own.contains(&&*class.device));
-    text["classes"] = own.map(|class| json!(class)).collect();
+    let classes = classes(legend, &link.device);
+    text["classes"] = classes.map(|class| json!(class)).collect();
     Ok(text)
+}
+
+/// Returns the classes of a link's policy.
+fn classes<'l>(legend: &'l Legend, link: &str) -> impl Iterator<Item = &'l ClassLegend> {
+    let own = legend.link_devices(link);
+    let classes = legend.classes.iter();
+    classes.filter(move |class| own.contains(&&*class.device))
+}
+
+/// Returns what a class is promised as one line of text.
+fn promised(class: &ClassLegend) -> String {
+    let kbit = |rate| in_kbit(Rate::bits_per_second(rate));
+    let wait = class.bound.map_or_else(
+        || "no bound for its wait".to_owned(),
+        |bound| format!("waits at most {:.1} ms", bound as f64 / 1_000.0),
+    );
+    format!(
+        "{} {}: at least {}, at most {}, {wait}",
+        class.direction,
+        class.name,
+        kbit(class.guaranteed),
+        kbit(class.maximum)
+    )
 }
 
 fn show(state: &Path, json: bool) -> Outcome {
@@ -401,8 +427,8 @@ fn show(state: &Path, json: bool) -> Outcome {
         let kernel = open().map_err(asked)?;
         let observed = kernel.routing().await;
         let observed = observed.map_err(|error| asked(refused(error.into())))?;
+        let legend = legend(state, None, |_, _| Sorter::default())?;
         if json {
-            let legend = legend(state, None, |_, _| Sorter::default())?;
             let mut links = Vec::new();
             for link in now.iter().flat_map(|now| &now.links) {
                 links.push(document(&kernel, &legend, site_link(link.clone())).await?);
@@ -418,6 +444,9 @@ fn show(state: &Path, json: bool) -> Outcome {
                 for link in &now.links {
                     let since = calendar(link.since);
                     output::data(&format!("{}, since {since}", shown(link)))?;
+                    for class in classes(&legend, &link.device) {
+                        output::data(&format!("  {}", promised(class)))?;
+                    }
                 }
             }
         }

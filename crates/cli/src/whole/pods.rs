@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate pods`: gives each pod of a node a rate.
 
-use crate::keep::ready;
+use crate::keep::{pulse, ready};
 use crate::policy::apply::refused;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,7 +36,7 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         };
         let mut status = Status::Done;
         let (folder, once) = (&arguments.folder, arguments.once);
-        let ended = hold_pods(&folders, folder, once, stop, ready, |report| {
+        let ended = hold_pods(&folders, folder, once, stop, ready, pulse(), |report| {
             if !matches!(report, PodReport::Set(..) | PodReport::Removed(_)) {
                 status = Status::Differs;
             }

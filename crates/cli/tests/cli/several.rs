@@ -57,6 +57,11 @@ fn a_refusal_of_two_policies_names_the_remedy() {
     let place = "`inbound = \"ifb\"` and `ifb = \"ifb-wan1\"` in `[link]` of `wan1`";
     let bits = "`mask = \"0x0000f000\"` in `[marks]` of `wan1`";
     check(&second("inbound = \"lan\"\n"), "").says(2, &[place, bits]);
+    // The check of the links finds the same.
+    let links = "version = 1\n[[link]]\ndevice = \"wan0\"\n[[link]]\ndevice = \"wan1\"\n";
+    fs::write(path.join("links.toml"), links).unwrap();
+    let of_links = ["links", "check", "links.toml", "--policy", "site.toml"];
+    weirgate(path, &of_links).says(2, &[place, bits]);
     let moved = second("inbound = \"ifb\"\nifb = \"ifb-wan1\"\n");
     check(&moved, "\n[marks]\nmask = \"0x0000f000\"\n").says(0, &[]);
 }

@@ -12,6 +12,7 @@ mod watched;
 use crate::clock::{NEVER, Timer};
 use crate::error::KeepError;
 use crate::links::watched::WatchedLinks;
+use crate::pulse::{Heart, Pulse};
 use crate::service::inotify::stored;
 use crate::store::folder::Folders;
 use crate::store::history::{History, Source};
@@ -69,7 +70,7 @@ pub struct LinkNow {
     pub suspected: Option<String>,
     /// When `up` last changed, in seconds of Unix time.
     pub since: u64,
-    /// Why `up` changed.
+    /// Why `up` changed, or why hosts that cannot be probed do not change it.
     pub why: String,
     /// Its share of new connections, if links are balanced.
     pub weight: Option<u32>,
@@ -177,7 +178,8 @@ impl AppliedLinks {
 }
 
 /// Runs links until `stop` completes: the links of `begun` as long as `first` is what is applied,
-/// and after that the applied ones. Calls `ready` once they are routed for the first time.
+/// and after that the applied ones. Calls `ready` once they are routed for the first time, and
+/// sends the beats of `pulse`.
 ///
 /// # Errors
 /// [`KeepError::Held`] if another process runs links; an error if this process lacks a permission.
@@ -187,6 +189,7 @@ pub async fn hold_links(
     kernel: &Kernel,
     stop: impl Future<Output = ()>,
     ready: impl FnOnce(),
+    pulse: Option<Pulse>,
     mut report: impl FnMut(LinkReport),
 ) -> Result<(), KeepError> {
     kernel.permitted().await?;
@@ -196,6 +199,7 @@ pub async fn hold_links(
     let stored = stored(folders)?;
     let neighbours = LostNeighbours::open()?;
     let due = Timer::new()?;
+    let heart = Heart::new(pulse)?;
     let mut stop = std::pin::pin!(stop);
     let mut ready = Some(ready);
     loop {
@@ -213,6 +217,10 @@ pub async fn hold_links(
                 tokio::select! {
                     () = &mut stop => return Ok(()),
                     () = stored.event() => continue,
+                    beaten = heart.beat() => {
+                        beaten?;
+                        continue;
+                    }
                 }
             }
         };
@@ -241,6 +249,7 @@ pub async fn hold_links(
                 }
                 lost = neighbours.next() => watched.neighbours_lost(&lost),
                 number = watched.answer() => watched.heard(number),
+                beaten = heart.beat() => beaten?,
             }
             watched.settle(&mut report).await;
         }

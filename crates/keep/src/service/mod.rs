@@ -20,17 +20,17 @@ pub use report::Report;
 use crate::circuits::{Circuits, Meters};
 use crate::clock::{self, NEVER, Timer};
 use crate::error::KeepError;
+use crate::pulse::{Heart, Pulse};
 use crate::rate::{Following, Rates};
 use crate::service::followed::Groups;
 use crate::service::inotify::stored;
 use crate::service::known::Known;
 use crate::service::names::{Answers, Lookups};
-use crate::service::pace::{Pace, SWARM, joins};
+use crate::service::pace::{Pace, SWARM};
 use crate::service::sessions::Sessions;
 use crate::site::Site;
 use crate::store::folder::MOMENT;
 use crate::store::history::Entry;
-use std::time::Duration;
 use weirgate_kernel::{Events, Kernel, Topic};
 use weirgate_track::Decision;
 
@@ -49,15 +49,6 @@ pub struct Terms {
     pub announcers: Option<u32>,
     /// How a watchdog is notified, and how often.
     pub pulse: Option<Pulse>,
-}
-
-/// A heartbeat: it shows that the main loop of the service still runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Pulse {
-    /// The interval between two beats.
-    pub every: Duration,
-    /// Sends one beat.
-    pub beat: fn(),
 }
 
 /// Keeps the confirmed state in force until `stop` completes. Calls `ready` once the state is in
@@ -96,8 +87,8 @@ pub async fn keep(
     let mut rates = None;
     renew(site, &mut rates, &following, &mut report).await;
     ready();
-    let (programs, pulse, mut look) = (Timer::new()?, Timer::new()?, 0);
-    let mut next = beat(&pulse, terms.pulse)?;
+    let (programs, mut look) = (Timer::new()?, 0);
+    let heart = Heart::new(terms.pulse)?;
     let (mut waits, mut change) = (false, None);
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -135,18 +126,15 @@ pub async fn keep(
             over = timer.over(), if waits => over.map(|()| true)?,
             over = programs.over() => {
                 over?;
-                if joins(next, clock::now(), LOOK) {
-                    next = beat(&pulse, terms.pulse)?;
-                }
+                heart.join(LOOK)?;
                 // What failed is reported, and retried at the pace of repairs.
                 if waits || stand(site, &mut known, &mut report).await {
                     continue;
                 }
                 true
             }
-            over = pulse.over() => {
-                over?;
-                next = beat(&pulse, terms.pulse)?;
+            beaten = heart.beat() => {
+                beaten?;
                 continue;
             }
             event = announced(&mut sessions) => {
@@ -175,17 +163,6 @@ pub async fn keep(
             waits = true;
         }
     }
-}
-
-/// Sends a beat, sets the timer for the next one, and returns its time. Only the main loop may call
-/// this: the watchdog has to notice when the loop hangs.
-fn beat(timer: &Timer, pulse: Option<Pulse>) -> Result<u64, KeepError> {
-    let Some(Pulse { every, beat }) = pulse else {
-        return Ok(NEVER);
-    };
-    beat();
-    let next = clock::now().saturating_add(every.as_nanos() as u64);
-    timer.set(next).map(|()| next)
 }
 
 /// Returns the time by which the guard must have taken back the change that waits for confirmation

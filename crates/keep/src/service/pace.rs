@@ -44,15 +44,10 @@ impl Pace {
     }
 }
 
-/// Returns whether a beat that is due at `next` is sent together with a look that is repeated after
-/// `every`. A beat of its own before the next look would wake the processor once more.
-pub(crate) fn joins(next: u64, now: u64, every: u64) -> bool {
-    next <= now.saturating_add(every)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pulse::joins;
 
     #[test]
     fn repairs_that_follow_one_another_become_rare() {

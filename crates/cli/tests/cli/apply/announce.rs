@@ -175,6 +175,7 @@ fn no_unit_locks_the_announcers_out() {
     for file in [
         "systemd/weirgate.service",
         "systemd/weirgate-circuits.service",
+        "systemd/weirgate-links.service",
         "nix/module.nix",
     ] {
         let text = fs::read_to_string(packaging.join(file)).unwrap();

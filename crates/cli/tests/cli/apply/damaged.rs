@@ -171,6 +171,7 @@ fn no_number_of_failures_ends_a_service() {
     for unit in [
         "weirgate.service",
         "weirgate-circuits.service",
+        "weirgate-links.service",
         "weirgate-watch.service",
     ] {
         let path = crate::program::root().join("packaging/systemd").join(unit);
@@ -235,6 +236,24 @@ fn the_loop_of_watch_tells_the_watchdog() {
     }
     // There is one check a second, but not every check notifies.
     assert!(begin.elapsed() > Duration::from_secs(2));
+}
+
+/// Those of links and of pods tell it even if nothing happens.
+#[test]
+fn idle_services_tell_the_watchdog() {
+    let namespace = Namespace::new();
+    let (links, pods) = ("/run/links.toml", "/run/pods");
+    let run = format!("/proc/{}/root", namespace.holder());
+    let text = "version = 1\n[[link]]\ndevice = \"wan\"\n[[link]]\ndevice = \"lan\"\n";
+    std::fs::write(format!("{run}{links}"), text).unwrap();
+    std::fs::create_dir(format!("{run}{pods}")).unwrap();
+    for service in [&["links", "run", links][..], &["pods", pods]] {
+        let (_service, notify) = watched(&namespace, service, "600000");
+        let words: Vec<String> = (0..6).map(|_| next(&notify)).collect();
+        let beats = words.iter().filter(|word| *word == "WATCHDOG=1\n");
+        assert_eq!(beats.count(), 5, "{service:?}: {words:?}");
+        std::fs::remove_file(format!("{run}/run/notify")).unwrap();
+    }
 }
 
 #[test]

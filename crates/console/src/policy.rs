@@ -80,14 +80,17 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
     let parts = weirgate_domain::divide(text);
     let parts = parts.iter().map(|part| parse_with(&name, part, &load));
     let mut parts: Vec<Parsed> = parts.collect();
-    // A policy is moved only if all of them can be used together.
-    let policies: Option<Vec<Policy>> = parts.iter_mut().map(|one| one.policy.take()).collect();
-    let mut policies = policies.unwrap_or_default();
+    let found = (0..).zip(&mut parts);
+    let found = found.filter_map(|(number, part)| Some((number, part.policy.take()?)));
+    let (numbers, mut policies): (Vec<usize>, Vec<Policy>) = found.unzip();
     apart(&mut policies);
+    for (number, policy) in numbers.into_iter().zip(policies) {
+        parts[number].policy = Some(policy);
+    }
     let mut all = Vec::new();
-    for (number, parsed) in parts.into_iter().enumerate() {
+    for parsed in parts {
         let mut problems = parsed.problems;
-        if let Some(policy) = policies.get(number) {
+        if let Some(policy) = &parsed.policy {
             problems.extend(weirgate_compile::compile(policy, &most_capabilities()).1);
         }
         all.extend(problems.into_iter().map(|problem| {
@@ -171,12 +174,12 @@ fn policies(
             Err(other) => return Err(other),
         }
     }
-    let several = policies.len() > 1;
-    if let Some(policy) = policies.iter().find(|one| several && one.track.is_some()) {
+    let mut tracked = policies.iter().filter(|one| one.track.is_some());
+    if let Some((one, other)) = tracked.next().zip(tracked.next()) {
         wrong.push(format!(
-            "weirgate: {name}: a line that is followed by `[track]`, as that of `{}`, has a \
-             policy file of its own",
-            policy.link.device.value
+            "weirgate: {name}: `{}` and `{}` both have `[track]`, which one link of a file may \
+             have; leave it out of the policy of `{1}`",
+            one.link.device.value, other.link.device.value
         ));
     }
     if wrong.is_empty() {

@@ -65,7 +65,7 @@ pub use observe::{KnownTables, Observed, Scope};
 pub use programs::hooks::{Conditioned, Policed, Received, can_look};
 pub use programs::queues::{MQ, SendingQueues};
 pub use programs::retained::RetainedPrograms;
-pub use routing::path::{bind_to_device, checks_sources};
+pub use routing::path::{bind_to_device, checks_sources, receive_only};
 pub use tc::stats::{Counters, DeviceCounters};
 pub use tc::{Inside, Tin};
 pub use timestamp::{Timestamped, enable_timestamps, receive_timestamped, sent_timestamped, took};

@@ -132,6 +132,24 @@ impl Health {
         self.at(now);
     }
 
+    /// Notes whether hosts can be probed. While this machine itself prevents it, only the carrier
+    /// decides.
+    pub fn probed(&mut self, now: u64, asks: bool) {
+        if asks == self.asks {
+            self.at(now);
+            return;
+        }
+        self.asks = asks;
+        self.unanswered = 0;
+        self.heard = now;
+        self.asked = now;
+        if self.is_suspected() {
+            self.condition = Condition::Up;
+        }
+        self.good = (!asks && !self.is_up() && self.carrier).then_some(now);
+        self.at(now);
+    }
+
     /// Begins or ends a suspicion of the link. A later reply ends it too.
     pub fn suspect(&mut self, now: u64, suspected: bool) {
         if self.is_up() && self.asks {

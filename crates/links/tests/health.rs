@@ -140,7 +140,7 @@ proptest! {
 
     /// Any order of inputs is harmless, and repeated times change nothing.
     #[test]
-    fn any_order_of_inputs_is_harmless(inputs in prop::collection::vec((0..5_u8, 0..5_000_u64), 0..200)) {
+    fn any_order_of_inputs_is_harmless(inputs in prop::collection::vec((0..7_u8, 0..5_000_u64), 0..200)) {
         let mut health = Health::new(Timing::default(), true, true, 0);
         let mut now = 0;
         for (kind, later) in inputs {
@@ -150,6 +150,8 @@ proptest! {
                 1 => health.answer(now),
                 2 => health.carrier(now, false),
                 3 => health.carrier(now, true),
+                4 => health.probed(now, false),
+                5 => health.probed(now, true),
                 _ => health.at(now),
             }
             let same = health.clone();
@@ -184,6 +186,28 @@ fn without_hosts_the_carrier_decides() {
     assert!(!health.is_up());
     health.at(111_000 * MS);
     assert!(health.is_up());
+}
+
+/// Probes that this machine itself prevents are no silence of the link.
+#[test]
+fn while_hosts_cannot_be_probed_the_carrier_decides() {
+    let mut health = Health::new(Timing::default(), true, true, 0);
+    (1..=3).for_each(|round| health.ask(round * 500 * MS));
+    health.probed(1_900 * MS, false);
+    health.at(100_000 * MS);
+    assert!(health.is_up() && !health.is_suspected());
+    health.carrier(100_000 * MS, false);
+    health.carrier(101_000 * MS, true);
+    health.at(110_999 * MS);
+    assert!(!health.is_up());
+    health.at(111_000 * MS);
+    assert!(health.is_up());
+    // From now on silence counts.
+    health.probed(200_000 * MS, true);
+    (0..4).for_each(|round| health.ask(200_000 * MS + round * 500 * MS));
+    assert!(health.is_up());
+    health.at(202_000 * MS);
+    assert!(!health.is_up());
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub struct Setup {
     pub dscp: u8,
     /// The device towards the line. Its counters tell what crossed the line.
     pub line: DeviceName,
+    /// Whether probes leave through this device, whatever the routes of the router's own packets
+    /// are: a router with several links sends these over one of them.
+    pub bound: bool,
     /// The device that queues the downstream, if there is one.
     pub waits: Option<DeviceName>,
     /// What a packet costs on the line.

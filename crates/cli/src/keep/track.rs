@@ -141,24 +141,33 @@ pub async fn following(site: &Site, entry: &Entry) -> Result<Option<Following>, 
     let Ok(loaded) = policy::again(&entry.sources) else {
         return Ok(None);
     };
-    // A policy with several links and `[track]` is refused, so nothing is followed.
-    let [policy] = loaded.policies() else {
+    // More than one link with `[track]` is refused.
+    let policies: Vec<Policy> = loaded.policies().to_vec();
+    let mut all = policies.iter().enumerate();
+    let found = all.find_map(|(at, policy)| Some((at, weirgate_compile::following(policy)?)));
+    let Some((tracked, mut setup)) = found else {
         return Ok(None);
     };
-    let policy: Policy = policy.clone();
-    let Some(setup) = weirgate_compile::following(&policy) else {
-        return Ok(None);
-    };
+    setup.bound = policies.len() > 1;
     let mut capabilities = site.capabilities().await?;
-    capabilities.payload &= !policy.needs_programs() || weirgate_kernel::can_look();
+    let needs = policies.iter().any(Policy::needs_programs);
+    capabilities.payload &= !needs || weirgate_kernel::can_look();
     let at = move |rates: [Option<u64>; 2]| {
         let [up, down] = rates.map(|rate| rate.map(Rate::bits_per_second));
-        let (state, problems) =
-            weirgate_compile::compile(&policy.at_rates(up, down), &capabilities);
-        state.ok_or_else(|| {
-            let first = problems.first().map(|problem| problem.message.clone());
-            first.unwrap_or_default()
-        })
+        let mut states = Vec::new();
+        for (number, policy) in policies.iter().enumerate() {
+            let (state, problems) = if number == tracked {
+                weirgate_compile::compile(&policy.at_rates(up, down), &capabilities)
+            } else {
+                weirgate_compile::compile(policy, &capabilities)
+            };
+            let state = state.ok_or_else(|| {
+                let first = problems.first().map(|problem| problem.message.clone());
+                first.unwrap_or_default()
+            })?;
+            states.push((policy.link.device.value.clone(), state));
+        }
+        weirgate_domain::together(states).map_err(|problems| problems.join("; "))
     };
     Ok(Some(Following {
         setup,

@@ -170,6 +170,7 @@ pub fn tracked(folders: &Folders) -> Vec<LineNow> {
         return Vec::new();
     };
     let line = |one: &DirectionRate| LineNow {
+        device: rates.device.clone(),
         direction: one.direction.clone(),
         rate: one.rate,
         floor: one.floor,

@@ -31,6 +31,7 @@ pub fn following(policy: &Policy) -> Option<Setup> {
         passive: track.passive,
         dscp: track.dscp(),
         line: link.device.value.clone(),
+        bound: false,
         waits: match link.inbound.value {
             Inbound::Ifb => Some(link.ifb.value.clone()),
             Inbound::Lan => link.lan.first().map(|lan| lan.value.clone()),

@@ -6,10 +6,12 @@ use super::{AGAIN, AppliedLinks, LinkNow, LinkReport, LinksNow, PAUSE, WHOLE, pa
 use crate::clock;
 use crate::error::KeepError;
 use crate::rate::reflector::Asked;
+use crate::rate::reflectors::has_no_route;
 use crate::store::folder::{Folders, PATIENCE};
 use crate::store::sealed;
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::io;
 use std::net::IpAddr;
 use std::task::Poll;
 use weirgate_kernel::Kernel;
@@ -34,6 +36,10 @@ pub(super) struct WatchedLinks<'a> {
     /// For each link: sockets to its probed hosts, and whether they have to be opened again.
     probes: Vec<Vec<Asked>>,
     unopened: Vec<bool>,
+    /// For each link: whether this machine itself prevents its probes. Then the reasons that are
+    /// not reported yet.
+    prevented: Vec<bool>,
+    reasons: Vec<(usize, io::Error)>,
     /// For each link: whether the present routing uses it.
     used: Vec<bool>,
     now: LinksNow,
@@ -95,6 +101,8 @@ impl<'a> WatchedLinks<'a> {
             paths: vec![LinkPath::default(); count],
             probes: (0..count).map(|_| Vec::new()).collect(),
             unopened: vec![true; count],
+            prevented: vec![false; count],
+            reasons: Vec::new(),
             now: LinksNow {
                 links: known.collect(),
             },
@@ -135,14 +143,46 @@ impl<'a> WatchedLinks<'a> {
             if self.ask[number] > now {
                 continue;
             }
-            self.question = self.question.wrapping_add(1);
-            for probe in &mut self.probes[number] {
-                probe.ask(self.question);
-                self.questions[number] += 1;
+            self.probe(number, now);
+            self.ask[number] = now + self.health[number].every().as_nanos();
+        }
+    }
+
+    /// Probes the hosts of a link.
+    fn probe(&mut self, number: usize, now: u64) {
+        self.question = self.question.wrapping_add(1);
+        let mut prevented = None;
+        let mut other = false;
+        for probe in &mut self.probes[number] {
+            match probe.ask(self.question) {
+                // Such as a rule of a firewall.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    prevented = Some(error);
+                }
+                _ => other = true,
             }
-            let health = &mut self.health[number];
-            health.ask(now);
-            self.ask[number] = now + health.every().as_nanos();
+            self.questions[number] += 1;
+        }
+        match prevented {
+            Some(error) if !other => self.prevented(number, now, error),
+            // Without any socket, opening them told why.
+            _ if !other && self.prevented[number] => {}
+            _ => {
+                if std::mem::take(&mut self.prevented[number]) {
+                    "its hosts are probed again".clone_into(&mut self.now.links[number].why);
+                    self.look = Some(now);
+                }
+                self.health[number].probed(now, true);
+                self.health[number].ask(now);
+            }
+        }
+    }
+
+    /// Notes that this machine itself prevents the probes of a link, which say nothing about it.
+    fn prevented(&mut self, number: usize, now: u64, error: io::Error) {
+        self.health[number].probed(now, false);
+        if !std::mem::replace(&mut self.prevented[number], true) {
+            self.reasons.push((number, error));
         }
     }
 
@@ -233,6 +273,12 @@ impl<'a> WatchedLinks<'a> {
 
     /// Reads the kernel's state if that is due, and routes over the links that are up.
     pub(super) async fn settle(&mut self, report: &mut impl FnMut(LinkReport)) {
+        for (number, error) in self.reasons.drain(..) {
+            let link = self.links.links[number].name.clone();
+            self.now.links[number].why = not_probed(&error);
+            self.look = Some(clock::now());
+            report(LinkReport::NotAsked { link, error });
+        }
         let due = self.look.is_some_and(|look| look <= clock::now());
         let done = if due || self.up() != self.used {
             self.route(report).await
@@ -347,24 +393,40 @@ impl<'a> WatchedLinks<'a> {
 
     /// Opens sockets for links whose path has changed.
     fn open(&mut self, report: &mut impl FnMut(LinkReport)) {
+        let now = clock::now();
         for (number, link) in self.links.links.iter().enumerate() {
             if !std::mem::take(&mut self.unopened[number]) || !self.paths[number].up {
                 continue;
             }
             self.probes[number].clear();
+            let mut reason = None;
             for address in &link.probe {
                 // An identifier that differs from those of the other links.
                 let own = (std::process::id() as u16).wrapping_add(number as u16);
                 match Asked::open(*address, 0, own, Some(&link.device)) {
                     Ok(asked) => self.probes[number].push(asked),
-                    Err(error) => report(LinkReport::NotAsked {
-                        link: link.name.clone(),
-                        error,
-                    }),
+                    Err(error) => {
+                        if !has_no_route(&error) {
+                            reason = Some(not_probed(&error));
+                        }
+                        let link = link.name.clone();
+                        report(LinkReport::NotAsked { link, error });
+                    }
                 }
+            }
+            let reason = reason.filter(|_| self.probes[number].is_empty());
+            self.prevented[number] = reason.is_some();
+            if let Some(reason) = reason {
+                self.health[number].probed(now, false);
+                self.now.links[number].why = reason;
             }
         }
     }
+}
+
+/// Says of a link that is not judged by its hosts why that is so.
+fn not_probed(error: &io::Error) -> String {
+    format!("its hosts cannot be probed ({error}), so only its carrier decides")
 }
 
 /// Returns whether the present routing uses a link. Without any routing, all links count as used.

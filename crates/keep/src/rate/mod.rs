@@ -7,7 +7,7 @@
 //! controller begins at the present rates. So every record is complete, and can be replayed.
 
 pub(crate) mod reflector;
-mod reflectors;
+pub(crate) mod reflectors;
 mod round_trips;
 pub(crate) mod tracker;
 
@@ -63,6 +63,9 @@ pub struct DirectionRate {
 pub struct RatesNow {
     /// The entry whose policy is followed.
     pub number: u64,
+    /// The link's device towards the line.
+    #[serde(default)]
+    pub device: String,
     /// Unix time of the last decision, in seconds.
     pub time: u64,
     /// Whether nothing measures the line at present, so that the rate is the floor.
@@ -111,10 +114,12 @@ impl Rates {
     pub(crate) fn begin(site: &Site, number: u64, following: Following) -> Result<Self, KeepError> {
         let Following { setup, at } = following;
         let probes = !setup.reflectors.is_empty();
+        let device = setup.line.to_string();
         let tracker = Tracker::open(setup, Kernel::open()?)?;
         let mut rates = Self {
             now: RatesNow {
                 number,
+                device,
                 time: clock::unix(),
                 blind: false,
                 probes,

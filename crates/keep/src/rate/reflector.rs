@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sends echo requests to a reflector, or timestamp requests if it answers them.
 //!
-//! Over IPv4 a raw socket is used if that is permitted (icmp(7), `CAP_NET_RAW`), since only a raw
-//! socket can send timestamp requests (RFC 792). Otherwise, and over IPv6, the kernel's ping socket
-//! is used. Both receive only answers of this reflector.
+//! A raw socket is used if that is permitted (icmp(7), `CAP_NET_RAW`): over IPv4, only a raw socket
+//! can send timestamp requests (RFC 792). Otherwise the kernel's ping socket is used. By default no
+//! group may open one (`net.ipv4.ping_group_range`, networking/ip-sysctl.rst), and this holds for
+//! IPv6 too. Both receive only answers of this reflector.
 
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
-use weirgate_kernel::{bind_to_device, watch};
+use weirgate_kernel::{bind_to_device, receive_only, watch};
 use weirgate_state::DeviceName;
 
 const ECHO: u8 = 8;
@@ -78,7 +79,7 @@ impl Asked {
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let open = |kind| net::socket_with(family, kind, flags, Some(protocol));
-        let raw = if v6 { None } else { open(SocketType::RAW).ok() };
+        let raw = open(SocketType::RAW).ok();
         let is_raw = raw.is_some();
         let socket = match raw {
             Some(socket) => socket,
@@ -86,6 +87,10 @@ impl Asked {
         };
         if v6 {
             net::sockopt::set_ipv6_tclass(&socket, u32::from(dscp) << 2)?;
+            if is_raw {
+                // The kernel's own messages, such as those of neighbour discovery, are as frequent.
+                receive_only(&socket, ECHO_REPLY_V6)?;
+            }
         } else {
             net::sockopt::set_ip_tos(&socket, dscp << 2)?;
         }
@@ -98,7 +103,7 @@ impl Asked {
             raw: is_raw,
             v6,
             own,
-            tells: if is_raw && device.is_none() {
+            tells: if is_raw && !v6 && device.is_none() {
                 Tells::Unknown(0)
             } else {
                 Tells::No
@@ -106,8 +111,8 @@ impl Asked {
         })
     }
 
-    /// Sends a request. Returns false if it could not be sent, for example without a route.
-    pub(crate) fn ask(&mut self, id: u16) -> bool {
+    /// Sends a request. An error says why it could not be sent, for example without a route.
+    pub(crate) fn ask(&mut self, id: u16) -> io::Result<()> {
         if let Tells::Yes(unanswered) = &mut self.tells {
             *unanswered += 1;
             if *unanswered > UNANSWERED {
@@ -122,7 +127,8 @@ impl Asked {
         echo.resize(8 + DATA, 0x77);
         let sent = self.send(echo);
         if matches!(self.tells, Tells::Unknown(_)) {
-            self.send_times(id);
+            // The echo request counts, whatever becomes of this one.
+            let _ = self.send_times(id);
         }
         sent
     }
@@ -134,19 +140,21 @@ impl Asked {
         head
     }
 
-    fn send_times(&self, id: u16) -> bool {
+    fn send_times(&self, id: u16) -> io::Result<()> {
         let mut ask = self.head(TIMES, id);
         ask.extend((now_us() / 1_000).rem_euclid(DAY_MS).to_be_bytes()[4..].iter());
         ask.extend([0; 8]);
         self.send(ask)
     }
 
-    fn send(&self, mut message: Vec<u8>) -> bool {
-        if self.raw {
+    fn send(&self, mut message: Vec<u8>) -> io::Result<()> {
+        // The kernel fills in the checksum of ICMPv6, which includes the addresses (RFC 4443).
+        if self.raw && !self.v6 {
             let sum = checksum(&message);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
         }
-        net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT).is_ok()
+        net::send(self.socket.get_ref(), &message, SendFlags::DONTWAIT)?;
+        Ok(())
     }
 
     /// Returns the next answer when there is one.
@@ -166,8 +174,8 @@ impl Asked {
     }
 
     fn read(&mut self, bytes: &[u8], now_us: i64) -> Option<Answer> {
-        let message = if self.raw {
-            // A raw socket includes the IP header; its first byte has the header length.
+        let message = if self.raw && !self.v6 {
+            // A raw socket of IPv4 includes the IP header; its first byte has the header length.
             bytes.get(usize::from(bytes.first()? & 0xf) * 4..)?
         } else {
             bytes
@@ -183,7 +191,7 @@ impl Asked {
         if self.raw && own != self.own {
             return None;
         }
-        if kind == TIMES_REPLY && self.raw {
+        if kind == TIMES_REPLY && self.raw && !self.v6 {
             let first = !matches!(self.tells, Tells::Yes(_));
             self.tells = Tells::Yes(0);
             // The first timestamp request was sent along with an echo request, whose answer counts.

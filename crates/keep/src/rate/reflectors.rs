@@ -6,9 +6,11 @@
 
 use crate::clock::{self, SECOND};
 use crate::rate::reflector::{Answer, Asked};
+use rustix::io::Errno;
 use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll};
+use weirgate_state::DeviceName;
 
 /// How long a failed attempt to open a socket keeps off the next one.
 const AGAIN: u64 = SECOND;
@@ -21,6 +23,8 @@ const QUIET: u64 = 3 * SECOND;
 pub(crate) struct Reflectors {
     all: Vec<Reflector>,
     dscp: u8,
+    /// The device through which requests leave, if routes do not decide that.
+    through: Option<DeviceName>,
 }
 
 #[derive(Debug)]
@@ -36,14 +40,18 @@ struct Reflector {
 }
 
 impl Reflectors {
-    /// Opens sockets in the calling thread's namespace. A reflector without a route gets its
-    /// socket later; other errors are returned with its address.
-    pub(crate) fn open(addresses: &[IpAddr], dscp: u8) -> Result<Self, (IpAddr, io::Error)> {
+    /// Opens sockets in the calling thread's namespace, bound to a device if one is given. A
+    /// reflector without a route gets its socket later; other errors are returned with its address.
+    pub(crate) fn open(
+        addresses: &[IpAddr],
+        dscp: u8,
+        through: Option<DeviceName>,
+    ) -> Result<Self, (IpAddr, io::Error)> {
         let now = clock::now();
         let mut all = Vec::new();
         for (number, address) in addresses.iter().enumerate() {
             let own = (std::process::id() as u16).wrapping_add(number as u16);
-            let asked = match Asked::open(*address, dscp, own, None) {
+            let asked = match Asked::open(*address, dscp, own, through.as_ref()) {
                 Ok(asked) => Some(asked),
                 Err(error) if has_no_route(&error) => None,
                 Err(error) => return Err((*address, error)),
@@ -56,7 +64,7 @@ impl Reflectors {
                 heard: now,
             });
         }
-        Ok(Self { all, dscp })
+        Ok(Self { all, dscp, through })
     }
 
     /// Returns the number of reflectors.
@@ -71,7 +79,10 @@ impl Reflectors {
         let Some(one) = self.all.get_mut(number) else {
             return;
         };
-        let sent = one.asked.as_mut().is_some_and(|asked| asked.ask(id));
+        let sent = one
+            .asked
+            .as_mut()
+            .is_some_and(|asked| asked.ask(id).is_ok());
         let due = if sent {
             one.opened.max(one.heard) + QUIET
         } else {
@@ -82,9 +93,11 @@ impl Reflectors {
         }
         one.opened = now;
         // Without a route, the present socket may be the better one.
-        if let Ok(mut asked) = Asked::open(one.address, dscp, one.own, None) {
+        let opened = Asked::open(one.address, dscp, one.own, self.through.as_ref());
+        if let Ok(mut asked) = opened {
             if !sent {
-                asked.ask(id);
+                // What cannot be sent counts as lost.
+                let _ = asked.ask(id);
             }
             one.asked = Some(asked);
         }
@@ -109,16 +122,18 @@ impl Reflectors {
     }
 }
 
-/// Returns whether a socket could not be connected because there is no route or source address
-/// yet.
-fn has_no_route(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NetworkUnreachable
-            | io::ErrorKind::HostUnreachable
-            | io::ErrorKind::AddrNotAvailable
-            | io::ErrorKind::NetworkDown
-    )
+/// Returns whether a socket could not be connected because there is no device, route or source
+/// address yet.
+pub(crate) fn has_no_route(error: &io::Error) -> bool {
+    let gone = [Errno::NODEV, Errno::NXIO].map(|errno| Some(errno.raw_os_error()));
+    gone.contains(&error.raw_os_error())
+        || matches!(
+            error.kind(),
+            io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::AddrNotAvailable
+                | io::ErrorKind::NetworkDown
+        )
 }
 
 #[cfg(test)]
@@ -194,14 +209,14 @@ mod tests {
         ] {
             run(line);
         }
-        // A new namespace permits ping sockets to nobody.
-        fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").unwrap();
+        let permitted = fs::read_to_string("/proc/sys/net/ipv4/ping_group_range");
+        assert_eq!(permitted.unwrap(), "1\t0\n", "nobody, as is the default");
         for (host, first, second) in [
             ("192.0.2.1", "192.0.2.2/24", "192.0.2.3/24"),
             ("2001:db8::1", "2001:db8::2/64", "2001:db8::3/64"),
         ] {
             let nodad = if host.contains(':') { " nodad" } else { "" };
-            let mut reflectors = Reflectors::open(&[host.parse().unwrap()], 0).unwrap();
+            let mut reflectors = Reflectors::open(&[host.parse().unwrap()], 0, None).unwrap();
             assert!(!answers(&mut reflectors, 1).await, "{host} has no route");
             run(&format!("ip address add {first} dev wan{nodad}"));
             assert!(

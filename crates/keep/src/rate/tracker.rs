@@ -47,7 +47,8 @@ impl Tracker {
     pub fn open(setup: Setup, kernel: Kernel) -> Result<Self, KeepError> {
         let unusable = |why: &str| KeepError::Nothing(format!("the rate is not followed: {why}"));
         let record = Record::new(setup.settings.clone()).map_err(unusable)?;
-        let reflectors = Reflectors::open(&setup.reflectors, setup.dscp)
+        let through = setup.bound.then(|| setup.line.clone());
+        let reflectors = Reflectors::open(&setup.reflectors, setup.dscp, through)
             .map_err(|(address, error)| unusable(&format!("{address}: {error}")))?;
         let passing = setup.passive.then(Passing::open).transpose()?;
         let (probe, look) = (Timer::new()?, Timer::new()?);

@@ -94,17 +94,36 @@ impl Kernel {
 ///
 /// # Errors
 /// If the kernel refuses: there is no such device, or it is not permitted.
-#[expect(unsafe_code, reason = "no crate of the tree has this option")]
 pub fn bind_to_device(socket: &impl AsFd, device: &DeviceName) -> io::Result<()> {
     let name = device.as_str().as_bytes();
-    // SAFETY: the descriptor is open, and the kernel reads `name.len()` bytes.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name)
+}
+
+/// `ICMPV6_FILTER` (include/uapi/linux/icmpv6.h).
+const ICMPV6_FILTER: i32 = 1;
+
+/// Lets a raw socket of `ICMPv6` receive messages of one type only (RFC 3542 section 3.2).
+///
+/// # Errors
+/// If the kernel refuses: it is another kind of socket.
+pub fn receive_only(socket: &impl AsFd, kind: u8) -> io::Result<()> {
+    // A bit for each type, in words of the host's order; those that are set are not received.
+    let mut words = [u32::MAX; 8];
+    words[usize::from(kind / 32)] &= !(1 << (kind % 32));
+    let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+    set_option(socket, libc::SOL_ICMPV6, ICMPV6_FILTER, &bytes)
+}
+
+#[expect(unsafe_code, reason = "no crate of the tree has these options")]
+fn set_option(socket: &impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and the kernel reads `value.len()` bytes.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BINDTODEVICE,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
+            level,
+            name,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
         )
     };
     if outcome == 0 {

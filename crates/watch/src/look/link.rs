@@ -15,6 +15,8 @@ pub(crate) const GATE: Handle = Handle::new(1, 1);
 /// The state of `[track]` for one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineNow {
+    /// The link's device towards the line; empty if it is not known.
+    pub device: String,
     /// `up` or `down`.
     pub direction: String,
     /// The estimated rate of the line, in bits per second on the wire.
@@ -27,6 +29,14 @@ pub struct LineNow {
     pub reason: String,
     /// Whether there are no answers, so that the lowest rate is used.
     pub blind: bool,
+}
+
+impl LineNow {
+    /// Returns whether it is the line of a direction that is shaped on this device.
+    pub(crate) fn is_of(&self, legend: &Legend, direction: &str, shaped: &str) -> bool {
+        let own = legend.link_devices(&self.device);
+        self.direction == direction && (self.device.is_empty() || own.contains(&shaped))
+    }
 }
 
 /// Returns the rate of a device's gate in bits per second on the wire: that of HTB, of the kit,
@@ -57,7 +67,10 @@ pub(crate) fn objects(
         numbers.extend(rate.map(|rate| (Number::LinkRate, rate)));
         let shaped = rate.is_some() || now.is_some_and(by_a_program);
         numbers.push((Number::LinkShaped, u64::from(shaped)));
-        if let Some(line) = lines.iter().find(|line| line.direction == *direction) {
+        if let Some(line) = lines
+            .iter()
+            .find(|line| line.is_of(legend, direction, device))
+        {
             numbers.extend([
                 (Number::LinkLine, line.rate),
                 (Number::LinkFloor, line.floor),
@@ -125,6 +138,7 @@ mod tests {
             cake: None,
         };
         let line = LineNow {
+            device: String::from("wan"),
             direction: String::from("up"),
             rate: 810_000,
             floor: 100_000,

@@ -98,7 +98,8 @@ impl Trees {
         self.gates.insert(device.to_owned(), FOLLOW);
         let reported = self.reported.entry(device.to_owned()).or_insert(before);
         let mut own = legend.links.iter().filter(|link| link.1 == device);
-        let tracked = own.find_map(|link| lines.iter().find(|one| one.direction == link.0));
+        let tracked =
+            own.find_map(|link| lines.iter().find(|one| one.is_of(legend, &link.0, device)));
         if tracked.is_some() && now.abs_diff(*reported) < *reported / PART {
             return;
         }
@@ -266,6 +267,7 @@ mod tests {
             [device]
         };
         let line = |blind| LineNow {
+            device: String::new(),
             direction: String::from("up"),
             rate: 900_000,
             floor: 100_000,

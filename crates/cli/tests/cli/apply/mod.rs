@@ -9,6 +9,7 @@ pub(crate) mod interrupted;
 pub(crate) mod json;
 pub(crate) mod kernel;
 pub(crate) mod late;
+pub(crate) mod links;
 pub(crate) mod names;
 pub(crate) mod powerless;
 pub(crate) mod race;

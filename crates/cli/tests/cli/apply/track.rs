@@ -3,7 +3,7 @@
 //! seeing.
 
 use crate::namespace::Namespace;
-use crate::program::WEIRGATE;
+use crate::program::{WEIRGATE, root};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -106,4 +106,42 @@ fn a_rate_that_was_decided_during_a_change_comes_into_force_after_it() {
     says(&namespace, "up: 100kbit (blind; ");
     namespace.weirgate("rollback").says(0, &[]);
     gate(&namespace, "ceil 99800bit");
+}
+
+/// One of two links is tracked: its probes leave through its device, although the router's own
+/// packets take the other link, and the other link keeps its rate.
+#[test]
+fn one_of_several_links_is_tracked() {
+    let namespace = Namespace::new();
+    let tracked = std::fs::read_to_string(root().join("tests/cli/track.toml")).unwrap();
+    let tracked = tracked.replace("lan = \"lan\"\n", "");
+    let other = "version = 1\n[link]\ndevice = \"lan\"\nup = \"2mbit\"\nlayer = \"ethernet\"\n\
+                 [[class]]\nname = \"all\"\nshare = \"100%\"\nqueue = \"bfifo 30000\"\ndefault = true\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("site.toml");
+    std::fs::write(&file, format!("{other}---\n{tracked}")).unwrap();
+    for line in [
+        "ip netns add outside",
+        "ip link set far netns outside",
+        "ip -n outside link set far up",
+        "ip address add 192.0.2.1/24 dev wan",
+        "ip route add 192.0.2.9/32 dev lan",
+    ] {
+        namespace.run(line);
+    }
+    let apply = format!("apply {}", file.display());
+    namespace.weirgate(&apply).says(0, &[]);
+    let _kept = Kept::new(&namespace);
+    says(&namespace, "up: 100kbit (blind; between 100kbit and 1mbit)");
+    gate(&namespace, "ceil 99800bit");
+    namespace.run("ip -n outside address add 192.0.2.9/24 dev far");
+    says(&namespace, "up: 1mbit (sees; between 100kbit and 1mbit)");
+    gate(&namespace, "ceil 998Kbit");
+    let classes = namespace.run("tc class show dev lan");
+    assert!(classes.contains("ceil 1996Kbit"), "{classes}");
+    // Two links cannot be tracked.
+    let second = tracked.replace("\"wan\"", "\"lan\"");
+    std::fs::write(&file, format!("{tracked}---\n{second}")).unwrap();
+    let both = "`wan` and `lan` both have `[track]`";
+    namespace.weirgate(&apply).says(2, &[both]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weirgate links` at a router with two links, in a virtual machine. One link fails silently under
+//! `weirgate links` at a router with two links or four, in a virtual machine. One link fails silently under
 //! load and returns; connections are divided by weight. The tests need qemu, a fetched kernel and
 //! the guest's binary.
 
@@ -11,6 +11,7 @@
 
 mod confirmed;
 mod cuts;
+mod four;
 mod inside;
 mod net;
 mod signs;
@@ -32,6 +33,7 @@ static IN_THE_GUEST: Together = Together::new(
     &[
         "inside::a_link_dies_silently",
         "inside::balance",
+        "four::die_in_turn",
         "confirmed::held_meanwhile",
         "confirmed::an_ifb_stays",
         "signs::told",
@@ -52,6 +54,11 @@ mod together {
         #[test]
         fn connections_are_divided_by_weight_and_by_rule() {
             println!("{}", IN_THE_GUEST.run("inside::balance"));
+        }
+
+        #[test]
+        fn four_links_die_in_turn_and_their_connections_are_reset() {
+            println!("{}", IN_THE_GUEST.run("four::die_in_turn"));
         }
 
         #[test]

@@ -76,6 +76,43 @@ fn wire(one: [&str; 3], other: [&str; 3]) {
     }
 }
 
+/// Returns an address of a link's network: 1 is the provider's router, 2 is the router.
+pub fn own_address(number: usize, host: u8) -> Ipv4Addr {
+    let [a, b, c, _] = match OWN.get(number) {
+        Some(own) => own.octets(),
+        None => [198, 18, number as u8, 0],
+    };
+    Ipv4Addr::new(a, b, c, host)
+}
+
+/// Adds another link, with a provider of its own, after [`build`].
+pub fn add_link(number: usize) {
+    let (isp, wan) = (format!("isp{number}"), format!("wan{number}"));
+    let _ = output(&format!("ip netns del {isp}"));
+    run(&format!("ip netns add {isp}"));
+    let [far, own] = [1, 2].map(|host| own_address(number, host));
+    wire(
+        ["router", &wan, &format!("{own}/24")],
+        [&isp, "eth", &format!("{far}/24")],
+    );
+    let net = format!("net{number}");
+    wire(
+        [&isp, "net", &format!("172.16.{number}.1/30")],
+        ["server", &net, &format!("172.16.{number}.2/30")],
+    );
+    run(&format!(
+        "ip -n {isp} route add 203.0.113.1 via 172.16.{number}.2"
+    ));
+    let network = own_address(number, 0);
+    run(&format!(
+        "ip -n server route add {network}/24 via 172.16.{number}.1"
+    ));
+    set(&isp, "ipv4/ip_forward", "1");
+    router(&format!(
+        "nft add rule ip mine post oifname {wan} masquerade"
+    ));
+}
+
 /// Creates all namespaces again, without a default route on the router.
 pub fn build() {
     fs::create_dir_all("/run/netns").unwrap();

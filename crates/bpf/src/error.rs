@@ -83,6 +83,22 @@ pub enum BpfError {
         /// The message of the system.
         source: std::io::Error,
     },
+    /// Another process keeps the lock on pins.
+    #[error("{} is locked by {holder}; if it hangs, end it", path.display())]
+    Held {
+        /// The locked folder.
+        path: PathBuf,
+        /// The process, as far as it is known.
+        holder: String,
+    },
+    /// Another user may change a folder of pins.
+    #[error("{} {wrong}, so its pins are not trusted; remove it", path.display())]
+    Untrusted {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        wrong: String,
+    },
     /// The network namespace could not be identified.
     #[error("the network namespace cannot be identified: {0}")]
     Namespace(std::io::Error),
@@ -122,6 +138,12 @@ impl BpfError {
                 || line.contains("loading vmlinux BTF")
         };
         matches!(self, Self::Refused { log, .. } if log.lines().any(lacks))
+    }
+
+    /// Returns whether another process keeps the lock on pins: a later attempt may succeed.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Held { .. })
     }
 
     /// Returns whether the verifier rejected the program itself; a lack of memory is another

@@ -97,6 +97,7 @@ pub use qdisc::engine::{Engine, EngineRecorder, EngineSetup};
 pub use qdisc::instance::Instance;
 pub use qdisc::kind::Kind;
 pub use qdisc::marks::{MarkCount, Marks};
+pub use qdisc::pins::Pins;
 pub use qdisc::recorder::Recorder;
 pub use qdisc::rows::{RowCounts, RowTree};
 pub use qdisc::shaper::own::own_of;

@@ -134,6 +134,15 @@ impl KeepError {
         matches!(self, Self::Damaged { .. } | Self::Nothing(_))
     }
 
+    /// Returns whether another process keeps the lock on pins: a later attempt may succeed.
+    pub(crate) fn is_held(&self) -> bool {
+        match self {
+            Self::Kernel(error) => error.is_held(),
+            Self::Apply(error) => error.is_held(),
+            _ => false,
+        }
+    }
+
     /// Makes an error from a failed file operation, for `map_err`.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -89,6 +89,12 @@ impl KernelError {
         matches!(self, Self::Socket { source, .. } if source.raw_os_error() == Some(ENOBUFS))
     }
 
+    /// Returns whether another process keeps the lock on pins: a later attempt may succeed.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Kit { source, .. } | Self::Program { source, .. } if source.is_held())
+    }
+
     /// Returns the program that this kernel does not accept, if that is the cause. A missing
     /// capability or lack of memory is another cause.
     #[must_use]
@@ -274,6 +280,28 @@ impl ApplyError {
             } => error.refused_program(),
             _ => None,
         }
+    }
+
+    /// Returns whether another process kept the lock on pins. If the former state is not back, it
+    /// may come back once the lock is free.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        match self {
+            Self::Restored { cause }
+            | Self::Lost {
+                because: Some(cause),
+                ..
+            } => cause.is_held(),
+            Self::Lost { .. } => false,
+        }
+    }
+}
+
+impl Cause {
+    /// Returns whether another process keeps the lock on pins: a later attempt may succeed.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Kernel(error) if error.is_held())
     }
 }
 

@@ -63,6 +63,7 @@ pub use observe::generation::TablesVersion;
 pub use observe::overview::{DeviceOverview, Traffic};
 pub use observe::{KnownTables, Observed, Scope};
 pub use programs::hooks::{Conditioned, Policed, Received, can_look};
+pub use programs::pins::locked_pins;
 pub use programs::queues::{MQ, SendingQueues};
 pub use programs::retained::RetainedPrograms;
 pub use routing::path::{bind_to_device, checks_sources, receive_only};

@@ -12,6 +12,7 @@ pub(crate) mod kind;
 pub(crate) mod link;
 pub(crate) mod load;
 pub(crate) mod marks;
+pub(crate) mod pins;
 pub(crate) mod recorder;
 pub(crate) mod rows;
 pub(crate) mod shaper;

@@ -10,29 +10,17 @@ use crate::qdisc::circuits::CircuitTree;
 use crate::qdisc::discipline::{self as qdisc, Qdisc};
 use crate::qdisc::kind::{Host, Kind};
 use crate::qdisc::load::{Shared, is_pinned, remove as remove_with, unpin};
+use crate::qdisc::pins::{CIRCUITS, FILE_SYSTEM, FOLDER, Pins, failed};
 use crate::qdisc::rows::RowTree;
 use crate::qdisc::shaper::own::of_kind;
 use crate::qdisc::shaper::{self, Shaper};
-use std::ffi::CString;
 use std::fs::{self, File, TryLockError};
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 use weirgate_aqm::Discipline;
 use weirgate_state::{Kit, Rows};
 use weirgate_units::Arrange as _;
-
-/// The usual mount point of the BPF file system.
-const FILE_SYSTEM: &str = "/sys/fs/bpf";
-
-/// The name of weirgate's folder there.
-const FOLDER: &str = "weirgate";
-
-/// `BPF_FS_MAGIC` (linux/magic.h).
-const MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
-
-/// The folder with one folder for each device's circuits; no discipline has this name.
-const CIRCUITS: &str = "circuits";
 
 /// The folder with one folder for each tree of a policy; no discipline has this name.
 const ROWS: &str = "rows";
@@ -43,12 +31,18 @@ const KIND: &str = "weir_";
 /// The prefix of the pins of programs that apply ECN marks.
 const MARKER: &str = "marks-";
 
-/// All pins, locked for exclusive use.
+/// How long a command waits for the lock. Loading a program takes less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The interval of its attempts.
+const STEP: Duration = Duration::from_millis(10);
+
+/// The folder of all pins, with a part of them locked for exclusive use.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     /// Holds the lock; the kernel releases it if the process dies.
-    lock: File,
+    _lock: File,
 }
 
 impl Store {
@@ -77,36 +71,50 @@ impl Store {
     /// The folder for the pins of the trees of policies.
     pub const ROWS_FOLDER: &'static str = "/sys/fs/bpf/weirgate/rows";
 
-    /// Locks the pins, waiting for other processes. Mounts the BPF file system if necessary.
-    /// Needs root.
+    /// Locks the pins of policies, for a command. Mounts the BPF file system if necessary. Needs
+    /// root.
+    ///
+    /// # Errors
+    /// [`BpfError::Held`] if another process keeps the lock for three seconds.
     pub fn open() -> Result<Self, BpfError> {
-        let store = Self::opened()?;
-        store.lock.lock().map_err(failed(&store.folder, "locked"))?;
-        Ok(store)
+        Self::open_within(Pins::Policies, PATIENCE)
     }
 
-    /// Does so, but returns `None` if another process holds the lock.
-    pub fn open_if_free() -> Result<Option<Self>, BpfError> {
-        let store = Self::opened()?;
-        match store.lock.try_lock() {
-            Ok(()) => Ok(Some(store)),
+    /// Locks pins; waits at most for `patience`. Needs root.
+    ///
+    /// # Errors
+    /// [`BpfError::Held`] if another process keeps the lock longer.
+    pub fn open_within(pins: Pins, patience: Duration) -> Result<Self, BpfError> {
+        let begin = Instant::now();
+        loop {
+            if let Some(store) = Self::open_if_free(pins)? {
+                return Ok(store);
+            }
+            if begin.elapsed() >= patience {
+                return Err(Self::held(pins));
+            }
+            thread::sleep(STEP);
+        }
+    }
+
+    /// Locks pins, or returns `None` if another process holds the lock. Needs root.
+    pub fn open_if_free(pins: Pins) -> Result<Option<Self>, BpfError> {
+        let lock = pins.open()?;
+        let folder = Path::new(FILE_SYSTEM).join(FOLDER);
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Self {
+                folder,
+                _lock: lock,
+            })),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(failed(&store.folder, "locked")(error)),
+            Err(TryLockError::Error(error)) => Err(failed(&folder, "locked")(error)),
         }
     }
 
-    /// Opens the folder of the pins without locking it. Creates it if necessary.
-    fn opened() -> Result<Self, BpfError> {
-        let root = Path::new(FILE_SYSTEM);
-        if !is_mounted(root).map_err(failed(root, "opened"))? {
-            mount(root).map_err(failed(root, "mounted"))?;
-        }
-        let folder = root.join(FOLDER);
-        let made = fs::create_dir(&folder);
-        made.or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })
-            .map_err(failed(&folder, "made"))?;
-        let lock = File::open(&folder).map_err(failed(&folder, "opened"))?;
-        Ok(Self { folder, lock })
+    /// Returns the error of a lock that another process keeps, with the name of that process.
+    #[must_use]
+    pub fn held(pins: Pins) -> BpfError {
+        pins.held()
     }
 
     /// Returns the folder of all pins.
@@ -442,16 +450,6 @@ impl Store {
     }
 }
 
-/// Makes the error of a file operation, for `map_err`.
-fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> BpfError {
-    let path = path.to_owned();
-    move |source| BpfError::File {
-        path,
-        doing,
-        source,
-    }
-}
-
 /// Returns the name of the folder of a qdisc kind.
 fn folder_of(kind: &str) -> &str {
     kind.strip_prefix(KIND).unwrap_or(kind)
@@ -470,31 +468,4 @@ fn unmark_all(folder: &Path) -> Result<(), BpfError> {
 /// Removes a pin if it exists.
 fn remove(path: &Path) -> Result<(), BpfError> {
     remove_with(path, |path| fs::remove_file(path))
-}
-
-/// Returns whether a path is in a BPF file system.
-fn is_mounted(path: &Path) -> io::Result<bool> {
-    let file = File::open(path)?;
-    Ok(rustix::fs::fstatfs(&file)?.f_type == MAGIC)
-}
-
-fn mount(path: &Path) -> io::Result<()> {
-    let target = CString::new(path.as_os_str().as_bytes())?;
-    let kind = c"bpf";
-    #[expect(unsafe_code, reason = "std has no mount")]
-    // SAFETY: the three strings are terminated by zero and live until the call returns.
-    let status = unsafe {
-        libc::mount(
-            kind.as_ptr(),
-            target.as_ptr(),
-            kind.as_ptr(),
-            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
-            std::ptr::null(),
-        )
-    };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }

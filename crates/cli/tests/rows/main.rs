@@ -8,6 +8,7 @@
 
 mod changes;
 mod engines;
+mod held;
 mod inside;
 mod kept;
 mod killed;
@@ -42,6 +43,12 @@ mod long {
     #[test]
     fn an_unconfirmed_change_returns() {
         println!("{}", own().run("changes::an_unconfirmed_change_returns"));
+    }
+
+    #[test]
+    fn a_held_lock_on_pins_delays_only_what_needs_them() {
+        let name = "held::a_held_lock_on_pins_delays_only_what_needs_them";
+        println!("{}", own().run(name));
     }
 
     #[test]

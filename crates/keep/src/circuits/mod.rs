@@ -28,15 +28,19 @@ pub use waiting::Guarded;
 
 use crate::clock;
 use crate::offloads;
-use crate::store::folder::{Folders, STEP};
+use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
 use std::time::Duration;
-use weirgate_bpf::{AttachPoint, CircuitTree, CircuitsChange, Store};
+use weirgate_bpf::{AttachPoint, BpfError, CircuitTree, CircuitsChange, Pins, Store};
 use weirgate_circuits::kept::{Kept, gone, put};
 use weirgate_circuits::{Circuit, Direction, One, Plan};
-use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
+use weirgate_kernel::{DeviceIndex, Kernel, KernelError, locked_pins};
 use weirgate_state::DeviceName;
+
+/// How long a command waits for the lock on circuits. A list of 10^5 circuits takes a slow processor
+/// some 4 s (docs/measurements/circuits.md).
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The circuits of this network namespace. One process at a time may change them.
 pub struct Circuits<'k> {
@@ -63,11 +67,14 @@ pub struct DeviceCircuits {
 
 impl<'k> Circuits<'k> {
     /// Opens the circuits; waits while another process changes them. Needs root.
+    ///
+    /// # Errors
+    /// [`BpfError::Held`] if that process needs more than half a minute.
     pub fn open(folders: &'k Folders, kernel: &'k Kernel) -> Result<Self, CircuitsRefused> {
         Ok(Self {
             folders,
             kernel,
-            store: Store::open()?,
+            store: Store::open_within(Pins::Circuits, PATIENCE)?,
         })
     }
 
@@ -78,22 +85,15 @@ impl<'k> Circuits<'k> {
         kernel: &'k Kernel,
         patience: Duration,
     ) -> Result<Option<Self>, CircuitsRefused> {
-        // A thread that waits for the lock could not be ended.
-        let opened = async {
-            loop {
-                match Store::open_if_free() {
-                    Ok(None) => tokio::time::sleep(STEP).await,
-                    other => return other,
-                }
-            }
-        };
-        let store = tokio::time::timeout(patience, opened).await;
-        let store = store.unwrap_or(Ok(None))?;
-        Ok(store.map(|store| Self {
-            folders,
-            kernel,
-            store,
-        }))
+        match locked_pins(Pins::Circuits, patience).await {
+            Ok(store) => Ok(Some(Self {
+                folders,
+                kernel,
+                store,
+            })),
+            Err(BpfError::Held { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Returns whether any device has stored circuits, or circuits in force as far as this process

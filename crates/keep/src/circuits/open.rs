@@ -9,15 +9,18 @@
 use super::file::{ListFile, Stamp, Text};
 use super::{Circuits, CircuitsDone, CircuitsRefused, Target, put_one, quota};
 use crate::clock;
-use crate::error::KeepError;
 use crate::store::folder::Folders;
 use std::collections::BTreeMap;
-use std::io;
-use weirgate_bpf::{AttachPoint, BpfError, CircuitTree, CircuitsNode, Store};
+use std::time::Duration;
+use weirgate_bpf::{AttachPoint, BpfError, CircuitTree, CircuitsNode, Pins};
 use weirgate_circuits::kept::Kept;
 use weirgate_circuits::{Circuit, Direction, One, Plan};
-use weirgate_kernel::Kernel;
+use weirgate_kernel::{Kernel, locked_pins};
 use weirgate_state::DeviceName;
+
+/// How long a request waits for the lock on circuits: less than the watchdog of the service, whose
+/// other requests wait for this one.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The open circuits of devices of this network namespace.
 pub struct OpenCircuits {
@@ -116,12 +119,7 @@ impl OpenCircuits {
         name: &DeviceName,
         work: impl FnOnce(&mut Open) -> Result<T, CircuitsRefused>,
     ) -> Result<(T, CircuitsDone), CircuitsRefused> {
-        // Another process may hold the lock for a while, so wait for it outside the event loop.
-        let locked = tokio::task::spawn_blocking(Store::open).await;
-        let store = locked.map_err(|error| KeepError::File {
-            path: "/sys/fs/bpf".into(),
-            source: io::Error::other(error),
-        })??;
+        let store = locked_pins(Pins::Circuits, PATIENCE).await?;
         // Close maps of circuits that are gone or were created again: they only take memory.
         let is_there = |open: &Open| store.are_circuits(open.point, &open.tree);
         self.devices

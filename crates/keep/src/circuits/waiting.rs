@@ -8,7 +8,7 @@
 //! change, [`Circuits::hold`], or the next command. All of them hold the lock of circuits.
 
 use super::file::{self, FOLDER, ListFile};
-use super::{Circuits, CircuitsDone, CircuitsRefused, DeviceCircuits};
+use super::{Circuits, CircuitsDone, CircuitsRefused, DeviceCircuits, PATIENCE};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::guard::{self, deadline};
@@ -215,7 +215,12 @@ impl Circuits<'_> {
         let timer = Timer::new()?;
         timer.set(deadline)?;
         timer.over().await?;
-        let circuits = Circuits::open(folders, kernel)?;
+        // A process that changes circuits may have been stopped: wait for it without limit.
+        let circuits = loop {
+            if let Some(circuits) = Circuits::open_soon(folders, kernel, PATIENCE).await? {
+                break circuits;
+            }
+        };
         circuits.end_what_is_over(false).await?;
         Ok(())
     }

@@ -39,7 +39,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
-use weirgate_kernel::{Kernel, Scope};
+use weirgate_bpf::Pins;
+use weirgate_kernel::{Kernel, Scope, locked_pins};
 use weirgate_state::{Routing, State, Table};
 
 /// How long a new guard may take to report that it is ready.
@@ -48,6 +49,8 @@ const READY: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(2);
 /// How long a guard may take to take its change back on request.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a guard waits for the lock on pins before it tries again in any case.
+const AGAIN: Duration = Duration::from_secs(10);
 /// How long a client of the guard's socket may take to send its message.
 const VISIT: Duration = Duration::from_millis(100);
 
@@ -400,12 +403,22 @@ impl Post {
     }
 
     /// Restores the state before the change, whatever the present state is, unless the change is
-    /// settled already. Records `outcome`, or by default that the deadline has passed.
+    /// settled already. Records `outcome`, or by default that the deadline has passed. As long as
+    /// another process keeps the lock on pins, it waits for that, and lets others have the lock on
+    /// this namespace.
     async fn take_back(&self, outcome: Option<Outcome>) -> Result<(), KeepError> {
+        while !self.is_taken_back(outcome.clone()).await? {
+            drop(locked_pins(Pins::Policies, AGAIN).await);
+        }
+        Ok(())
+    }
+
+    /// Does so once. Returns false if another process keeps the lock on pins.
+    async fn is_taken_back(&self, outcome: Option<Outcome>) -> Result<bool, KeepError> {
         let charge = &self.charge;
         let lock = charge.folders.lock_when_free().await?;
         let Some(mut head) = Head::for_guard(self.found(), &charge.head) else {
-            return Ok(());
+            return Ok(true);
         };
         let history = History::of(&charge.folders);
         if head.recall(&charge.folders.boot, clock::now()) {
@@ -413,12 +426,16 @@ impl Post {
         }
         let scope = Scope::of([&charge.before, &charge.desired]);
         let gone = self.kernel.go_back(&self.before()?, &scope).await;
+        let is_locked_out = matches!(&gone, Err(cause) if cause.is_held());
         let mut gone = gone.map_err(|cause| KeepError::Guard(cause.to_string()));
         let rerouted = match charge.routing() {
             Ok(Some(routing)) => reroute(&self.kernel, &routing).await.map(drop),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
+        if is_locked_out {
+            return Ok(false);
+        }
         gone = gone.and(rerouted);
         match (&gone, outcome) {
             (Err(cause), _) => head.settle(charge.number(), Outcome::Lost(cause.to_string())),
@@ -427,7 +444,7 @@ impl Post {
         }
         Memory::write(&charge.folders, &lock, charge.memory.as_deref())?;
         history.set_head(&lock, &head)?;
-        gone
+        gone.map(|()| true)
     }
 
     /// Returns the head as it is on disk; `None` if it is damaged.

@@ -84,6 +84,10 @@ impl Site {
             Standing::Settled | Standing::Waiting(_) => return Ok((lock, None)),
             Standing::Due => {
                 if let Err(error) = self.restore(&lock).await {
+                    if error.is_held() {
+                        // It is due until somebody finds the lock on pins free.
+                        return Err(error);
+                    }
                     // Give the change up: another attempt would fail too, and would block every
                     // command.
                     let lost = Outcome::Lost(error.to_string());

@@ -233,12 +233,12 @@ impl Kernel {
         let has_clsact = own.iter().any(|entry| entry.parent == TC_H_CLSACT);
         let mut root = decode::tree(&own, &of_device(&classes), &scope.stabs);
         if let Some(root) = &mut root
-            && let Some(kit) = self.read_kit(link.index, &root.kind).await
+            && let Some(kit) = self.read_kit(link.index, &root.kind).await?
         {
             root.kind = QdiscKind::Kit(kit);
         }
         let rows = match &root {
-            Some(root) => self.read_rows(link.index, &root.kind).await,
+            Some(root) => self.read_rows(link.index, &root.kind).await?,
             None => None,
         };
         // Only weirgate uses a kind with this name, whatever its rows contain.

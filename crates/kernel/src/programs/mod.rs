@@ -3,6 +3,7 @@
 //! them.
 
 pub(crate) mod hooks;
+pub(crate) mod pins;
 pub(crate) mod qdisc;
 pub(crate) mod queues;
 pub(crate) mod retained;

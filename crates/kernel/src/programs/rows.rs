@@ -6,6 +6,7 @@ use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
 use crate::netlink::channel::Request;
+use crate::programs::pins;
 use crate::tc::decode::Entry;
 use crate::tc::encode;
 use std::path::Path;
@@ -46,9 +47,9 @@ impl Kernel {
         if rows.hosts.is_some() {
             self.load_tracking().await;
         }
-        let configured = within(self.netns.as_ref(), || {
-            Store::open().and_then(|store| store.set_rows(point, rows))
-        });
+        let store = pins::store().await;
+        let store = store.map_err(failed(step.action.to_string()))?;
+        let configured = within(self.netns.as_ref(), || store.set_rows(point, rows));
         let configured = configured.map_err(BpfError::Namespace).flatten();
         configured.map_err(failed(step.action.to_string()))?;
         let kind = RowTree::kind(point);
@@ -72,21 +73,27 @@ impl Kernel {
     /// Returns the engine at a device's root, with its configuration; `None` if there is none, or
     /// this process may not read it. If its pins are gone or its configuration is impossible, only
     /// its kind is returned: it is still weirgate's, but has to be replaced.
-    pub(crate) async fn read_rows(&self, device: u32, kind: &QdiscKind) -> Option<QdiscKind> {
+    pub(crate) async fn read_rows(
+        &self,
+        device: u32,
+        kind: &QdiscKind,
+    ) -> Result<Option<QdiscKind>, KernelError> {
         if !kind.name().starts_with(RowTree::KIND) {
-            return None;
+            return Ok(None);
         }
-        let point = self.point(device).await.ok()?;
-        if kind.name() != RowTree::kind(point) {
-            return None;
-        }
-        let configured = if Path::new(Store::ROWS_FOLDER).try_exists().ok()? {
-            Store::open().ok()?.configured_rows(point).ok()?
-        } else {
-            None
+        let point = self.point(device).await.ok();
+        let Some(point) = point.filter(|point| kind.name() == RowTree::kind(*point)) else {
+            return Ok(None);
+        };
+        let configured = match Path::new(Store::ROWS_FOLDER).try_exists() {
+            Ok(true) => {
+                let store = pins::readable(Rows::KIND).await?;
+                store.and_then(|store| store.configured_rows(point).ok())
+            }
+            found => found.ok().map(|_| None),
         };
         let other = || QdiscKind::Other(Rows::KIND.to_owned());
-        Some(configured.map_or_else(other, QdiscKind::Rows))
+        Ok(configured.map(|rows| rows.map_or_else(other, QdiscKind::Rows)))
     }
 
     /// Unloads the engines whose devices, in this namespace, no longer have them.
@@ -101,7 +108,7 @@ impl Kernel {
             let mut entries = qdiscs.iter().filter_map(|payload| Entry::of(payload));
             entries.any(|entry| entry.ifindex == point.ifindex && entry.kind == kind)
         };
-        let tidied = Store::open().and_then(|store| {
+        let tidied = pins::store().await.and_then(|store| {
             let points = store.rows_of(own).into_iter();
             points
                 .filter(|point| !there(point))

@@ -5,6 +5,7 @@
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
+use crate::programs::pins;
 use std::path::Path;
 use weirgate_bpf::{AttachPoint, BpfError, Classes, Shaper, Store, own_of};
 use weirgate_plan::{Action, Step};
@@ -36,10 +37,11 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let object = || step.action.to_string();
         let point = self.point(device).await?;
+        let opened = pins::store().await;
         let configure = || {
             let own = own_of(kit)?;
             let classes = Classes::of_kit(kit, own)?;
-            let store = Store::open()?;
+            let store = opened?;
             let shaper = store.shaper_or_load(own)?;
             self.mark(&store, &shaper, point, &classes)?;
             if there {
@@ -75,14 +77,25 @@ impl Kernel {
 
     /// Returns the configuration of the shaper at a device's root; `None` if there is none, or this
     /// process may not read it.
-    pub(crate) async fn read_kit(&self, device: u32, kind: &QdiscKind) -> Option<Kit> {
-        if !Kit::is_kind(kind.name()) {
-            return None;
+    pub(crate) async fn read_kit(
+        &self,
+        device: u32,
+        kind: &QdiscKind,
+    ) -> Result<Option<Kit>, KernelError> {
+        let kind = kind.name();
+        if !Kit::is_kind(kind) || !Store::shaper_folder(kind).exists() {
+            return Ok(None);
         }
-        let point = self.point(device).await.ok()?;
-        let (store, shaper) = present(kind.name())?.ok()?;
-        let marks = store.marks(&shaper, point).ok()?;
-        shaper.setup(point).ok()??.kit(marks, shaper.own())
+        let (Ok(point), Some(store)) = (self.point(device).await, pins::readable(kind).await?)
+        else {
+            return Ok(None);
+        };
+        let read = || {
+            let shaper = store.shaper(kind).ok()??;
+            let marks = store.marks(&shaper, point).ok()?;
+            shaper.setup(point).ok()??.kit(marks, shaper.own())
+        };
+        Ok(read())
     }
 
     /// Removes the settings of devices of this namespace that have no shaper, and unloads the
@@ -92,7 +105,8 @@ impl Kernel {
             return Ok(());
         }
         let own = self.point(0).await?.netns;
-        let tidied = Store::open().and_then(|store| store.tidy_shapers(own));
+        let opened = pins::store().await;
+        let tidied = opened.and_then(|store| store.tidy_shapers(own));
         tidied.map_err(|source| KernelError::Kit {
             object: format!("unload {}", Kit::KIND),
             source,
@@ -119,16 +133,4 @@ impl Kernel {
             queue: 0,
         })
     }
-}
-
-/// Returns the shaper of this kind and its store, if it is loaded.
-fn present(kind: &str) -> Option<Result<(Store, Shaper), BpfError>> {
-    if !Store::shaper_folder(kind).exists() {
-        return None;
-    }
-    let found = Store::open().and_then(|store| {
-        let shaper = store.shaper(kind)?;
-        Ok(shaper.map(|shaper| (store, shaper)))
-    });
-    found.transpose()
 }

@@ -5,7 +5,7 @@
 //! (`ingress_tcf_block`, net/sched/sch_ingress.c). Filters in a shared block apply to all its
 //! devices.
 
-use super::hooks;
+use super::{hooks, pins};
 use crate::Kernel;
 use crate::error::KernelError;
 use crate::namespace::within;
@@ -39,7 +39,7 @@ impl Kernel {
         if Path::new(Store::TCX_FOLDER).exists() {
             let device = self.point(index).await?;
             // A process without permission only sees the filters.
-            if let Ok(store) = Store::open() {
+            if let Some(store) = pins::readable("programs at hooks").await? {
                 let mut own = store.tcx_programs();
                 own.retain(|one| one.point == device);
                 for one in own {
@@ -91,8 +91,9 @@ impl Kernel {
                 let loaded = change
                     .as_ref()
                     .and_then(|(wanted, files)| Some((wanted, files.get(at)?)));
+                let store = pins::store().await;
+                let store = store.map_err(|source| hooks::refused(*program, step, source))?;
                 let put = || {
-                    let store = Store::open()?;
                     if let Some((wanted, file)) = loaded {
                         let one = TcxProgram {
                             point,
@@ -126,7 +127,7 @@ impl Kernel {
             source,
         };
         let there: Vec<(TcxProgram, bool)> = {
-            let store = Store::open().map_err(failed)?;
+            let store = pins::store().await.map_err(failed)?;
             let all = store.tcx_programs().into_iter();
             let gone = |one: &TcxProgram| store.tcx_filter(one).is_none();
             all.map(|one| (one.clone(), gone(&one))).collect()
@@ -136,7 +137,7 @@ impl Kernel {
             if !gone && (of_others || self.by_tcx(one.point.ifindex).await?.contains(&one.hook)) {
                 continue;
             }
-            let store = Store::open().map_err(failed)?;
+            let store = pins::store().await.map_err(failed)?;
             store.remove_tcx(&one).map_err(failed)?;
         }
         Ok(())

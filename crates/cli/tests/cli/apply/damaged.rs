@@ -351,5 +351,5 @@ fn a_request_of_circuits_that_hangs_tells_the_watchdog_nothing() {
     for _ in 0..5 {
         assert_eq!(next(&notify), "WATCHDOG=1\n");
     }
-    silent_while_locked(&namespace, "/sys/fs/bpf/weirgate", &notify, ask);
+    silent_while_locked(&namespace, "/sys/fs/bpf/weirgate/circuits", &notify, ask);
 }

@@ -202,17 +202,18 @@ impl Site {
         let failed = |error: &KeepError| self.failed(lock, charge, &error.to_string());
         let charged = starting.map(|starting| starting.charge(charge)).transpose();
         let charged = charged.inspect_err(failed)?;
-        // Write the memory before anything changes, so that the former state is known whatever
-        // happens.
-        let written = Memory::write(&self.folders, lock, after);
-        let guard = written.and_then(|()| charged.map(Charged::ready).transpose());
+        let guard = charged.map(Charged::ready).transpose();
         let guard = guard.inspect_err(failed)?;
         // Starting the guard may have taken long, so check that this change is still the pending
-        // one.
+        // one. If it is not, the memory is already that of another change.
         let found = self.history.head()?;
         if !found.awaits(charge.number()) {
             return Err(KeepError::Fenced(found.generation));
         }
+        // Write the memory before anything changes, so that the former state is known whatever
+        // happens.
+        let written = Memory::write(&self.folders, lock, after);
+        written.inspect_err(failed)?;
         let applied = self.execute(planned, routing.as_ref()).await;
         let error = match applied {
             Ok(applied) => {
@@ -233,6 +234,11 @@ impl Site {
         };
         let lost = |error: &ApplyError| matches!(error, ApplyError::Lost { .. });
         let lost = matches!(&error, KeepError::Apply(error) if lost(error));
+        if lost && error.is_held() {
+            // Without a message the guard takes the change back, as soon as it can lock the pins.
+            drop(guard);
+            return Err(error);
+        }
         if restored && !lost {
             self.failed(lock, charge, &error.to_string());
         } else {
@@ -263,13 +269,18 @@ impl Site {
             .await?)
     }
 
-    /// Restores head and memory to what they were before a change that failed.
+    /// Restores head and memory to what they were before a change that failed. If a newer change
+    /// was begun, the memory is that of the newer one.
     fn failed(&self, lock: &Lock, charge: &Charge, why: &str) {
         let mut head = charge.head.clone();
         head.settle(charge.number(), Outcome::Failed(why.to_owned()));
         // Ignore errors here: the failure of the change is the one to report.
-        let _ = self.history.set_head(lock, &head);
-        let _ = Memory::write(&self.folders, lock, charge.memory.as_deref());
+        match self.history.set_head(lock, &head) {
+            Err(KeepError::Fenced(_)) => {}
+            _ => {
+                let _ = Memory::write(&self.folders, lock, charge.memory.as_deref());
+            }
+        }
     }
 
     /// Returns whether an entry has these texts and leads to the planned state.

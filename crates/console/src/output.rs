@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use terminal_size::{Width, terminal_size_of};
 
 /// The width if standard output is not a terminal.
@@ -83,6 +84,56 @@ fn painted(text: &str) -> String {
         }
     }
     out
+}
+
+/// What [`later`] holds back, in order; `None` while everything is written at once.
+static HELD: Mutex<Option<Vec<Held>>> = Mutex::new(None);
+
+/// A text that is held back.
+enum Held {
+    Data(String),
+    Note(String),
+}
+
+/// Holds back all output until this is dropped, and then writes it. A process that holds a lock must
+/// not write: its reader may have been stopped, and would stop everybody who waits for the lock.
+/// Declare it before the lock, so that it is dropped after it.
+#[must_use]
+pub fn later() -> Later {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let outermost = held.is_none();
+    held.get_or_insert_default();
+    Later(outermost)
+}
+
+/// Output that is held back. The flag says whether this is the outermost one.
+#[derive(Debug)]
+pub struct Later(bool);
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        if !self.0 {
+            return;
+        }
+        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for one in held.into_iter().flatten() {
+            match one {
+                Held::Data(text) => {
+                    if let Err(error) = written(&text) {
+                        note(&format!("weirgate: standard output: {error}"));
+                    }
+                }
+                Held::Note(text) => note(&text),
+            }
+        }
+    }
+}
+
+/// Keeps a text if output is held back. Returns whether it is.
+fn is_held(one: impl FnOnce() -> Held) -> bool {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let texts = held.as_mut().map(|texts| texts.push(one()));
+    texts.is_some()
 }
 
 /// Writes text, with lines wrapped at spaces to the terminal's width.
@@ -178,6 +229,9 @@ pub fn data(text: &str) -> io::Result<()> {
 }
 
 fn written(text: &str) -> io::Result<()> {
+    if is_held(|| Held::Data(text.to_owned())) {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
@@ -197,6 +251,9 @@ fn written(text: &str) -> io::Result<()> {
 
 /// Writes a note to standard error, with control characters escaped, and ignores errors.
 pub fn note(text: &str) {
+    if is_held(|| Held::Note(text.to_owned())) {
+        return;
+    }
     let mut err = io::stderr().lock();
     let text = harmless(text.trim_end_matches('\n'), true);
     let text = coloured(&text, &err);
@@ -234,6 +291,19 @@ mod tests {
                         \x1b[1;36m= help\x1b[0m: write 2\nerrors\n";
         assert_eq!(painted(text), expected);
         assert_eq!(painted("2 warnings"), "2 warnings");
+    }
+
+    #[test]
+    fn what_is_written_later_is_kept_until_the_outermost_end() {
+        let held = || HELD.lock().unwrap().as_ref().map(Vec::len);
+        let outer = later();
+        data("one").unwrap();
+        let inner = later();
+        note("two");
+        drop(inner);
+        assert_eq!(held(), Some(2));
+        drop(outer);
+        assert_eq!(held(), None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn site(state: &Path) -> Result<Site, Failure> {
 /// The parts of a change that are printed.
 #[derive(Clone, Copy)]
 pub enum Printed<'d> {
-    /// Each step, before the first is taken.
+    /// Each step.
     Steps,
     /// Only the result.
     End,
@@ -63,7 +63,7 @@ pub fn apply(
 /// Applies a policy, with the given output.
 ///
 /// The lock is taken after everything that may take long: reading standard input and resolving
-/// names.
+/// names. Nothing is written until it is free again.
 pub async fn applied(
     state: &Path,
     path: &Path,
@@ -74,6 +74,7 @@ pub async fn applied(
     let site = site(state)?;
     let (wanted, loaded) = wanted(&site, path).await?;
     let answers = site.look_up(&wanted, LOOK_UP).await;
+    let _later = output::later();
     let lock = site.lock().await.map_err(refused)?;
     for name in site.learn(&lock, &answers).map_err(refused)? {
         output::note(&format!(
@@ -207,6 +208,7 @@ pub fn in_session() {
 pub fn remove(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
+        let _later = output::later();
         let lock = site.lock().await.map_err(refused)?;
         take_away(&site, &lock, None, document).await
     })

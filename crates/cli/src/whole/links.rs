@@ -157,6 +157,7 @@ async fn make(
     confirm: Option<Duration>,
     document: &Document,
 ) -> Outcome {
+    let _later = output::later();
     let lock = site.lock().await.map_err(refused)?;
     site.nothing_waits().map_err(refused)?;
     let planned = planned(site, links).await?;

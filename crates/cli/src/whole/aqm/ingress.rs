@@ -81,6 +81,7 @@ pub fn load(load: &Load) -> Outcome {
     in_runtime(async {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
+        let _later = output::later();
         let store = own::store()?;
         let before = AtIngress::on(&target, &store)?;
         if let (Some(before), false) = (&before, load.replace) {
@@ -115,6 +116,7 @@ pub fn load(load: &Load) -> Outcome {
 pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
+        let _later = output::later();
         let store = own::store()?;
         let there = AtIngress::required(&target, &store)?;
         let setup = there.maps.setup().map_err(failed)?;
@@ -135,6 +137,7 @@ pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
 pub fn unload(device: &str) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
+        let _later = output::later();
         let store = own::store()?;
         let AtIngress {
             one, discipline, ..

@@ -107,6 +107,7 @@ pub fn load(load: &Load) -> Outcome {
     in_runtime(async {
         let target = Target::find(&load.device).await?;
         let name = &target.name;
+        let _later = output::later();
         let store = own::store()?;
         let present = target.kernel.root_kind(target.device).await;
         let present = present.map_err(refused)?;
@@ -198,6 +199,7 @@ pub fn change(
 ) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
+        let _later = output::later();
         let store = own::store()?;
         let loaded = Loaded::required(&target, &store).await?;
         match &loaded {
@@ -254,6 +256,7 @@ fn in_force(qdisc: &Qdisc, point: AttachPoint) -> Result<Setup, Failure> {
 pub fn unload(device: &str) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
+        let _later = output::later();
         let store = own::store()?;
         let loaded = Loaded::required(&target, &store).await?;
         let dropped = target.kernel.drop_root(&target.name, target.device).await;

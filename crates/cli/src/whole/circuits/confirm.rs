@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use weirgate_console::exit::{Outcome, Status};
 use weirgate_console::json::Document;
+use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, Guarded};
 use weirgate_state::DeviceName;
@@ -23,6 +24,7 @@ pub(super) fn apply(
 ) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let mut gone = files::gone(&circuits, &lists).await?;
         gone.extend(taken);
@@ -82,6 +84,7 @@ fn put_names(devices: &[DeviceName], document: &Document) {
 pub(super) fn confirm(state: &Path, document: &Document) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let devices = circuits.confirm().await.map_err(refused)?;
         put_names(&devices, document);
@@ -94,6 +97,7 @@ pub(super) fn confirm(state: &Path, document: &Document) -> Outcome {
 pub(super) fn rollback(state: &Path, waiting: bool, document: &Document) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let devices = circuits.take_back(!waiting).await.map_err(refused)?;
         put_names(&devices, document);

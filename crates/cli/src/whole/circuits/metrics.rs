@@ -18,6 +18,7 @@ const MOST: usize = 1_000;
 pub(super) fn metrics(state: &Path, devices: &[String], top: usize) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = live::here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(live::refused)?;
         let mut objects = Vec::new();
         for name in devices {

@@ -28,6 +28,7 @@ pub(super) fn plan(state: &Path, lists: &Lists, document: &Document) -> Outcome 
         if lists.0.is_empty() && !Circuits::are_there(&folders) {
             return Ok(Status::Done);
         }
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let mut status = Status::Done;
         for (name, kept) in &lists.0 {

@@ -135,6 +135,7 @@ pub(super) fn show(state: &Path, name: &str, wanted: Option<&str>, as_json: bool
     in_runtime(async {
         let name = live::device(name)?;
         let (folders, kernel) = live::here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(live::refused)?;
         let kernel_tree = circuits.tree(&name).await.map_err(live::refused)?;
         let tree = Tree::of(&kernel_tree)?;

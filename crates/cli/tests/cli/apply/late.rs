@@ -7,7 +7,7 @@ use crate::apply::victim;
 use crate::namespace::{Namespace, same};
 use crate::program::{Ended, WEIRGATE, root};
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -238,6 +238,31 @@ fn near_the_deadline_each_state_is_exact() {
     println!("{applied} of 16 came after the deadline");
 }
 
+/// A process that holds a lock until this is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn new(namespace: &Namespace, lock: &str) -> Self {
+        let mut holder = namespace.command("flock");
+        let holder = holder.args([lock, "cat"]).stdin(Stdio::piped());
+        let holder = Self(holder.spawn().unwrap());
+        within(3 * SECOND, "the lock", || {
+            let mut other = namespace.command("flock");
+            let other = other.args(["-n", lock, "true"]).status();
+            !other.unwrap().success()
+        });
+        holder
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // `cat` ends with its input.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
 /// A command was stopped while it was changing circuits, so it never lets go of their lock.
 #[test]
 fn a_stopped_change_of_circuits_holds_up_no_repair() {
@@ -250,15 +275,9 @@ fn a_stopped_change_of_circuits_holds_up_no_repair() {
     namespace.run(&format!("touch {folder}/wan.list"));
     // The pins are in the namespace's own file system.
     namespace.run("mount -t bpf none /sys/fs/bpf");
-    namespace.run("mkdir /sys/fs/bpf/weirgate");
-    let mut stopped = namespace.command("flock");
-    let stopped = stopped.args(["/sys/fs/bpf/weirgate", "cat"]);
-    let mut stopped = stopped.stdin(Stdio::piped()).spawn().unwrap();
-    within(3 * SECOND, "the lock", || {
-        let mut other = namespace.command("flock");
-        let other = other.args(["-n", "/sys/fs/bpf/weirgate", "true"]).status();
-        !other.unwrap().success()
-    });
+    let lock = "/sys/fs/bpf/weirgate/circuits";
+    namespace.run(&format!("mkdir -p {lock}"));
+    let stopped = Holder::new(&namespace, lock);
     let _keeper = Keeper::new(&namespace);
     sleep(2 * SECOND);
     for _ in 0..2 {
@@ -269,17 +288,118 @@ fn a_stopped_change_of_circuits_holds_up_no_repair() {
         // The service looks at circuits every ten seconds.
         sleep(10 * SECOND);
     }
-    drop(stopped.stdin.take());
-    assert!(stopped.wait().unwrap().success());
+    drop(stopped);
 }
 
-/// Its guard starts slowly, and the file of the lock is deleted in the meantime.
+/// A process keeps the lock on pins while a change waits for confirmation. Programs at hooks need
+/// that lock, if some were attached by tcx once.
+#[test]
+fn a_held_lock_on_pins_delays_the_return_alone() {
+    let namespace = Namespace::new();
+    namespace.run("mount -t bpf none /sys/fs/bpf");
+    namespace.run("mkdir -p /sys/fs/bpf/weirgate/tcx");
+    namespace.weirgate("apply both.toml").says(0, &["state 1"]);
+    let before = namespace.snapshot();
+    let _keeper = Keeper::new(&namespace);
+    sleep(SECOND / 2);
+    namespace
+        .weirgate("apply --confirm 2s changed.toml")
+        .says(0, &["state 2"]);
+    let changed = namespace.snapshot();
+    let holder = Holder::new(&namespace, "/sys/fs/bpf/weirgate");
+    sleep(4 * SECOND);
+    same(&changed, &namespace.snapshot());
+    // Commands end, and name the process that has the lock.
+    let begin = Instant::now();
+    let shown = namespace.weirgate("show");
+    assert!(shown.err.contains("is locked by process"), "{shown:?}");
+    assert!(shown.err.contains("flock"), "{shown:?}");
+    assert!(begin.elapsed() < 5 * SECOND, "{:?}", begin.elapsed());
+    // The guard and the service let go of the lock on the namespace in between.
+    within(15 * SECOND, "the lock on the namespace", || {
+        let confirmed = namespace.weirgate("confirm");
+        confirmed.err.contains("is locked by process")
+    });
+    assert_eq!(guards(&namespace).len(), 1);
+    drop(holder);
+    let took = within(6 * SECOND, "the return", || guards(&namespace).is_empty());
+    println!("back after {took:?}");
+    same(&before, &namespace.snapshot());
+    let history = namespace.weirgate("history").out;
+    assert!(history.contains("returned by itself"), "{history}");
+    assert!(!history.contains("is lost"), "{history}");
+}
+
+/// Nobody reads the output of a command, as where a terminal is stopped. Others go on, and the
+/// command ends once its output is read.
+#[test]
+fn an_output_that_nobody_reads_holds_up_nobody() {
+    let namespace = Namespace::new();
+    for (line, other) in [
+        ("apply both.toml", "apply upstream.toml"),
+        ("rollback", "apply both.toml"),
+        ("remove", "apply upstream.toml"),
+    ] {
+        let (mut read, mut write) = std::io::pipe().unwrap();
+        // Fill the pipe.
+        let flags = rustix::fs::fcntl_getfl(&write).unwrap();
+        rustix::fs::fcntl_setfl(&write, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+        while write.write(&[b' '; 4096]).is_ok() {}
+        rustix::fs::fcntl_setfl(&write, flags).unwrap();
+        let mut command = namespace.command(WEIRGATE);
+        let mut words = line.split(' ');
+        command.args(words.next());
+        command.args(words.map(|word| root().join("tests/cli").join(word)));
+        command.stderr(write.try_clone().unwrap()).stdout(write);
+        let mut stalled = command.spawn().unwrap();
+        drop(command);
+        sleep(2 * SECOND);
+        assert!(
+            stalled.try_wait().unwrap().is_none(),
+            "{line} is not stalled"
+        );
+        namespace.weirgate(other).says(0, &["done and read back"]);
+        let mut said = String::new();
+        read.read_to_string(&mut said).unwrap();
+        assert!(stalled.wait().unwrap().success(), "{said}");
+        assert!(said.contains("wan"), "{said}");
+    }
+}
+
+/// Its guard starts slowly, and the file of the lock is deleted in the meantime. The memory of what
+/// is applied stays that of the newer change, whether the guard then works or fails.
 #[test]
 fn a_change_that_lost_the_lock_is_given_up() {
+    for (ends, says) in [
+        (
+            format!("exec {WEIRGATE} \"$@\""),
+            "change 3 was begun meanwhile",
+        ),
+        ("exit 1".to_owned(), "the guard process"),
+    ] {
+        loses_the_lock(&ends, says);
+    }
+}
+
+fn loses_the_lock(ends: &str, says: &str) {
     let namespace = Namespace::new();
-    let slow = format!("/proc/{}/root/run/slow", namespace.holder());
-    let script = format!("#!/bin/sh\nsleep 3\nexec {WEIRGATE} \"$@\"\n");
-    fs::write(&slow, script).unwrap();
+    let run = format!("/proc/{}/root/run", namespace.holder());
+    // The guard gets the memory: more than fits into its socket, so the change cannot go on before
+    // the guard reads.
+    let names = |number: u32| format!("\"198.18.{}.{}\"", number / 120, 1 + 2 * (number % 120));
+    let all: Vec<String> = (0..12_000).map(names).collect();
+    let base = fs::read_to_string(root().join("tests/cli/upstream.toml")).unwrap();
+    let large = format!(
+        "{base}\n[group.many]\naddresses = [{}]\n\
+         [[rule]]\nclass = \"interactive\"\nremote-address = \"@many\"\n",
+        all.join(", ")
+    );
+    fs::write(format!("{run}/large.toml"), large).unwrap();
+    let mut command = namespace.command(WEIRGATE);
+    let applied = command.args(["apply", "/run/large.toml"]).output().unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    let slow = format!("{run}/slow");
+    fs::write(&slow, format!("#!/bin/sh\nsleep 6\n{ends}\n")).unwrap();
     fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
     let mut first = namespace.command(std::env::current_exe().unwrap().to_str().unwrap());
     first
@@ -289,21 +409,26 @@ fn a_change_that_lost_the_lock_is_given_up() {
         .env(victim::PROGRAM, "/run/slow")
         .stdout(Stdio::piped());
     let first = first.spawn().unwrap();
-    let written = || !namespace.run("find /run -name state.json").is_empty();
-    within(3 * SECOND, "the change", written);
+    let written = || {
+        !namespace
+            .run("find /run/kept -name 000002.state")
+            .is_empty()
+    };
+    within(5 * SECOND, "the change", written);
+    sleep(SECOND / 5);
     namespace.run("find /run/weirgate -name *.lock -delete");
     namespace
         .weirgate("apply upstream.toml")
-        .says(0, &["state 2"]);
+        .says(0, &["state 3"]);
     let settled = namespace.snapshot();
+    let memory = || namespace.run("find /run/weirgate -name state.json -exec cat {} ;");
+    let remembered = memory();
     let message = first.wait_with_output().unwrap().stdout;
     let message = String::from_utf8_lossy(&message);
-    assert!(
-        message.contains("change 2 was begun meanwhile"),
-        "{message}"
-    );
+    assert!(message.contains(says), "{message}");
     within(2 * SECOND, "end of the guard", || unguarded(&namespace));
     same(&settled, &namespace.snapshot());
+    assert_eq!(memory(), remembered);
     namespace.weirgate("show").says(0, &[]);
 }
 

@@ -13,7 +13,7 @@ use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
 use weirgate_doctor::{Finding, Passage, Question, Severity, damaged, examine, offered, passages};
-use weirgate_keep::{Damage, Memory, Site};
+use weirgate_keep::{Circuits, Damage, Memory, Site};
 use weirgate_kernel::{DeviceOverview, Kernel, Scope};
 use weirgate_plan::verify;
 use weirgate_policy::Policy;
@@ -88,6 +88,8 @@ pub fn run(state: &Path, arguments: &Arguments) -> Outcome {
         };
         let damages = stored.damages.iter();
         findings.extend(damages.map(|one| damaged(one.to_string(), one.is_grave())));
+        let circuits = stored.circuits.into_iter();
+        findings.extend(circuits.map(|one| damaged(one, false)));
         if let Some(applied) = &stored.applied {
             findings.extend(passages(&looked(applied).await?));
         }
@@ -211,6 +213,8 @@ struct Stored {
     applied: Option<State>,
     differences: Vec<String>,
     damages: Vec<Damage>,
+    /// Damaged files of circuits.
+    circuits: Vec<String>,
     loaded: Option<policy::Loaded>,
     /// Whether the kernel has refused the programs of receive windows since it started.
     windows_refused: bool,
@@ -236,11 +240,13 @@ impl Stored {
         let damages = site.history.damages()?;
         let answers = site.stored_capabilities();
         let windows_refused = answers.is_some_and(|found| found.windows_refused);
+        let circuits = Circuits::damages(&site.folders)?;
         let entry = site.in_force()?;
         let loaded = entry.and_then(|entry| policy::again(&entry.sources).ok());
         let Some(memory) = Memory::read(&site.folders)? else {
             return Ok(Self {
                 damages,
+                circuits,
                 loaded,
                 windows_refused,
                 ..Self::default()
@@ -252,6 +258,7 @@ impl Stored {
             differences: differences.iter().map(ToString::to_string).collect(),
             applied: Some(memory.applied),
             damages,
+            circuits,
             loaded,
             windows_refused,
         })

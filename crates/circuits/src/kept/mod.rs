@@ -140,6 +140,11 @@ pub fn gone(id: &str) -> String {
     sealed("-", &own)
 }
 
+/// Returns whether this is a whole line of changes, without its newline.
+pub fn is_change(line: &str) -> bool {
+    checked(line).is_ok()
+}
+
 fn sealed(sign: &str, rest: &str) -> String {
     let text = format!("{sign}{rest}");
     format!("{:08x} {text}\n", fnv1a_32(text.bytes()))

@@ -69,7 +69,12 @@ fn line(report: &Report) -> String {
                 (_, true) => "programs were put on the device again",
                 _ => "a change that a command left unfinished is now complete",
             };
-            format!("weirgate: {device}: circuits are in force: {how}")
+            let mended = if done.mended {
+                "; the stored list was damaged: what is sound of it and of its copy replaces it"
+            } else {
+                ""
+            };
+            format!("weirgate: {device}: circuits are in force: {how}{mended}")
         }
         Report::TakenBack { number } => format!(
             "weirgate: state {number} was neither confirmed nor undone by its guard: it is taken \

@@ -12,6 +12,7 @@ use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_console::time::calendar;
 use weirgate_keep::{Entry, Head, KeepError, Meters, Request, Site, serve_guard};
+use weirgate_state::DeviceName;
 
 /// `weirgate confirm`.
 pub fn confirm(state: &Path, document: &Document) -> Outcome {
@@ -54,6 +55,7 @@ pub fn rollback(
                 return Ok(Status::Done);
             }
         }
+        let _later = output::later();
         let lock = site.lock().await.map_err(refused)?;
         let head = site.head().map_err(refused)?;
         let earlier = match number {
@@ -195,10 +197,19 @@ pub fn damages(site: &Site) -> Result<Status, KeepError> {
     Ok(status)
 }
 
+/// Warns that the stored list of a device was damaged.
+pub fn say_mended(device: &DeviceName) {
+    output::note(&format!(
+        "weirgate: warning: {device}: its stored list of circuits was damaged: what is sound of \
+         it and of its copy replaces it, and the damaged file is set aside"
+    ));
+}
+
 /// `weirgate boot`: applies the confirmed state to the devices that exist.
 pub fn boot(state: &Path) -> Outcome {
     in_runtime(async {
         let site = site(state)?;
+        let _later = output::later();
         let lock = site.lock().await.map_err(refused)?;
         let steps = site.restore(&lock).await.map_err(refused)?;
         let what = match site.confirmed().map_err(refused)? {
@@ -217,10 +228,15 @@ pub fn boot(state: &Path) -> Outcome {
         {
             let device = held.device;
             match held.outcome {
-                Ok(done) => output::note(&format!(
-                    "{device}: its circuits are in force: {} added",
-                    output::count(done.change.added, "node")
-                )),
+                Ok(done) => {
+                    if done.mended {
+                        say_mended(&device);
+                    }
+                    output::note(&format!(
+                        "{device}: its circuits are in force: {} added",
+                        output::count(done.change.added, "node")
+                    ));
+                }
                 Err(error) => {
                     output::note(&format!("weirgate: {device}: {error}"));
                     status = Status::Differs;

@@ -13,6 +13,7 @@ mod queues;
 mod room;
 mod sent;
 mod served;
+mod sound;
 mod status;
 mod wire;
 
@@ -46,6 +47,7 @@ mod together {
                 "frames::a_tunnel_has_addresses_alone",
                 "room::a_refused_list_takes_no_room",
                 "status::a_device_that_fails_holds_up_no_other",
+                "sound::one_wrong_bit_loses_no_list",
             ],
         );
 
@@ -83,6 +85,11 @@ mod together {
         #[test]
         fn a_refused_list_takes_no_room() {
             println!("{}", GUEST.run("room::a_refused_list_takes_no_room"));
+        }
+
+        #[test]
+        fn one_wrong_bit_loses_no_list() {
+            println!("{}", GUEST.run("sound::one_wrong_bit_loses_no_list"));
         }
 
         #[test]

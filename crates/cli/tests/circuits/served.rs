@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 const SOCKET: &str = "/run/weirgate/circuits.sock";
 
 /// The service, which is killed when this is dropped.
-struct Service(Child);
+pub(crate) struct Service(Child);
 
 impl Service {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut command = Command::new("weirgate");
         let command = command.args(["circuits", "serve"]).stderr(Stdio::inherit());
         let own = Self(command.spawn().expect("weirgate"));
@@ -47,10 +47,10 @@ impl Drop for Service {
 }
 
 /// A connection to the service.
-struct Client(BufReader<UnixStream>);
+pub(crate) struct Client(BufReader<UnixStream>);
 
 impl Client {
-    fn connect() -> Self {
+    pub(crate) fn connect() -> Self {
         Self(BufReader::new(UnixStream::connect(SOCKET).expect(SOCKET)))
     }
 
@@ -64,7 +64,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn ask(&mut self, request: &Value) -> Value {
+    pub(crate) fn ask(&mut self, request: &Value) -> Value {
         self.send(format!("{request}\n").as_bytes());
         self.answer()
     }

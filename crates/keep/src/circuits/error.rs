@@ -46,12 +46,18 @@ pub enum CircuitsRefused {
          remove {0} --all` takes them away at once"
     )]
     NotRestorable(DeviceName),
-    /// Occurs when lists are to be applied while other lists wait for confirmation.
+    /// Occurs when lists are to be applied, or a circuit is to be changed, while lists wait for
+    /// confirmation.
     #[error(
-        "a change of circuits waits for confirmation; `weirgate circuits confirm` keeps it, \
-         `weirgate circuits rollback` undoes it"
+        "the change of circuits of {devices} waits for confirmation, {seconds} s more; `weirgate \
+         circuits confirm` keeps it, `weirgate circuits rollback` undoes it"
     )]
-    Waits,
+    Waits {
+        /// The devices of the waiting lists.
+        devices: String,
+        /// The seconds that are left.
+        seconds: u64,
+    },
     /// Occurs when there is nothing to confirm or to restore.
     #[error("{0}")]
     Nothing(&'static str),

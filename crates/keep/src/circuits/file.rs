@@ -4,7 +4,7 @@
 //!
 //! A list is written under another name and then renamed, so the file always has either the old
 //! list or the new one. A line is appended and flushed. A line that a crash cut off has no newline,
-//! and is ignored.
+//! and is ignored. `rescue` reads a damaged file.
 
 use crate::error::KeepError;
 use crate::store::folder::{Folders, folder};
@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use weirgate_circuits::kept::Kept;
 use weirgate_state::DeviceName;
@@ -25,7 +25,7 @@ const ENDS: &str = ".list";
 const FORMER: &str = ".former";
 
 /// The advice for a damaged file.
-const HINT: &str = "apply the list again, or remove the file";
+pub(super) const HINT: &str = "apply the list again, or remove the file";
 
 /// The list is written again when the appended changes exceed this many bytes plus a sixteenth of
 /// the list. Every change of a circuit has to search all appended lines.
@@ -116,6 +116,7 @@ impl ListFile {
             other => other.map_err(KeepError::file(&former.path))?,
         }
         sealed::flush(former.path.parent().unwrap_or(&former.path))?;
+        own.link_copy(&former);
         Ok(true)
     }
 
@@ -130,28 +131,35 @@ impl ListFile {
         former.is_some() && former == file(Self::of(folders, device))
     }
 
+    /// Returns the path of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads the former list, if there still is one.
     pub(super) fn read_former(
         folders: &Folders,
         device: &DeviceName,
     ) -> Result<Option<Kept>, KeepError> {
-        let former = Self::former(folders, device);
-        let text = former.read(true)?;
-        text.map(|text| former.whole(&text.list, &text.changes))
-            .transpose()
+        let sound = Self::former(folders, device).sound()?;
+        Ok(sound.map(|(kept, _)| kept))
     }
 
     /// Replaces the present list by the former one.
     pub(super) fn put_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
-        sealed::publish(
-            &Self::former(folders, device).path,
-            &Self::of(folders, device).path,
-        )
+        let (own, former) = (Self::of(folders, device), Self::former(folders, device));
+        // The copy is of the list that is taken back.
+        own.drop_copy()?;
+        sealed::publish(&former.path, &own.path)?;
+        own.take_copy(&former);
+        Ok(())
     }
 
     /// Deletes the former list.
     pub(super) fn drop_former(folders: &Folders, device: &DeviceName) -> Result<(), KeepError> {
-        Self::former(folders, device).remove().map(drop)
+        let former = Self::former(folders, device);
+        former.remove()?;
+        former.drop_copy()
     }
 
     /// Returns the path of the device's file with this suffix.
@@ -275,10 +283,11 @@ pub(super) struct Aside<'f> {
 }
 
 impl Aside<'_> {
-    /// Renames it into place. Returns its length: bytes behind it are changes.
+    /// Renames it into place, and copies it. Returns its length: bytes behind it are changes.
     pub(super) fn publish(mut self) -> Result<usize, KeepError> {
         if let Some(aside) = self.path.take() {
             sealed::publish(&aside, &self.file.path)?;
+            self.file.write_copy();
         }
         Ok(self.length)
     }
@@ -298,7 +307,7 @@ mod tests {
     use super::*;
     use weirgate_circuits::Direction;
 
-    fn folders(state: &std::path::Path) -> Folders {
+    fn folders(state: &Path) -> Folders {
         Folders {
             run: state.to_owned(),
             state: state.to_owned(),

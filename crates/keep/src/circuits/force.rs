@@ -25,6 +25,8 @@ pub struct CircuitsDone {
     pub reattached: bool,
     /// Offloads that join packets were switched off.
     pub switched: bool,
+    /// The stored list was damaged. What is sound of it and of its copy replaces it.
+    pub mended: bool,
 }
 
 impl CircuitsDone {

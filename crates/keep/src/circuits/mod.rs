@@ -12,6 +12,7 @@ mod force;
 mod open;
 mod plan;
 mod quota;
+mod rescue;
 mod root;
 mod socket;
 mod status;
@@ -27,13 +28,14 @@ pub use status::{CircuitsNow, InForce, ListNow, WaitingNow, hours_now};
 pub use waiting::Guarded;
 
 use crate::clock;
+use crate::error::KeepError;
 use crate::offloads;
 use crate::store::folder::Folders;
 use file::{ListFile, Text};
 use root::Root;
 use std::time::Duration;
 use weirgate_bpf::{AttachPoint, BpfError, CircuitTree, CircuitsChange, Pins, Store};
-use weirgate_circuits::kept::{Kept, gone, put};
+use weirgate_circuits::kept::{Kept, gone, is_change, put};
 use weirgate_circuits::{Circuit, Direction, One, Plan};
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError, locked_pins};
 use weirgate_state::DeviceName;
@@ -96,6 +98,11 @@ impl<'k> Circuits<'k> {
         }
     }
 
+    /// Returns what damaged files were set aside, one text for each.
+    pub fn damages(folders: &Folders) -> Result<Vec<String>, KeepError> {
+        rescue::damages(folders)
+    }
+
     /// Returns whether any device has stored circuits, or circuits in force as far as this process
     /// may see.
     pub fn are_there(folders: &Folders) -> bool {
@@ -121,10 +128,8 @@ impl<'k> Circuits<'k> {
 
     /// Returns the stored list of a device, if there is one.
     pub fn kept(&self, name: &DeviceName) -> Result<Option<Kept>, CircuitsRefused> {
-        let file = ListFile::of(self.folders, name);
-        let text = file.read(true)?;
-        let kept = text.map(|text| file.whole(&text.list, &text.changes));
-        Ok(kept.transpose()?)
+        let sound = ListFile::of(self.folders, name).sound()?;
+        Ok(sound.map(|(kept, _)| kept))
     }
 
     /// Returns the programs and maps of a device.
@@ -185,11 +190,12 @@ impl<'k> Circuits<'k> {
         id: &str,
         wanted: impl FnOnce(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
     ) -> Result<CircuitsDone, CircuitsRefused> {
+        self.may_change(name).await?;
         let target = self.target(name).await?;
         let (mut tree, mut done) = self.standing(&target).await?;
         let file = ListFile::of(self.folders, name);
-        let text = file.read(false)?;
-        let mut text = text.ok_or_else(|| CircuitsRefused::NotKept(name.clone()))?;
+        let (mut text, mended) = readable(&file, name)?;
+        done.mended |= mended;
         let follow = |circuit: &mut Circuit, plans: &[Plan], direction: Direction| {
             quota::follow_one((self.folders, name), circuit, plans, direction);
         };
@@ -205,7 +211,9 @@ impl<'k> Circuits<'k> {
     }
 
     async fn take_off(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
-        let was_kept = ListFile::of(self.folders, name).remove()?;
+        let file = ListFile::of(self.folders, name);
+        let was_kept = file.remove()?;
+        file.drop_copy()?;
         let target = match self.target(name).await {
             Err(CircuitsRefused::Kernel(error))
                 if was_kept && matches!(*error, KernelError::NoDevice(_)) =>
@@ -301,11 +309,12 @@ impl<'k> Circuits<'k> {
         adopt: bool,
     ) -> Result<(CircuitTree, CircuitsDone), CircuitsRefused> {
         let file = ListFile::of(self.folders, target.name);
-        let Some(Text { list, changes, .. }) = file.read(true)? else {
+        let Some((mut kept, mended)) = file.mended()? else {
             return Err(CircuitsRefused::None(target.name.clone()));
         };
-        let mut kept = file.whole(&list, &changes)?;
-        self.force(target, &mut kept, adopt).await
+        let (tree, mut done) = self.force(target, &mut kept, adopt).await?;
+        done.mended = mended;
+        Ok((tree, done))
     }
 
     async fn target<'n>(&self, name: &'n DeviceName) -> Result<Target<'n>, CircuitsRefused> {
@@ -342,6 +351,24 @@ impl<'k> Circuits<'k> {
     }
 }
 
+/// Reads the text of a device's list, to change one circuit, and returns whether a change in it was
+/// damaged, and is mended now. Damage in the list itself is not detected, as that takes time.
+fn readable(file: &ListFile, name: &DeviceName) -> Result<(Text, bool), CircuitsRefused> {
+    let missing = || CircuitsRefused::NotKept(name.clone());
+    match file.read(false) {
+        Ok(text) => {
+            let text = text.ok_or_else(missing)?;
+            if text.changes.lines().all(is_change) {
+                return Ok((text, false));
+            }
+        }
+        Err(KeepError::Damaged { .. }) => {}
+        Err(other) => return Err(other.into()),
+    }
+    let mended = file.mended()?.is_some_and(|(_, mended)| mended);
+    Ok((file.read(false)?.ok_or_else(missing)?, mended))
+}
+
 /// Changes one circuit to what `wanted` returns, in the kernel and in the file, and updates `text`
 /// to the new contents of the file. In the kernel, the circuit gets the values that its plan gives
 /// now, according to `follow`.
@@ -364,18 +391,19 @@ fn put_one(
         follow(&mut one.circuit, &plans, tree.direction()?);
     }
     let change = tree.put_one(old.as_ref(), new.as_ref())?;
-    if text.is_long() {
-        text.changes.push_str(&line);
-        let list = file.whole(&text.list, &text.changes)?.write();
+    file.append(text, &line)?;
+    text.changes.push_str(&line);
+    if text.is_long()
+        && let Some((kept, _)) = file.mended()?
+    {
+        // Written from the verified file: the text may have damage that a new checksum would hide.
+        let list = kept.write();
         let sealed = file.write(&list)?.publish()?;
         *text = Text {
             list,
             sealed,
             changes: String::new(),
         };
-    } else {
-        file.append(text, &line)?;
-        text.changes.push_str(&line);
     }
     tree.settle()?;
     Ok(change)

@@ -7,7 +7,7 @@
 //! or the file. If so, everything is opened again.
 
 use super::file::{ListFile, Stamp, Text};
-use super::{Circuits, CircuitsDone, CircuitsRefused, Target, put_one, quota};
+use super::{Circuits, CircuitsDone, CircuitsRefused, Target, put_one, quota, readable};
 use crate::clock;
 use crate::store::folder::Folders;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl OpenCircuits {
         let follow = |circuit: &mut Circuit, plans: &[Plan], direction: Direction| {
             quota::follow_one((&folders, name), circuit, plans, direction);
         };
-        let put = self.with(name, |open| {
+        let put = self.with(name, true, |open| {
             let change = put_one(&mut open.tree, &file, &mut open.text, id, wanted, follow)?;
             if let Some(stamp) = file.stamp()? {
                 open.stamp = stamp;
@@ -90,7 +90,7 @@ impl OpenCircuits {
         id: &str,
     ) -> Result<Option<CircuitShown>, CircuitsRefused> {
         let file = ListFile::of(&self.folders, name);
-        let shown = self.with(name, |open| {
+        let shown = self.with(name, false, |open| {
             let read = Kept::circuit(&open.text.list, &open.text.changes, id);
             let (one, _) = read.map_err(|why| file.damaged(why))?;
             let Some(one) = one else {
@@ -113,10 +113,12 @@ impl OpenCircuits {
     }
 
     /// Runs `work` under the lock on a device's circuits, which are in force by then. They stay
-    /// open only if the kernel's count of changes is what `work` recorded.
+    /// open only if the kernel's count of changes is what `work` recorded. Fails if `work` changes
+    /// them while a list waits for confirmation.
     async fn with<T>(
         &mut self,
         name: &DeviceName,
+        changes: bool,
         work: impl FnOnce(&mut Open) -> Result<T, CircuitsRefused>,
     ) -> Result<(T, CircuitsDone), CircuitsRefused> {
         let store = locked_pins(Pins::Circuits, PATIENCE).await?;
@@ -129,6 +131,9 @@ impl OpenCircuits {
             kernel: &self.kernel,
             store,
         };
+        if changes {
+            circuits.may_change(name).await?;
+        }
         let target = circuits.target(name).await?;
         let mut done = CircuitsDone::default();
         let mut open = match self.devices.remove(name) {
@@ -151,11 +156,12 @@ impl OpenCircuits {
 impl Circuits<'_> {
     /// Opens the device's circuits, after bringing them into force.
     async fn opened(&self, target: &Target<'_>) -> Result<(Open, CircuitsDone), CircuitsRefused> {
-        let (mut tree, done) = self.standing(target).await?;
+        let (mut tree, mut done) = self.standing(target).await?;
         let file = ListFile::of(self.folders, target.name);
+        let (text, mended) = readable(&file, target.name)?;
+        done.mended |= mended;
         let stamp = file.stamp()?;
-        let kept = stamp.zip(file.read(false)?);
-        let (stamp, text) = kept.ok_or_else(|| CircuitsRefused::NotKept(target.name.clone()))?;
+        let stamp = stamp.ok_or_else(|| CircuitsRefused::NotKept(target.name.clone()))?;
         tree.remember()?;
         // Do not hold the programs: another process may remove the circuits and create them again.
         tree.let_go();

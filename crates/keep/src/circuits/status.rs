@@ -20,6 +20,8 @@ use weirgate_state::DeviceName;
 pub struct ListNow {
     /// The list, with the values that its plans give now.
     pub kept: Kept,
+    /// What is wrong with its file, if that is damaged; the list is the newest sound one.
+    pub damaged: Option<String>,
     /// The first 16 hexadecimal digits of its SHA-256. Device, direction and rate do not enter it.
     pub digest: String,
     /// When it was applied, in seconds since 1970, if the file system records it.
@@ -82,11 +84,11 @@ impl Circuits<'_> {
 
     fn list_now(&self, name: &DeviceName) -> Result<Option<ListNow>, CircuitsRefused> {
         let file = ListFile::of(self.folders, name);
-        let Some(text) = file.read(true)? else {
+        let Some((mut kept, damaged)) = file.sound()? else {
             return Ok(None);
         };
-        let count = text.changes.lines().count();
-        let mut kept = file.whole(&text.list, &text.changes)?;
+        let text = file.read(false).ok().flatten();
+        let count = text.map_or(0, |text| text.changes.lines().count());
         let whole = kept.write();
         let (_, own) = whole.split_once('\n').unwrap_or_default();
         let mut digest = sealed::digest(own.as_bytes());
@@ -98,6 +100,7 @@ impl Circuits<'_> {
         Ok(Some(ListNow {
             quotas: used.used_up(&kept, at),
             kept,
+            damaged,
             digest,
             applied,
             changed: changed.filter(|_| count > 0).map(|time| (time, count)),

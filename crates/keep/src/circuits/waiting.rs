@@ -2,7 +2,8 @@
 //! Lists that are taken back unless they are confirmed, and the former lists that are then
 //! restored.
 //!
-//! One file names the devices and the deadline. It stays after confirmation, for a later rollback.
+//! One file names the devices and the deadline. It has a copy that is never older, in case it is
+//! damaged. It stays after confirmation, for a later rollback.
 //! It is written before anything changes, so any process that finds it can restore all former
 //! lists, whatever happened to the command. That is the guard process that is started with the
 //! change, [`Circuits::hold`], or the next command. All of them hold the lock of circuits.
@@ -12,6 +13,7 @@ use super::{Circuits, CircuitsDone, CircuitsRefused, DeviceCircuits, PATIENCE};
 use crate::clock::{self, Timer};
 use crate::error::KeepError;
 use crate::guard::{self, deadline};
+use crate::store::damage;
 use crate::store::folder::{Folders, folder};
 use crate::store::sealed;
 use std::ffi::OsStr;
@@ -24,8 +26,9 @@ use weirgate_circuits::kept::Kept;
 use weirgate_kernel::{Kernel, KernelError};
 use weirgate_state::DeviceName;
 
-/// Cannot collide with a device's file, because those have suffixes.
+/// The file and its copy. They cannot collide with a device's file, because those have suffixes.
 const NAME: &str = "waiting";
+const COPY: &str = "waiting-copy";
 
 /// The advice for a damaged file.
 const HINT: &str = "remove the file, and apply the lists again";
@@ -57,12 +60,32 @@ impl Waiting {
         folders.state.join(FOLDER).join(NAME)
     }
 
+    fn copy(folders: &Folders) -> PathBuf {
+        folders.state.join(FOLDER).join(COPY)
+    }
+
+    /// Reads the file; `None` if it does not exist. If it is damaged, its copy replaces it, and it
+    /// is set aside. The caller holds the lock of circuits.
     pub(super) fn read(folders: &Folders) -> Result<Option<Self>, KeepError> {
-        sealed::read_with(&Self::path(folders), HINT, |body| {
-            let text = std::str::from_utf8(body).ok();
-            text.and_then(Self::parse)
-                .ok_or_else(|| "a line is not as expected".to_owned())
-        })
+        let read = |path: &Path| {
+            sealed::read_with(path, HINT, |body| {
+                let text = std::str::from_utf8(body).ok();
+                text.and_then(Self::parse)
+                    .ok_or_else(|| "a line is not as expected".to_owned())
+            })
+        };
+        let path = Self::path(folders);
+        match read(&path) {
+            Err(damaged @ KeepError::Damaged { .. }) => {
+                let Ok(Some(copy)) = read(&Self::copy(folders)) else {
+                    return Err(damaged);
+                };
+                damage::link_aside(&path)?;
+                copy.write(folders)?;
+                Ok(Some(copy))
+            }
+            other => other,
+        }
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -87,6 +110,7 @@ impl Waiting {
         }
         let path = Self::path(folders);
         folder(path.parent().unwrap_or(&path))?;
+        sealed::write_body(&Self::copy(folders), text.as_bytes())?;
         sealed::write_body(&path, text.as_bytes())
     }
 
@@ -95,6 +119,8 @@ impl Waiting {
         let path = Self::path(folders);
         fs::remove_file(&path).map_err(KeepError::file(&path))?;
         sealed::flush(path.parent().unwrap_or(&path))?;
+        // Without the file, the copy does not count.
+        let _ = fs::remove_file(Self::copy(folders));
         for (name, _) in &self.devices {
             ListFile::drop_former(folders, name)?;
         }
@@ -120,6 +146,15 @@ impl Waiting {
             .saturating_sub(clock::now())
             .div_ceil(1_000_000_000);
         Some(if self.is_over(folders) { 0 } else { left })
+    }
+
+    /// Returns the error for a change that has to wait for this one.
+    fn refusal(&self, folders: &Folders) -> CircuitsRefused {
+        let names = self.devices.iter().map(|(name, _)| name.as_str());
+        CircuitsRefused::Waits {
+            devices: names.collect::<Vec<_>>().join(", "),
+            seconds: self.seconds(folders).unwrap_or(0),
+        }
     }
 
     fn names(&self) -> Vec<DeviceName> {
@@ -259,7 +294,19 @@ impl Circuits<'_> {
     pub(super) async fn nothing_waits(&self, adopt: bool) -> Result<(), CircuitsRefused> {
         self.end_what_is_over(adopt).await?;
         match Waiting::read(self.folders)? {
-            Some(waiting) if !waiting.is_confirmed() => Err(CircuitsRefused::Waits),
+            Some(waiting) if !waiting.is_confirmed() => Err(waiting.refusal(self.folders)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a list of this device waits for confirmation: if it is taken back, a change of a
+    /// single circuit would be lost. Takes it back first if its deadline has passed.
+    pub(super) async fn may_change(&self, name: &DeviceName) -> Result<(), CircuitsRefused> {
+        self.end_what_is_over(false).await?;
+        match Waiting::read(self.folders)? {
+            Some(waiting) if !waiting.is_confirmed() && waiting.names().contains(name) => {
+                Err(waiting.refusal(self.folders))
+            }
             _ => Ok(()),
         }
     }
@@ -405,13 +452,25 @@ mod tests {
         assert!(!waiting(0).is_over(&self::folders(state.path(), "net-7-b")));
         let path = Waiting::path(&folders);
         let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("core0", "core1")).unwrap();
+        let damaged = text.replace("core0", "core1");
+        fs::write(&path, &damaged).unwrap();
+        // The copy counts, and what is damaged is set aside.
+        let read = Waiting::read(&folders).unwrap().unwrap();
+        assert_eq!(read.devices, written.devices);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        let aside = state.path().join(FOLDER).join("waiting.damaged");
+        assert_eq!(fs::read_to_string(aside).unwrap(), damaged);
+        assert_eq!(Circuits::damages(&folders).unwrap().len(), 1);
+        fs::write(&path, &damaged).unwrap();
+        fs::write(Waiting::copy(&folders), &damaged).unwrap();
         let why = Waiting::read(&folders).unwrap_err().to_string();
         assert!(
             why.contains("checksum") && why.contains("remove the file"),
             "{why}"
         );
+        written.write(&folders).unwrap();
         written.end(&folders).unwrap();
+        assert!(!Waiting::copy(&folders).exists());
         assert!(!Circuits::are_kept(&folders));
         for text in ["", "7\n", "x net\n", "7 net\n1\n", "7 net\n1 a/b\n"] {
             assert!(Waiting::parse(text).is_none(), "{text}");

@@ -81,7 +81,7 @@ pub(super) fn set_aside(path: &Path) -> Result<(), KeepError> {
 }
 
 /// Gives a damaged file a second name. The first name stays until a new file is renamed over it.
-pub(super) fn link_aside(path: &Path) -> Result<(), KeepError> {
+pub(crate) fn link_aside(path: &Path) -> Result<(), KeepError> {
     let aside = aside(path);
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -96,7 +96,7 @@ pub(super) fn link_aside(path: &Path) -> Result<(), KeepError> {
 }
 
 /// Returns the files of a folder that were set aside; those that were entries with their numbers.
-pub(super) fn found(folder: &Path) -> Result<Vec<(PathBuf, Option<u64>)>, KeepError> {
+pub(crate) fn found(folder: &Path) -> Result<Vec<(PathBuf, Option<u64>)>, KeepError> {
     let listing = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(KeepError::file(folder))?,

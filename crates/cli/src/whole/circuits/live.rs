@@ -2,6 +2,7 @@
 //! `weirgate circuits apply` and `remove`, and changes of single circuits.
 
 use super::files;
+use crate::policy::change::say_mended;
 use crate::whole::aqm::offloads;
 use serde_json::{Value, json};
 use std::mem::ManuallyDrop;
@@ -75,6 +76,9 @@ pub(crate) fn say(name: &DeviceName, done: &CircuitsDone) {
     if done.switched {
         offloads::say_off(name);
     }
+    if done.mended {
+        say_mended(name);
+    }
 }
 
 /// Notes what was done to put a list into force, besides the counts of the change.
@@ -120,6 +124,7 @@ pub(super) fn apply(
 ) -> Outcome {
     in_runtime(async {
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         let began = Instant::now();
         // Do not free the list: the process ends soon anyway, and freeing a hundred thousand
@@ -190,6 +195,7 @@ fn changed(
     in_runtime(async {
         let name = device(name)?;
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         for id in ids {
             let began = Instant::now();
@@ -231,6 +237,7 @@ pub(super) fn remove(state: &Path, name: &str, document: &Document) -> Outcome {
     in_runtime(async {
         let name = device(name)?;
         let (folders, kernel) = here(state)?;
+        let _later = output::later();
         let circuits = Circuits::open(&folders, &kernel).map_err(refused)?;
         circuits.remove(&name).await.map_err(refused)?;
         gone(&name, document);

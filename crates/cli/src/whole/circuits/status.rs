@@ -64,6 +64,12 @@ fn list(list: &ListNow) -> String {
             calendar(time)
         );
     }
+    if let Some(why) = &list.damaged {
+        let _ = write!(
+            text,
+            "\n  its file is damaged ({why}): this is what is sound of it"
+        );
+    }
     text
 }
 

@@ -9,7 +9,9 @@ use crate::error::KeepError;
 use crate::pulse::{Heart, Pulse};
 use crate::service::inotify::Inotify;
 use crate::store::folder::Folders;
+use crate::store::trust::trusted;
 use rustix::fs::inotify::WatchFlags;
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -53,7 +55,8 @@ pub enum PodReport {
 ///
 /// # Errors
 /// [`KeepError::Held`] if another process does so in this network namespace. Each would remove the
-/// queue of a device whose file is only in the other's folder.
+/// queue of a device whose file is only in the other's folder. [`KeepError::Untrusted`] if other
+/// users may change the folder.
 pub async fn hold_pods(
     folders: &Folders,
     folder: &Path,
@@ -64,6 +67,7 @@ pub async fn hold_pods(
     mut tell: impl FnMut(PodReport),
 ) -> Result<(), KeepError> {
     let _lock = folders.lock_held("pods")?;
+    own(folder)?;
     let kernel = Kernel::open()?;
     // Subscribe before the first reading, so that no change is missed in between.
     let (files, news) = (watched(folder)?, DeviceNews::open()?);
@@ -94,6 +98,19 @@ pub async fn hold_pods(
             }
             _ => settle_all(&kernel, folder, &mut tell).await?,
         }
+    }
+}
+
+/// Refuses a file or folder that other users may change. On a mount that is read-only, the mode has
+/// no effect: Kubernetes mounts a ConfigMap so, with mode 0777.
+fn own(path: &Path) -> Result<(), KeepError> {
+    let read_only = |path| {
+        let mount = statvfs(path).ok();
+        mount.is_some_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
+    };
+    match trusted(path) {
+        Err(KeepError::Untrusted { .. }) if read_only(path) => Ok(()),
+        other => other,
     }
 }
 
@@ -135,7 +152,12 @@ async fn settle(kernel: &Kernel, folder: &Path, name: &str, tell: &mut impl FnMu
         return;
     }
     let path = folder.join(name);
-    let text = match text(&path) {
+    let text = match text(&path).and_then(|text| {
+        if text.is_some() {
+            own(&path).map_err(io::Error::other)?;
+        }
+        Ok(text)
+    }) {
         Ok(text) => text,
         Err(error) => return tell(PodReport::Unread(path, error)),
     };

@@ -4,7 +4,7 @@
 use crate::WatchError;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use weirgate_history::{History, HistoryError, Storage};
 
@@ -36,7 +36,8 @@ impl FileStorage {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Opens a history for writing; creates it if it does not exist.
+    /// Opens a history for writing; creates it if it does not exist. Does not follow a link: whoever
+    /// may create one in the folder would choose the file that is written.
     pub fn open(path: &Path, size: u64) -> Result<History<Self>, WatchError> {
         let wrong = |source: HistoryError| WatchError::History {
             path: path.to_owned(),
@@ -47,6 +48,7 @@ impl FileStorage {
         }
         let mut options = File::options();
         options.read(true).write(true).create(true);
+        options.custom_flags(libc::O_NOFOLLOW);
         let file = options.open(path).map_err(|error| wrong(error.into()))?;
         match file.try_lock() {
             Ok(()) => {}

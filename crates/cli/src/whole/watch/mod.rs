@@ -171,6 +171,8 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             }
             trusted(file).map_err(refused)?;
         }
+        let history = file(arguments.history)?;
+        trusted(&history).map_err(refused)?;
         let here = Folders::here(state).ok();
         let sources = legend::sources(here.as_ref(), arguments.policy.as_deref());
         let legend = legend(state, arguments.policy.as_deref(), sorter)?;
@@ -198,7 +200,7 @@ fn watch(state: &Path, arguments: Arguments) -> Outcome {
             users: web::users(&arguments.user),
             begin_web: web::begin,
             sending: arguments.send.sending()?,
-            history: file(arguments.history)?,
+            history,
             size: arguments.size * 1_000_000,
             every: arguments.every,
             probes: arguments.probe,

@@ -271,6 +271,30 @@ fn an_access_list_that_others_may_change_is_not_trusted() {
     }
 }
 
+#[test]
+fn a_history_and_files_of_pods_that_others_may_change_are_not_trusted() {
+    let namespace = Namespace::new();
+    namespace.run("mkdir /run/open /run/shut");
+    namespace.run("chmod 0777 /run/open");
+    let expected = "/run/open may be written by others (mode 0777)";
+    let watch = "watch --socket /run/socket --history";
+    for line in [&format!("{watch} /run/open/seen"), "pods --once /run/open"] {
+        namespace.weirgate(line).says(1, &[expected]);
+    }
+    // A read-only mount, as Kubernetes makes one.
+    namespace.run("mount --bind -o ro /run/open /run/open");
+    namespace.weirgate("pods --once /run/open").says(0, &[]);
+    // A file of another user in a folder that is root's.
+    namespace.run("touch /run/shut/wan");
+    namespace.run("chown 4711 /run/shut/wan");
+    let pods = namespace.weirgate("pods --once /run/shut");
+    assert!(pods.err.contains("belongs to user 4711"), "{pods:?}");
+    namespace.run("ln -s /run/other /run/shut/seen");
+    let watched = namespace.weirgate(&format!("{watch} /run/shut/seen"));
+    assert_ne!(watched.status, 0, "{watched:?}");
+    namespace.run("test ! -e /run/other");
+}
+
 /// Only the working loop notifies the watchdog: if it hangs in its work, the notifications stop.
 #[test]
 fn a_service_that_hangs_tells_the_watchdog_nothing() {

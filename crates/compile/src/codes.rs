@@ -57,6 +57,7 @@ codes! {
                       rest is used (note).";
     L4S "C228" "`l4s` needs what the engine or a class's queue lacks (error), or runs on another \
                 engine than the kit's (note).";
+    MERGED "C229" "Merged packets are shaped whole, so that no bound holds beside them (warning).";
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@
 mod check;
 mod classify;
 mod codes;
+mod cut;
 mod engine;
 mod inbound;
 mod report;
@@ -163,19 +164,22 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
         .collect();
     devices(policy, &mut roots, &mut state);
     state.hooks = inbound::hooks(policy, &state.tables);
+    cut::add(policy, &mut state);
     state
 }
+
+/// The offloads of devices that pass on one segment at a time.
+const NO_OFFLOADS: Option<Offloads> = Some(Offloads {
+    tso: false,
+    gso: false,
+    gro: false,
+    segments: Some(1),
+});
 
 /// Adds every device that the policy names: those that shape, and those that must not pass on
 /// merged packets (GRO, GSO, TSO).
 fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut State) {
     let link = &policy.link;
-    let off = Some(Offloads {
-        tso: false,
-        gso: false,
-        gro: false,
-        segments: Some(1),
-    });
     let wan = (
         &link.device.value,
         link.device.line,
@@ -192,7 +196,7 @@ fn devices(policy: &Policy, roots: &mut BTreeMap<DeviceName, Qdisc>, state: &mut
         );
         let device = Device {
             owned_ifb: false,
-            offloads: off,
+            offloads: NO_OFFLOADS,
             root: roots.remove(name),
             origin: Origin::new(line, reason),
         };

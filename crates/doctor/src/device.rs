@@ -7,7 +7,7 @@ use weirgate_state::{DeviceName, Interface};
 use weirgate_units::Span;
 
 /// If a merged packet takes the line longer, a promise is broken.
-const NOTICEABLE: Span = Span::from_millis(5);
+pub(crate) const NOTICEABLE: Span = Span::from_millis(5);
 
 /// Features by which a qdisc gets several packets as one, with the words for ethtool.
 const SEGMENTATION: [(&str, &str); 3] = [

@@ -31,6 +31,7 @@ mod finding;
 mod intent;
 mod link;
 mod machine;
+mod merged;
 mod others;
 mod passage;
 
@@ -47,6 +48,7 @@ pub fn examine(question: &Question<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let carriers = link::carriers(question);
     device::examine(question, &carriers, &mut findings);
+    merged::examine(question, &carriers, &mut findings);
     link::examine(question, &mut findings);
     machine::examine(question, &carriers, &mut findings);
     others::examine(question, &carriers, &mut findings);

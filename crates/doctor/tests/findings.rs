@@ -410,6 +410,60 @@ proptest! {
     }
 }
 
+/// A veth towards the hosts, or a port of the bridge that leads to them, brings merged packets.
+/// The policy says whether they are cut.
+#[test]
+fn devices_that_bring_merged_packets_are_named() {
+    let mut machine = quiet();
+    let said = |machine: &Machine, policy: &str| {
+        let (policy, problems) = weirgate_policy::parse(policy);
+        let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
+        let desired = weirgate_compile::compile(&policy, &Capabilities::all()).0;
+        let found = examine(&Question {
+            machine,
+            policy: Some(&policy),
+            desired: desired.as_ref(),
+            applied: None,
+            differences: &[],
+            devices: &BTreeSet::new(),
+        });
+        let found = found.iter().filter(|one| one.code == "merged");
+        found
+            .map(|one| format!("{} {} {}", one.severity, one.subject, one.fact))
+            .collect::<Vec<_>>()
+    };
+    let cut = POLICY.replace("mtu =", "merged = \"cut\"\nmtu =");
+    let at_lan = cut.replace("\"ifb\"", "\"lan\"");
+    let port = Interface {
+        master: Some(name("lan")),
+        kind: Some("tun".to_owned()),
+        ..quiet_device()
+    };
+    machine.devices.insert(name("tap0"), port);
+    let tap = "packets can come merged by tap0 (tun)";
+    assert_eq!(
+        said(&machine, POLICY),
+        [format!("warning lan {tap}, and nothing cuts them")]
+    );
+    assert_eq!(
+        said(&machine, &cut),
+        [format!("note lan {tap}; cut-lan cuts them")]
+    );
+    machine.devices.remove(&name("tap0"));
+    machine.devices.get_mut(&name("wan")).unwrap().kind = Some("veth".to_owned());
+    let veth = "packets can come merged by wan (veth)";
+    assert_eq!(
+        said(&machine, &cut),
+        [format!("warning wan {veth}, and nothing cuts them")]
+    );
+    assert_eq!(
+        said(&machine, &at_lan),
+        [format!("note wan {veth}; cut-wan cuts them")]
+    );
+    let filtered = POLICY.replace("\"ifb\"", "\"filter\"");
+    assert_eq!(said(&machine, &filtered), [""; 0]);
+}
+
 /// A policy has no larger MTU, so it cannot be the remedy.
 #[test]
 fn jumbo_frames_are_not_for_a_policy() {

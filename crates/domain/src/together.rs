@@ -94,7 +94,12 @@ pub fn together(parts: Vec<(DeviceName, State)>) -> Result<State, Vec<String>> {
             names.insert(name.clone());
         }
         for mut table in state.tables {
-            table.name.clone_from(&name);
+            if table.name == weirgate_compile::TABLE {
+                table.name.clone_from(&name);
+            } else if whole.tables.iter().any(|one| one.name == table.name) {
+                // Another link cuts the packets of the same device.
+                continue;
+            }
             whole.tables.push(table);
         }
     }
@@ -118,9 +123,12 @@ fn shaped_twice(name: &DeviceName, owner: Option<&DeviceName>, link: &DeviceName
 }
 
 /// Combines the requirements of two policies for a device; returns `None` if both shape it, or
-/// one of them creates it.
+/// one of them creates it. Two policies can create the same IFB that cuts packets.
 fn both(one: Device, other: Device) -> Option<Device> {
     let made = one.owned_ifb || other.owned_ifb;
+    if one.owned_ifb && one.offloads.is_some() && one.offloads == other.offloads {
+        return Some(one);
+    }
     match (&one.root, &other.root) {
         _ if made || one.offloads != other.offloads => None,
         (Some(_), Some(_)) => None,
@@ -206,6 +214,27 @@ mod tests {
         // A single state is unchanged.
         let alone = together(vec![state("core0")]).unwrap();
         assert_eq!(alone.tables[0].name, "weirgate");
+    }
+
+    /// Both links need the same IFB and table; each keeps its own rules.
+    #[test]
+    fn packets_are_cut_once_for_all_links() {
+        let of = |device: &str| {
+            let own = "\"\nlan = \"lan\"\nmerged = \"cut\"\nup";
+            let text = ONE.replace("DEVICE\"\nup", &format!("{device}{own}"));
+            let (policy, problems) = weirgate_policy::parse(&text);
+            let policy = policy.unwrap_or_else(|| panic!("{problems:?}"));
+            let (state, _) = weirgate_compile::compile(&policy, &Capabilities::all());
+            (DeviceName::new(device).unwrap(), state.unwrap())
+        };
+        let whole = together(vec![of("core0"), of("core1")]).unwrap();
+        let names: Vec<&str> = whole.tables.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["weirgate_core0", "weirgate_cut_lan", "weirgate_core1"]
+        );
+        let devices: Vec<&str> = whole.devices.keys().map(DeviceName::as_str).collect();
+        assert_eq!(devices, ["core0", "core1", "cut-lan", "lan"]);
     }
 
     #[test]

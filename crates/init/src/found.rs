@@ -75,6 +75,8 @@ pub struct Found {
     pub ports: Vec<DeviceName>,
     /// Devices of a radio.
     pub wireless: BTreeSet<DeviceName>,
+    /// Whether packets can arrive merged from the hosts and can be cut: the LAN is virtual.
+    pub merging: bool,
     /// Whether addresses are translated; `None` if that is unknown.
     pub translates: Option<bool>,
     /// Tunnels that end at this machine.
@@ -173,6 +175,7 @@ impl Found {
                 .map(|(name, _)| name.clone())
                 .collect(),
             wireless: network.wireless.clone(),
+            merging: is_merging(machine, &lan),
             translates: network.translates,
             tunnels: hosts::tunnels(machine, device),
             shapers: concerned
@@ -200,6 +203,23 @@ impl Found {
     pub fn guess(&self) -> &'static AccessLine {
         AccessLine::guessed(&self.device, self.driver.as_deref())
     }
+}
+
+/// Kinds of devices (`IFLA_INFO_KIND`) at which packets arrive merged, because their other end is a
+/// network stack or a virtual machine.
+const MERGING: [&str; 6] = ["veth", "netkit", "tun", "macvlan", "macvtap", "ipvlan"];
+
+/// Returns whether one of the LAN devices or their ports is of such a kind, and the kernel has what
+/// cuts packets.
+fn is_merging(machine: &Machine, lan: &[DeviceName]) -> bool {
+    let mut devices = machine.devices.iter().filter(|(name, one)| {
+        let master = one.master.as_ref();
+        lan.contains(name) || master.is_some_and(|master| lan.contains(master))
+    });
+    let absent = |ability| machine.abilities.get(&ability) == Some(&Presence::Absent);
+    let merging = |kind: &str| MERGING.contains(&kind);
+    devices.any(|(_, one)| one.kind.as_deref().is_some_and(merging))
+        && ![Ability::Ifb, Ability::NftForward].into_iter().any(absent)
 }
 
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a DeviceName>) -> String {

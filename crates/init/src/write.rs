@@ -200,6 +200,9 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
     if let Some(value) = inbound.value() {
         text.text("inbound", value, inbound.words());
     }
+    if found.merging {
+        text.text("merged", "cut", "virtual devices bring several packets as one");
+    }
     if mtu(found) != USUAL_MTU {
         text.field(
             "mtu",

@@ -9,11 +9,13 @@ use crate::classify::{bridge, condition, inside};
 use crate::codes;
 use crate::engine;
 use crate::inbound::{conditioner, order, receive};
-use crate::scheduler;
+use crate::scheduler::{self, bounds};
 use crate::tree::hosts;
 use std::collections::BTreeSet;
 use weirgate_document::Problems;
-use weirgate_policy::{Direction, Directions, Engine, HostCap, Inbound, Placement, Policy, Rule};
+use weirgate_policy::{
+    Direction, Directions, Engine, HostCap, Inbound, Merged, Placement, Policy, Rule,
+};
 use weirgate_state::Capabilities;
 use weirgate_units::{Inserted as _, Rate, Span};
 
@@ -169,6 +171,7 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
             "name the inside devices, such as `lan = \"eth1\"`, so that GRO is switched off there",
         );
     }
+    merged(policy, problems);
     slow_drain(policy, problems);
     own_traffic::check(policy, problems);
     translated_groups(policy, problems);
@@ -182,6 +185,37 @@ pub(crate) fn doubts(policy: &Policy, kernel: &Capabilities, problems: &Problems
     {
         before_tracking(policy, rule, kernel, &mut reported, problems);
     }
+}
+
+/// The most bytes that Linux merges into one packet (`GSO_LEGACY_MAX_SIZE`, linux/netdevice.h).
+const MERGED: u32 = 65_536;
+
+/// Warns of the wait behind one merged packet, if the policy lets them pass whole. Every segment
+/// has the headers of IP and of TCP with time stamps.
+fn merged(policy: &Policy, problems: &Problems) {
+    const HEADERS: u32 = 52;
+    let link = &policy.link;
+    let Some(whole) = link
+        .merged
+        .as_ref()
+        .filter(|one| one.value == Merged::Whole)
+    else {
+        return;
+    };
+    let mtu = link.mtu.value;
+    let segments = MERGED.div_ceil(mtu.saturating_sub(HEADERS).max(1));
+    let bytes = u64::from(link.layer.value.wire_bytes(mtu)) * u64::from(segments);
+    let time = bounds::time(bytes, link.up.value);
+    problems.warning(
+        codes::MERGED,
+        whole.span.clone(),
+        format!(
+            "a packet of 64 KB that arrives merged by a veth, tap or virtual network card takes \
+             {:.1} ms upstream: every bound is then exceeded by up to this",
+            time.as_millis_f64()
+        ),
+        "write `merged = \"cut\"`",
+    );
 }
 
 /// Warns about rules that test inside addresses where these are not visible: one warning at the

@@ -8,7 +8,7 @@
 
 use crate::Kernel;
 use crate::error::{KernelError, Refusal};
-use crate::link;
+use crate::link::{self, Link};
 use crate::netlink::channel::Request;
 use crate::netlink::fault::{self, FaultAction};
 use libc::EOPNOTSUPP;
@@ -19,6 +19,9 @@ use weirgate_state::{DeviceName, Offloads, Origin};
 const TSO: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 const GSO: [&str; 1] = ["tx-generic-segmentation"];
 const GRO: [&str; 1] = ["rx-gro"];
+/// On an IFB device that cuts merged packets, this is switched with [`TSO`]. Otherwise the datagrams
+/// that a virtual machine has merged stay whole (`__udp_gso_segment()`, net/ipv4/udp_offload.c).
+const UDP: [&str; 1] = ["tx-udp-segmentation"];
 
 impl Kernel {
     pub(crate) async fn ethtool(&self) -> Result<Connection<Ethtool>, KernelError> {
@@ -90,6 +93,9 @@ impl Kernel {
             .get_features_by_name(name.as_str())
             .await
             .map_err(failed)?;
+        let links = self.links().await?;
+        let cuts = |link: &Link| link.owned_ifb && link.name == *name;
+        let udp = links.iter().any(cuts).then_some((&UDP[..], offloads.tso));
         let wanted = [
             (&TSO[..], offloads.tso),
             (&GSO[..], offloads.gso),
@@ -97,7 +103,7 @@ impl Kernel {
         ];
         ethtool
             .set_features_by_name(name.as_str(), |mut change| {
-                for (names, on) in wanted {
+                for (names, on) in wanted.into_iter().chain(udp) {
                     let differs = |name: &&&str| {
                         features.is_changeable(name) && features.is_active(name) != on
                     };

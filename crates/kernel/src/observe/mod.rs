@@ -159,10 +159,15 @@ impl Kernel {
                 state.hooks.extend(hooks);
             }
         }
+        // An IFB that shapes keeps its offloads; one that cuts passes on single segments.
+        let cuts = |name: &DeviceName| {
+            let mut links = links.iter();
+            links.any(|link| link.name == *name && link.segments == Some(1))
+        };
         let names: Vec<DeviceName> = state
             .devices
             .iter()
-            .filter(|(_, device)| !device.owned_ifb)
+            .filter(|(name, device)| !device.owned_ifb || cuts(name))
             .map(|(name, _)| name.clone())
             .collect();
         for (name, offloads) in names.iter().zip(self.offloads(&names).await?) {

@@ -109,6 +109,9 @@ fn needs_inside(policy: &Policy) -> Option<&'static str> {
     if divided && policy.marks.inside.is_none() {
         return Some("shares and limits see the addresses of inside hosts");
     }
+    if policy.link.cuts_merged().is_some() {
+        return Some("merged packets can be cut before the queue");
+    }
     let of_down = |rule: &&Rule| rule.directions.contains(Direction::Down);
     let mut rules = policy.rules.iter().filter(of_down);
     rules.find_map(|rule| {

@@ -7,6 +7,7 @@ pub(crate) mod engine;
 pub(crate) mod inbound;
 pub(crate) mod layer;
 pub(crate) mod low_latency;
+pub(crate) mod merged;
 pub(crate) mod moves;
 pub(crate) mod track;
 
@@ -14,6 +15,7 @@ pub use ack_filter::AckFilter;
 pub use automatic::{Automatic, Placement, Windowed, apart};
 pub use engine::Engine;
 pub use inbound::{Flows, Inbound, Policing};
+pub use merged::Merged;
 pub use moves::Moves;
 pub use track::{Bounds, Track};
 
@@ -79,6 +81,8 @@ pub struct Link {
     pub ack_filter: Option<Value<AckFilter>>,
     /// How a connection moves to another class; by default [`Moves::AtOnce`].
     pub moves: Option<Value<Moves>>,
+    /// What happens to packets that arrive merged; by default [`Merged::Whole`].
+    pub merged: Option<Value<Merged>>,
     /// Whether L4S senders get a separate queue that is kept short; by default false.
     pub l4s: Option<Value<bool>>,
 }
@@ -136,6 +140,9 @@ const ROWS: &[LinkRow] = &[
     row!(Link: "moves" => moves,
         "How a connection changes class: with its next packet, or without reordering")
     .default("\"at-once\""),
+    row!(Link: "merged" => merged,
+        "Whether packets that arrive merged are cut into their segments before the queue")
+    .default("\"whole\""),
     row!(Link: "l4s" => l4s,
         "Whether L4S and NQB traffic gets a queue of its own that is kept short")
     .default("false"),
@@ -251,6 +258,7 @@ impl Link {
             ack_filter: None,
             timer_slack: None,
             moves: None,
+            merged: None,
             l4s: None,
             span,
         }
@@ -274,6 +282,7 @@ pub(crate) fn read(mut table: Reader<'_, '_>) -> Link {
     }
     devices(&mut table, &mut link);
     inbound_side(&mut table, &mut link);
+    merged::check(&table, &link);
     link
 }
 

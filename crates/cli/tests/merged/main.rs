@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A router between namespaces whose TCP sends merged packets through veth pairs, in a virtual
+//! machine. The tests need qemu, a fetched kernel and the guest's binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests too, and what was seen is shown"
+)]
+
+mod inside;
+#[path = "../links/net.rs"]
+#[allow(dead_code, reason = "shared with the tests of links")]
+mod net;
+
+use weirgate_lab::{Limits, OwnTests, Together};
+
+fn own() -> OwnTests<'static> {
+    OwnTests {
+        programs: &[env!("CARGO_BIN_EXE_weirgate"), "ethtool", "ip", "tc", "nft"],
+        kernel: None,
+        variables: &[],
+        seed: 1,
+        limits: Limits::default(),
+    }
+}
+
+static IN_THE_GUEST: Together = Together::new(
+    own,
+    &[
+        "inside::bounds_of_uploads",
+        "inside::bounds_of_downloads",
+        "inside::changes_and_repairs",
+    ],
+);
+
+/// One run of the guest serves all these tests.
+mod together {
+    mod merged {
+        use crate::IN_THE_GUEST;
+
+        #[test]
+        fn bounds_hold_beside_uploads_that_arrive_merged() {
+            println!("{}", IN_THE_GUEST.run("inside::bounds_of_uploads"));
+        }
+
+        #[test]
+        fn bounds_hold_beside_downloads_that_arrive_merged() {
+            println!("{}", IN_THE_GUEST.run("inside::bounds_of_downloads"));
+        }
+
+        #[test]
+        fn what_cuts_comes_in_place_and_goes_without_a_trace() {
+            println!("{}", IN_THE_GUEST.run("inside::changes_and_repairs"));
+        }
+    }
+}
+
+/// Measures what the detour takes. Part of the measurements.
+#[test]
+#[ignore = "a figure: docs/decisions/0067-merged-packets-are-cut-on-arrival.md"]
+fn the_cost_of_a_packet() {
+    println!("{}", own().run("inside::cost"));
+}

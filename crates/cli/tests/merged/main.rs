@@ -58,7 +58,7 @@ mod together {
 
 /// Measures what the detour takes. Part of the measurements.
 #[test]
-#[ignore = "a figure: docs/decisions/0067-merged-packets-are-cut-on-arrival.md"]
+#[ignore = "a figure: docs/decisions/0067-merged-packets-are-cut-where-they-arrive.md"]
 fn the_cost_of_a_packet() {
     println!("{}", own().run("inside::cost"));
 }

@@ -6,6 +6,7 @@
 
 mod conditioners;
 mod fair;
+mod hidden;
 mod inbound;
 mod parts;
 pub(crate) mod receive;
@@ -76,7 +77,7 @@ pub(crate) fn check(policy: &Policy, problems: &Problems) {
     // Conditions that could not be read are missing in the model. A rule then seems to match
     // more than it does, so skip these checks.
     if !problems.has_errors() {
-        hidden(policy, problems);
+        hidden::check(policy, problems);
         unused(policy, problems);
     }
 }
@@ -306,28 +307,6 @@ fn apart<'a>(
                     first.value, first.line
                 ),
                 "choose another name; `-` and `_` count as the same",
-            );
-        }
-    }
-}
-
-fn hidden(policy: &Policy, problems: &Problems) {
-    for (at, rule) in policy.rules.iter().enumerate() {
-        if let Some(earlier) = policy.rules[..at]
-            .iter()
-            .find(|earlier| earlier.covers(rule))
-        {
-            // For a rule of another file, add the name of the file.
-            let file = policy.sources.included(&earlier.span);
-            let file = file.map_or_else(String::new, |name| format!(" of {name}"));
-            problems.warning(
-                codes::NEVER_REACHED,
-                rule.span.clone(),
-                format!(
-                    "the rule on line {}{file} already takes every packet of this one",
-                    earlier.line
-                ),
-                "the first rule that matches decides; put this one before it, or remove it",
             );
         }
     }

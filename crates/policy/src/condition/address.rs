@@ -3,7 +3,7 @@
 //! host, or a group of DNS names instead of a list.
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, extent, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::{Prefix, prefix};
@@ -127,6 +127,10 @@ impl Facts for LocalAddresses {
         within(&self.0, later, Prefix::contains)
     }
 
+    fn extent(&self) -> Option<(u128, u128)> {
+        extent(self.0.iter().map(|one| one.value.range()))
+    }
+
     fn elements(&self) -> usize {
         self.0.len()
     }
@@ -140,6 +144,10 @@ impl Facts for RemoteAddresses {
     fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Prefix::contains)
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        extent(self.0.iter().map(|one| one.value.range()))
     }
 
     fn elements(&self) -> usize {

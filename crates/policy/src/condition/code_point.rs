@@ -3,7 +3,7 @@
 //! code points too.
 
 use crate::codes;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, first, within};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, extent, first, within};
 use crate::field::{FieldKind, Word, words};
 use crate::read::{choose, one_of};
 use weirgate_document::{SourceSpan, Value};
@@ -70,5 +70,10 @@ impl Facts for CodePoints {
     fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, |a, b| a == b)
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        let number = |one: &Value<Dscp>| u128::from(one.value.value());
+        extent(self.0.iter().map(number).map(|one| (one, one)))
     }
 }

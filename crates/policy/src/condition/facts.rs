@@ -81,6 +81,12 @@ pub(crate) trait Facts: Same + Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the least and the largest number in its list, if it covers only lists with numbers
+    /// between them. Other conditions return `None`.
+    fn extent(&self) -> Option<(u128, u128)> {
+        None
+    }
+
     /// Returns the number of its values, for conditions that can have thousands; otherwise 0.
     fn elements(&self) -> usize {
         0
@@ -192,6 +198,12 @@ impl Conditions {
         }
     }
 
+    /// Returns the order of each condition with a list of numbers, and their extent.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = (usize, (u128, u128))> {
+        let all = self.0.iter();
+        all.filter_map(|(order, one)| Some((*order, one.extent()?)))
+    }
+
     /// Returns whether it holds for every packet that matches `later`.
     pub(crate) fn covers(&self, later: &Self) -> bool {
         self.facts().all(|one| one.covers(later))
@@ -201,6 +213,11 @@ impl Conditions {
 /// Returns the position of a list's first element.
 pub(super) fn first<T>(list: &[Value<T>]) -> Option<&SourceSpan> {
     list.first().map(|one| &one.span)
+}
+
+/// Returns the least and the largest number of ranges.
+pub(super) fn extent(ranges: impl Iterator<Item = (u128, u128)>) -> Option<(u128, u128)> {
+    ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
 }
 
 /// Returns whether each value of the later list lies within one of the earlier list.

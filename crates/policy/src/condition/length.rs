@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::condition::address;
-use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, first, within};
+use crate::condition::facts::{ConditionRow, Conditions, Facts, Finding, extent, first, within};
 use crate::condition::number::{Misread, range};
 use crate::field::FieldKind;
 use weirgate_document::{SourceSpan, Value};
@@ -51,6 +51,11 @@ impl Facts for PacketLengths {
     fn covers(&self, later: &Conditions) -> bool {
         let later = later.find::<Self>().map(|later| later.0.as_slice());
         within(&self.0, later, Lengths::contains)
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        let range = |one: &Value<Lengths>| (one.value.from.into(), one.value.to.into());
+        extent(self.0.iter().map(range))
     }
 
     fn elements(&self) -> usize {

@@ -3,7 +3,7 @@
 //! either.
 
 use crate::codes;
-use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, first, within};
+use crate::condition::facts::{Carrier, ConditionRow, Conditions, Facts, extent, first, within};
 use crate::field::{Cell, FieldKind};
 use crate::named::group::{self, Groups};
 use crate::named::member::Ports;
@@ -97,6 +97,11 @@ macro_rules! facts {
 
             fn carrier(&self) -> Option<Carrier> {
                 Some(Carrier::Ports)
+            }
+
+            fn extent(&self) -> Option<(u128, u128)> {
+                let range = |one: &Value<Ports>| (one.value.from.into(), one.value.to.into());
+                extent(self.0.iter().map(range))
             }
 
             fn elements(&self) -> usize {

@@ -95,6 +95,18 @@ impl Prefix {
         }
     }
 
+    /// Returns its first and its last address as numbers; those of IPv4 as IPv6 maps them (RFC
+    /// 4291 section 2.5.5.2).
+    pub(crate) fn range(self) -> (u128, u128) {
+        let (first, bits) = match self.address {
+            IpAddr::V4(v4) => (v4.to_ipv6_mapped().into(), 32),
+            IpAddr::V6(v6) => (v6.into(), 128),
+        };
+        let host = bits - u32::from(self.length).min(bits);
+        let rest = u128::MAX.checked_shr(128 - host).unwrap_or(0);
+        (first, first | rest)
+    }
+
     /// Returns whether it contains all addresses of another prefix.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {

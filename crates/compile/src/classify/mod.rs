@@ -36,7 +36,7 @@ pub(crate) mod segments;
 pub(crate) mod session;
 
 use crate::classify::code_points::{clear, mapped};
-use crate::classify::condition::Lists;
+use crate::classify::condition::{Lists, Lowering};
 use crate::inbound::receive;
 use crate::scheduler::{Member, Scheduler};
 use crate::tree::LOCAL;
@@ -74,6 +74,7 @@ pub(crate) fn chains(
         policy,
         scheduler,
         lists: Lists::new(policy, sets),
+        lowering: Lowering::new(policy, scheduler.direction),
         tracked,
         decisions: if tracked {
             Some(Field::ConnectionMark { mask })
@@ -155,6 +156,7 @@ pub(crate) fn learning(
         policy,
         scheduler,
         lists: Lists::new(policy, sets),
+        lowering: Lowering::new(policy, scheduler.direction),
         tracked: true,
         decisions: Some(field),
         ending: RuleVerdict::Final,
@@ -225,6 +227,7 @@ struct Writer<'a> {
     policy: &'a Policy,
     scheduler: &'a Scheduler,
     lists: Lists<'a>,
+    lowering: Lowering,
     /// Whether packets have passed connection tracking.
     tracked: bool,
     /// The field with kept decisions: the connection's mark or, where packets arrive, its copy

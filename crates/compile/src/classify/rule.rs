@@ -174,13 +174,8 @@ impl Writer<'_> {
                 continue;
             }
             let by_version = rule.meter.is_some() || rule.set_dscp.is_some();
-            let each = condition::matches(
-                self.policy,
-                direction,
-                (rule, service),
-                by_version,
-                &mut self.lists,
-            );
+            let each =
+                condition::matches(&self.lowering, (rule, service), by_version, &mut self.lists);
             for matches in each {
                 for time in &times {
                     let mut matches = [matches.clone(), time.clone()].concat();

@@ -6,11 +6,11 @@ mod lists;
 mod lower;
 
 pub(crate) use lists::Lists;
-pub(crate) use lower::{check, helpers, pure_ack};
+pub(crate) use lower::{Lowering, check, helpers, pure_ack};
 
 use lists::{Ranges, single};
-use lower::{Lowered, Lowering};
-use weirgate_policy::{Conditions, Direction, Known, Policy, Rule as PolicyRule, Schedule};
+use lower::Lowered;
+use weirgate_policy::{Conditions, Direction, Known, Rule as PolicyRule, Schedule};
 use weirgate_state::{
     Field, Frame, IpVersion, Match, Origin, Rule, RuleVerdict, Set, port_protocols,
 };
@@ -106,18 +106,16 @@ fn upstream_only(when: &Conditions) -> bool {
 /// Returns the ways to fulfil a rule's own conditions and those of one of its services, but none
 /// of its `not`. With `by_version`, each way is for one IP version.
 pub(crate) fn matches(
-    policy: &Policy,
-    direction: Direction,
+    lowering: &Lowering,
     (rule, service): (&PolicyRule, Option<&Conditions>),
     by_version: bool,
     lists: &mut Lists<'_>,
 ) -> Vec<Vec<Match>> {
     let wanted = || std::iter::once(&rule.when).chain(service);
     let all = || wanted().chain(&rule.never);
-    if direction == Direction::Down && all().any(upstream_only) {
+    if lowering.direction() == Direction::Down && all().any(upstream_only) {
         return Vec::new();
     }
-    let lowering = Lowering::new(policy, direction);
     let split = by_version
         || all()
             .flat_map(Conditions::iter)

@@ -78,7 +78,7 @@ impl Lowered<'_> {
 }
 
 /// The properties of the policy and the chain that conditions depend on.
-pub(super) struct Lowering {
+pub(crate) struct Lowering {
     direction: Direction,
     /// The bits of a packet's mark with the signature that was found in its payload.
     payload_mask: u32,
@@ -89,13 +89,17 @@ pub(super) struct Lowering {
 }
 
 impl Lowering {
-    pub(super) fn new(policy: &Policy, direction: Direction) -> Self {
+    pub(crate) fn new(policy: &Policy, direction: Direction) -> Self {
         Self {
             direction,
             payload_mask: policy.marks.payload(),
             payload_lowest: policy.marks.payload_lowest,
             groups: Groups::of(policy),
         }
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// Returns the fields of the inside host and of the outside host.

@@ -52,7 +52,7 @@ pub use report::objective::ObjectiveReport;
 pub use report::setup::{OfSize, Setup, setups};
 pub use report::{
     Bound, CheckReport, ClassReport, Cost, DirectionReport, FullQueue, Step, Wire, check_report,
-    check_report_for,
+    check_report_for, check_waits_for,
 };
 pub use scheduler::parts::{CappedHost, OverAll, Parent};
 pub use scheduler::{Member, Scheduler, bounds};

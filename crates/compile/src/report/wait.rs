@@ -35,10 +35,16 @@ pub(super) struct Waits {
     pub(super) full: FullQueue,
 }
 
-/// Calculates the waits with the tree or the kit's shaper.
-pub(super) fn of(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Waits {
-    let mut within = within(policy, scheduler, at, queue);
-    let lone = lone(scheduler, at);
+/// Calculates the waits with the tree or the kit's shaper, with their derivations if `derived`.
+pub(super) fn of(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    at: usize,
+    queue: &Queue,
+    derived: bool,
+) -> Waits {
+    let mut within = within(policy, scheduler, at, queue, derived);
+    let lone = lone(scheduler, at, derived);
     // A lone packet also keeps to the rate. Without a burst, the other bound assumes a
     // continuous flow of bits, but packets arrive as a whole.
     if within.bound.wait < lone.wait {
@@ -112,8 +118,8 @@ pub(super) fn own_burst(burst: u64, rate: Rate) -> Step {
 }
 
 /// Returns the bound for a packet that finds no other packet of its class.
-fn lone(scheduler: &Scheduler, at: usize) -> Bound {
-    let wait = wait::longest(scheduler, at, Own::Nothing);
+fn lone(scheduler: &Scheduler, at: usize, derived: bool) -> Bound {
+    let wait = wait::longest(scheduler, at, Own::Nothing, derived);
     Bound::of(wait.steps.into_iter().map(step).chain([host()]).collect())
 }
 
@@ -129,11 +135,17 @@ pub(super) fn in_order(scheduler: &Scheduler, member: &Member, queue: &Queue) ->
 }
 
 /// Calculates the bound for traffic that keeps to its rate and burst.
-fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> Within {
+fn within(
+    policy: &Policy,
+    scheduler: &Scheduler,
+    at: usize,
+    queue: &Queue,
+    derived: bool,
+) -> Within {
     let member = &scheduler.members[at];
     let burst = member.class.burst.as_bytes();
     if in_order(scheduler, member, queue) {
-        let wait = wait::longest(scheduler, at, Own::InOrder(burst));
+        let wait = wait::longest(scheduler, at, Own::InOrder(burst), derived);
         let mut steps: Vec<Step> = wait.steps.into_iter().map(step).collect();
         let behind = steps.len() - usize::from(burst > 0);
         steps.insert(behind, host());
@@ -160,7 +172,7 @@ fn within(policy: &Policy, scheduler: &Scheduler, at: usize, queue: &Queue) -> W
         excess,
         shaper,
     };
-    let wait = wait::longest(scheduler, at, Own::AnyOrder(own));
+    let wait = wait::longest(scheduler, at, Own::AnyOrder(own), derived);
     let mut steps: Vec<Step> = wait.steps.into_iter().map(step).collect();
     if held > Span::ZERO {
         let what = "the longest time that `[receive]` holds back an acknowledgement".to_owned();
@@ -247,7 +259,7 @@ fn full(scheduler: &Scheduler, at: usize, queue: &Queue, layer: &LinkLayer) -> F
     }
     steps.push(Step {
         what: "until the class is served again".to_owned(),
-        time: wait::longest(scheduler, at, Own::Always).total(),
+        time: wait::longest(scheduler, at, Own::Always, false).total(),
     });
     let guaranteed = Bound::of(steps);
     let anyway = wait::borrowing(scheduler, at, before);

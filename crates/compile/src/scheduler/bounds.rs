@@ -85,32 +85,69 @@ pub(crate) fn earned(rate: Rate, span: Span) -> u64 {
 /// has the last packet and the rate of each class. The packets leave one after the other, in the
 /// order for which the sum is smallest (Smith's rule).
 pub(crate) fn in_vain(last: &[(u64, Rate)], gate: Rate) -> Vec<u64> {
-    let gate = u128::from(gate.as_bits_per_second());
-    let rate = |at: usize| u128::from(last[at].1.as_bits_per_second());
-    let packet = |at: usize| u128::from(last[at].0);
-    // Sort from the end: a class whose packet is short for its rate comes last.
-    let mut order: Vec<usize> = (0..last.len()).collect();
-    order.arrange_by(|a, b| (packet(*a) * rate(*b)).cmp(&(packet(*b) * rate(*a))));
     let mut unused = vec![0; last.len()];
+    let order = by_last_packet(last.len(), |at| last[at]);
+    waste(order.into_iter(), |at| last[at], gate, &mut unused);
+    unused
+}
+
+/// Returns all members from the end of that order.
+pub(crate) fn order(members: &[Member]) -> Vec<usize> {
+    by_last_packet(members.len(), |at| last(&members[at]))
+}
+
+/// Sets the bytes that these members, sorted by [`order`], earn after their last packets.
+pub(crate) fn wasted(
+    order: impl Iterator<Item = usize>,
+    members: &[Member],
+    gate: Rate,
+    unused: &mut [u64],
+) {
+    waste(order, |at| last(&members[at]), gate, unused);
+}
+
+fn last(member: &Member) -> (u64, Rate) {
+    (member.on_credit(), member.own_rate())
+}
+
+/// Sorts from the end: a class whose packet is short for its rate comes last.
+fn by_last_packet(count: usize, last: impl Fn(usize) -> (u64, Rate)) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let product = |packet: usize, rate: usize| {
+        u128::from(last(packet).0) * u128::from(last(rate).1.as_bits_per_second())
+    };
+    order.arrange_by(|a, b| product(*a, *b).cmp(&product(*b, *a)));
+    order
+}
+
+fn waste(
+    order: impl Iterator<Item = usize>,
+    last: impl Fn(usize) -> (u64, Rate),
+    gate: Rate,
+    unused: &mut [u64],
+) {
+    let gate = u128::from(gate.as_bits_per_second());
     let mut packets = 0;
     for at in order {
-        packets += packet(at);
-        unused[at] = u64::try_from(rate(at) * packets / gate.max(1)).unwrap_or(0);
+        let (packet, rate) = last(at);
+        packets += u128::from(packet);
+        let bytes = u128::from(rate.as_bits_per_second()) * packets / gate.max(1);
+        unused[at] = u64::try_from(bytes).unwrap_or(0);
     }
-    unused
+}
+
+/// Returns whether another class is served before a class. Borrowed packets follow all guaranteed
+/// ones, regardless of priority.
+pub(crate) fn precedes(own: &Member, other: &Member) -> bool {
+    other.class.priority < own.class.priority || (own.capped > 0 && other.id != own.id)
 }
 
 pub(crate) fn higher<'s>(
     scheduler: &'s Scheduler,
     own: &Member,
 ) -> impl Iterator<Item = &'s Member> {
-    let priority = own.class.priority;
-    // Borrowed packets follow all guaranteed ones, regardless of priority.
-    let last = own.capped > 0;
-    scheduler
-        .members
-        .iter()
-        .filter(move |other| other.class.priority < priority || (last && other.id != own.id))
+    let members = scheduler.members.iter();
+    members.filter(move |other| precedes(own, other))
 }
 
 pub(crate) fn equals(scheduler: &Scheduler, at: usize) -> impl Iterator<Item = (usize, &Member)> {

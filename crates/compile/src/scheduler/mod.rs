@@ -7,10 +7,12 @@
 
 pub(crate) mod acks;
 pub mod bounds;
+mod case;
 pub(crate) mod model;
 pub(crate) mod number;
 pub(crate) mod parts;
 pub(crate) mod rows;
+mod starts;
 pub(crate) mod wait;
 
 pub use crate::scheduler::model::{Member, Scheduler};
@@ -76,7 +78,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         buffer: Span::ZERO,
         class: leaf.class.clone(),
     };
-    let members = leaves.iter().map(member).collect();
+    let members: Vec<Member> = leaves.iter().map(member).collect();
     let full_time = bounds::time(u64::from(shares.full_packet), shares.gate);
     let chosen = if full_time >= SLOW {
         LATE_SLOW
@@ -102,6 +104,7 @@ pub(crate) fn of(policy: &Policy, direction: Direction, problems: &Problems) -> 
         gate_buffer: late.max(bounds::time(1, shares.gate)),
         group,
         full_packet: shares.full_packet,
+        order: bounds::order(&members),
         members,
         parents,
     };

@@ -35,6 +35,8 @@ pub struct Scheduler {
     /// The classes, by priority and then in the order of the policy. The rest of a divided class
     /// precedes its parts.
     pub members: Vec<Member>,
+    /// The indices of all members, sorted by [`bounds::order`](super::bounds::order).
+    pub(crate) order: Vec<usize>,
     /// Classes that have children.
     pub parents: Vec<Parent>,
 }

@@ -62,100 +62,79 @@
 //! arrived then. Its own bytes therefore count at the smaller of R and c, together with a packet
 //! that left just before the busy period.
 
-use crate::scheduler::bounds::{bucket, earned, equals, higher, in_vain, time};
+pub(crate) use crate::scheduler::case::{Ahead, AnyOrder, Own, Wait, left, left_of, meanwhile};
+
+use crate::scheduler::case::{Before, Case};
 use crate::scheduler::model::{Member, Scheduler};
-use crate::scheduler::parts::Parent;
-use weirgate_policy::in_kbit;
+use crate::scheduler::starts;
 use weirgate_units::{Rate, Span};
 
-/// One summand of a wait: bytes on the wire that the gate sends before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ahead {
-    /// The source of the bytes, and the reason.
-    pub(crate) what: String,
-    /// The time that they take.
-    pub(crate) time: Span,
-}
-
-/// What the class itself may send before a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// Nothing.
-    Nothing,
-    /// The class always has packets: the wait is its latency.
-    Always,
-    /// Bytes on the wire that arrived at once, before the packet.
-    InOrder(u64),
-    /// Bytes that arrived at once and bytes that arrive later, in any order.
-    AnyOrder(AnyOrder),
-}
-
-/// What a class sends if its queue is not in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnyOrder {
-    /// The rate to which it keeps.
-    pub(crate) kept: Rate,
-    /// Bytes on the wire that arrived at once, without the packet itself.
-    pub(crate) before: u64,
-    /// By how much they exceed the burst of the class.
-    pub(crate) excess: u64,
-    /// The rate of the queue's own shaper, if it has one.
-    pub(crate) shaper: Option<Rate>,
-}
-
-/// A wait with its derivation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wait {
-    /// Its summands.
-    pub(crate) steps: Vec<Ahead>,
-    /// The rate at which the class is served then, in turn with its equals.
-    pub(crate) rate: Rate,
-}
-
-impl Wait {
-    pub(crate) fn total(&self) -> Span {
-        let times = self.steps.iter().map(|step| step.time);
-        times.fold(Span::ZERO, |sum, time| sum + time)
+/// Returns the longest wait of a packet of a class, with its derivation if `derived`. Otherwise it
+/// is one step.
+pub(crate) fn longest(scheduler: &Scheduler, at: usize, own: Own, derived: bool) -> Wait {
+    let case = Case {
+        scheduler,
+        at,
+        own,
+        before: Before::Foreign,
+        debt: false,
+    };
+    let before = if begins_with_any(scheduler, at, own) {
+        Before::Foreign
+    } else {
+        worst(case)
+    };
+    let case = Case { before, ..case };
+    let (total, limited) = case.least();
+    let in_debt = Case { debt: true, ..case };
+    let anyway = anyway(in_debt).filter(|others| in_debt.total(others) < total);
+    let (case, limited) = match anyway {
+        Some(others) => (in_debt, others),
+        None => (case, limited),
+    };
+    if derived {
+        case.with(&limited)
+    } else {
+        case.alone(&limited)
     }
 }
 
-/// What is in transmission when the packet arrives.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
-    /// A packet of a class that is not counted otherwise.
-    Foreign,
-    /// A packet that this member borrowed.
-    Borrowed(usize),
-    /// Nothing.
-    Nothing,
+/// Returns the start of the wait with the largest bound, and the last one of these.
+fn worst(case: Case<'_>) -> Before {
+    let nothing = Case {
+        before: Before::Nothing,
+        ..case
+    };
+    let in_debt = Case { debt: true, ..case };
+    let others = anyway(in_debt);
+    let (mut idle, _) = nothing.least();
+    let mut borrowed = starts::least_of_each(case, || ());
+    if let Some(others) = others {
+        idle = idle.min(
+            Case {
+                debt: true,
+                ..nothing
+            }
+            .total(&others),
+        );
+        let anyway = starts::of_each(in_debt, &others);
+        for (least, anyway) in borrowed.iter_mut().zip(anyway) {
+            *least = anyway.min(*least);
+        }
+    }
+    let borrowed = borrowed.into_iter().enumerate();
+    let borrowed = borrowed.filter(|(other, _)| *other != case.at);
+    let borrowed = borrowed.map(|(other, least)| (Before::Borrowed(other), least));
+    let first = (Before::Nothing, idle);
+    let all = std::iter::once(first).chain(borrowed);
+    let worst = all.max_by_key(|(_, total)| *total);
+    worst.map_or(Before::Nothing, |(before, _)| before)
 }
 
-/// Returns the longest wait of a packet of a class.
-pub(crate) fn longest(scheduler: &Scheduler, at: usize, own: Own) -> Wait {
-    let starts = starts(scheduler, at, own);
-    let waits = starts.into_iter().map(|before| {
-        let case = |debt| Case {
-            scheduler,
-            at,
-            own,
-            before,
-            debt,
-        };
-        let guaranteed = case(false).least();
-        let anyway = match own {
-            Own::AnyOrder(_) => case(true).borrowing(),
-            _ => None,
-        };
-        match anyway {
-            Some(anyway) if anyway.total() < guaranteed.total() => anyway,
-            _ => guaranteed,
-        }
-    });
-    let worst = waits.max_by_key(Wait::total);
-    worst.unwrap_or_else(|| Wait {
-        steps: Vec::new(),
-        rate: scheduler.gate,
-    })
+/// Returns the others of a class that has a second bound, whether or not it is in debt.
+fn anyway(in_debt: Case<'_>) -> Option<Vec<bool>> {
+    let any = matches!(in_debt.own, Own::AnyOrder(_));
+    any.then(|| in_debt.others()).flatten()
 }
 
 /// Returns the longest wait behind this many bytes of a class before which no class borrows. It
@@ -168,7 +147,7 @@ pub(crate) fn borrowing(scheduler: &Scheduler, at: usize, bytes: u64) -> Option<
         before: Before::Foreign,
         debt: true,
     };
-    case.borrowing()
+    case.others().map(|others| case.with(&others))
 }
 
 /// Returns the latency of the class as a latency-rate server, counting its equals by their
@@ -181,7 +160,7 @@ pub(crate) fn latency(scheduler: &Scheduler, at: usize) -> Span {
         before: Before::Foreign,
         debt: false,
     };
-    case.with(&[]).total()
+    case.total(&vec![false; scheduler.members.len()])
 }
 
 /// Returns the rate to which traffic of a class must keep so that waits have a bound, if its
@@ -190,308 +169,15 @@ pub(crate) fn kept(member: &Member) -> Rate {
     Rate::bits_per_second(member.class.rate.as_bits_per_second() / 16 * 8)
 }
 
-/// Subtracts the guarantees of members from a rate.
-pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
-    left_of(rate, others.map(Member::own_rate))
-}
-
-/// Subtracts rates from a rate.
-pub(crate) fn left_of(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
-    let taken: u64 = taken.map(Rate::as_bits_per_second).sum();
-    Rate::bits_per_second(rate.as_bits_per_second().saturating_sub(taken))
-}
-
-/// Returns what other classes lend to their hosts with limits, which precedes a class that does
-/// so itself.
-fn lent(scheduler: &Scheduler, own: &Member) -> impl Iterator<Item = Rate> {
-    let lend = |parent: &&Parent| own.capped > 0 && !parent.hosts.is_empty();
-    let others = scheduler.parents.iter().filter(lend);
-    let id = own.parent;
-    let others = others.filter(move |parent| Some(parent.id) != id);
-    others.map(|parent| parent.class.rate)
-}
-
-fn starts(scheduler: &Scheduler, at: usize, own: Own) -> Vec<Before> {
+/// Returns whether a packet of a class that is not counted otherwise may be in transmission.
+fn begins_with_any(scheduler: &Scheduler, at: usize, own: Own) -> bool {
     if matches!(own, Own::Nothing | Own::Always) {
-        return vec![Before::Foreign];
+        return true;
     }
     let member = &scheduler.members[at];
-    let others = scheduler.members.iter().enumerate();
-    let others = others.filter(|(other, _)| *other != at);
-    let after = |(_, other): (usize, &Member)| {
-        other.capped > 0 || other.class.priority > member.class.priority
+    let mut others = scheduler.members.iter().enumerate();
+    let after = |(at_other, other): (usize, &Member)| {
+        at_other != at && (other.capped > 0 || other.class.priority > member.class.priority)
     };
-    if member.capped > 0 || others.clone().any(after) {
-        return vec![Before::Foreign];
-    }
-    let borrowed = others.map(|(other, _)| Before::Borrowed(other));
-    [Before::Nothing].into_iter().chain(borrowed).collect()
-}
-
-/// A case to calculate: a packet of a class, and how the wait begins.
-struct Case<'s> {
-    scheduler: &'s Scheduler,
-    at: usize,
-    own: Own,
-    before: Before,
-    /// Whether the class may be in debt all the time. The guarantees of all others then go
-    /// first, and it borrows before classes of lower priority.
-    debt: bool,
-}
-
-impl Case<'_> {
-    fn member(&self) -> &Member {
-        &self.scheduler.members[self.at]
-    }
-
-    /// Returns the smallest bound over the sets of equals that are counted by their bucket.
-    fn least(&self) -> Wait {
-        let mut limited: Vec<usize> = equals(self.scheduler, self.at).map(|(at, _)| at).collect();
-        let mut best = self.with(&limited);
-        // Each iteration removes at least one of them.
-        for _ in 0..limited.len() {
-            let total = best.total();
-            limited.retain(|other| self.by_bucket(*other, total) < self.by_turns(*other, total));
-            let next = self.with(&limited);
-            if next.total() >= total {
-                break;
-            }
-            best = next;
-        }
-        best
-    }
-
-    /// Returns the bound of a class before which no class borrows, for which debt does not
-    /// matter.
-    fn borrowing(&self) -> Option<Wait> {
-        let first = higher(self.scheduler, self.member()).next().is_none();
-        let lends = !self.scheduler.parents.is_empty();
-        let free = self.member().class.ceiling >= self.scheduler.gate;
-        (first && free && !lends).then(|| {
-            let all = 0..self.scheduler.members.len();
-            let others: Vec<usize> = all.filter(|other| *other != self.at).collect();
-            self.with(&others)
-        })
-    }
-
-    /// Returns the bytes that an equal's bucket allows during a wait.
-    fn by_bucket(&self, other: usize, wait: Span) -> u64 {
-        let member = &self.scheduler.members[other];
-        let all = self.bucket(other) + member.on_credit();
-        all.saturating_add(earned(member.own_rate(), wait))
-    }
-
-    /// Returns the bytes that its turns allow.
-    fn by_turns(&self, other: usize, wait: Span) -> u64 {
-        let member = &self.scheduler.members[other];
-        let own = match self.own {
-            Own::Nothing => return member.turn() + member.on_credit(),
-            Own::Always => 0,
-            Own::InOrder(bytes) => bytes,
-            Own::AnyOrder(own) => own.before.saturating_add(earned(own.kept, wait)),
-        };
-        let own = u128::from(own) * u128::from(member.turn());
-        let own = own / u128::from(self.member().quantum.max(1));
-        let own = u64::try_from(own).unwrap_or(u64::MAX);
-        own.saturating_add(2 * member.turn() + member.on_credit())
-    }
-
-    fn bucket(&self, other: usize) -> u64 {
-        let member = &self.scheduler.members[other];
-        if self.before == Before::Borrowed(other) {
-            // It only has what it earns until the gate opens again.
-            return earned(member.own_rate(), self.on_its_way());
-        }
-        bucket(member)
-    }
-
-    fn on_its_way(&self) -> Span {
-        let full = u64::from(self.scheduler.full_packet);
-        match self.before {
-            Before::Nothing => Span::ZERO,
-            Before::Foreign | Before::Borrowed(_) => {
-                time(full, self.scheduler.gate) + self.scheduler.group
-            }
-        }
-    }
-
-    /// Returns the bound if these equals are counted by their bucket, and the others by turns.
-    fn with(&self, limited: &[usize]) -> Wait {
-        let (scheduler, own) = (self.scheduler, self.member());
-        let first = self.overdrafts(limited);
-        let rates = first.iter().map(|(other, _)| &scheduler.members[*other]);
-        let rate = left_of(left(scheduler.gate, rates), lent(scheduler, own));
-        let whose = if limited.is_empty() {
-            "guarantees of higher priority"
-        } else {
-            "other guarantees"
-        };
-        let pace = if rate < scheduler.gate {
-            format!(", at the {} that {whose} leave", in_kbit(rate))
-        } else {
-            String::new()
-        };
-        let mut steps = Vec::new();
-        if self.before != Before::Nothing {
-            let full = scheduler.full_packet;
-            let group = scheduler.group;
-            let before = if group > Span::ZERO {
-                format!("packets that left in a group of {group}, and ")
-            } else {
-                String::new()
-            };
-            let what = format!("{before}the packet already in transmission, {full} B at most");
-            let time = self.on_its_way();
-            steps.push(Ahead { what, time });
-        }
-        for (other, unused) in first {
-            let member = &scheduler.members[other];
-            let (bucket, packet) = (self.bucket(other), member.on_credit());
-            let what = format!(
-                "`{}` first: its bucket of {bucket} B and a packet of {packet} B beyond it, less \
-                 {unused} B of tokens that come too late{pace}",
-                member.class.name
-            );
-            let bytes = (bucket + packet).saturating_sub(unused);
-            let time = time(bytes, rate);
-            steps.push(Ahead { what, time });
-        }
-        if own.capped > 0 {
-            steps.extend(self.lending(rate));
-        }
-        let by_turns: Vec<&Member> = equals(scheduler, self.at)
-            .filter(|(other, _)| self.debt || !limited.contains(other))
-            .map(|(_, other)| other)
-            .collect();
-        for other in &by_turns {
-            let (turn, packet) = (other.turn(), other.on_credit());
-            let what = format!(
-                "the turn of `{}`: {turn} B and a packet of {packet} B beyond it{pace}",
-                other.class.name
-            );
-            let time = time(turn + packet, rate);
-            steps.push(Ahead { what, time });
-        }
-        let turns: u64 = by_turns.iter().map(|other| other.turn()).sum();
-        let bits = u128::from(rate.as_bits_per_second()) * u128::from(own.quantum);
-        let bits = bits / u128::from(u64::from(own.quantum) + turns).max(1);
-        let rate_in_turns = Rate::bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX));
-        if turns > 0 && self.own != Own::Nothing {
-            steps.push(Ahead {
-                what: "one more turn of each class of equal priority".to_owned(),
-                time: time(turns, rate),
-            });
-        }
-        steps.extend(self.own_before(&steps, rate_in_turns));
-        Wait {
-            steps,
-            rate: rate_in_turns,
-        }
-    }
-
-    /// Returns what the class itself sends before the packet, when it is served at a rate after
-    /// these steps.
-    fn own_before(&self, steps: &[Ahead], rate: Rate) -> Vec<Ahead> {
-        let own = |bytes: u64, rate: Rate| Ahead {
-            what: format!("its own class's burst of {bytes} B before it"),
-            time: time(bytes, rate),
-        };
-        match self.own {
-            Own::Nothing | Own::Always | Own::InOrder(0) => Vec::new(),
-            Own::InOrder(bytes) => vec![own(bytes, rate)],
-            Own::AnyOrder(class) => {
-                let slower = class.shaper.map_or(rate, |shaper| shaper.min(rate));
-                let before = steps.iter().fold(Span::ZERO, |sum, step| sum + step.time);
-                let green = own(class.before, slower);
-                let guarantee = self.member().class.rate;
-                let debt = Ahead {
-                    what: format!(
-                        "{} B that its class has sent beyond its tokens, at the guaranteed {}",
-                        class.excess,
-                        in_kbit(guarantee)
-                    ),
-                    time: time(class.excess, guarantee),
-                };
-                let whole = |step: &Ahead, rate| step.time + meanwhile(step.time, rate, class.kept);
-                let in_debt = whole(&debt, guarantee);
-                let never = self.debt || in_debt <= self.member().latency;
-                let (burst, pace) = if never || whole(&green, slower) >= in_debt {
-                    (green, slower)
-                } else {
-                    (debt, guarantee)
-                };
-                let come = Ahead {
-                    what: format!(
-                        "packets of its class that arrive in this time, at {}, and are sent first",
-                        in_kbit(class.kept)
-                    ),
-                    time: meanwhile(before, rate, class.kept)
-                        + meanwhile(burst.time, pace, class.kept),
-                };
-                vec![burst, come]
-            }
-        }
-    }
-
-    /// Returns what precedes a class that lends its guarantee to hosts with limits, besides the
-    /// guarantees of other classes. This is what divided classes lend in the same way, and the
-    /// turns of its other hosts.
-    fn lending(&self, rate: Rate) -> Vec<Ahead> {
-        let own = self.member();
-        let parents = self.scheduler.parents.iter();
-        let others = parents.filter(|parent| Some(parent.id) != own.parent);
-        let lending = |parent: &Parent| {
-            let bucket = earned(parent.class.rate, parent.buffer);
-            let packet = if parent.hosts.is_empty() {
-                0
-            } else {
-                u64::from(self.scheduler.full_packet)
-            };
-            Ahead {
-                what: format!(
-                    "`{}` lends to its parts: its bucket of {bucket} B and a packet of {packet} B \
-                     beyond it",
-                    parent.class.name
-                ),
-                time: time(bucket + packet, rate),
-            }
-        };
-        let mut list: Vec<Ahead> = others.map(lending).collect();
-        // If the bytes of the whole class are counted, turns of its hosts do not count
-        // separately.
-        if matches!(self.own, Own::Nothing | Own::Always) {
-            let turns = u64::from(own.capped) * u64::from(own.quantum + own.largest);
-            let what = format!("{} other hosts' turns: {turns} B", own.capped);
-            let time = time(turns, rate);
-            list.push(Ahead { what, time });
-        }
-        list
-    }
-
-    /// Returns the classes that are counted by their bucket, in order of priority. Each has the
-    /// bytes that it earns after its last packet has begun, rounded down.
-    fn overdrafts(&self, limited: &[usize]) -> Vec<(usize, u64)> {
-        let members = &self.scheduler.members;
-        let above: Vec<_> = higher(self.scheduler, self.member())
-            .map(|other| other.id)
-            .collect();
-        let counts = |at: &usize| above.contains(&members[*at].id) || limited.contains(at);
-        let all: Vec<usize> = (0..members.len()).filter(counts).collect();
-        let last = |at: &usize| (members[*at].on_credit(), members[*at].own_rate());
-        let last: Vec<(u64, Rate)> = all.iter().map(last).collect();
-        let unused = in_vain(&last, self.scheduler.gate);
-        all.into_iter().zip(unused).collect()
-    }
-}
-
-/// Returns the time for bytes that arrive at the kept rate while a class is served for `span`,
-/// for bytes that arrive during that, and so on: `span * kept / (rate - kept)`.
-pub(crate) fn meanwhile(span: Span, rate: Rate, kept: Rate) -> Span {
-    let (rate, kept) = (rate.as_bits_per_second(), kept.as_bits_per_second());
-    let nanos = u128::from(span.as_nanos()) * u128::from(kept);
-    let nanos = match rate.checked_sub(kept) {
-        None | Some(0) => u128::MAX,
-        Some(spare) => nanos.div_ceil(u128::from(spare)),
-    };
-    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    member.capped > 0 || others.any(after)
 }

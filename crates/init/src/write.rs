@@ -201,7 +201,11 @@ fn link(text: &mut Text, found: &Found, answers: &Answers) {
         text.text("inbound", value, inbound.words());
     }
     if found.merging {
-        text.text("merged", "cut", "virtual devices bring several packets as one");
+        text.text(
+            "merged",
+            "cut",
+            "virtual devices bring several packets as one",
+        );
     }
     if mtu(found) != USUAL_MTU {
         text.field(

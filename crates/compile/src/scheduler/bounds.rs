@@ -60,7 +60,6 @@
 //! may hold ([`line_extra`]).
 
 use crate::scheduler::model::{Member, Scheduler};
-use crate::scheduler::wait;
 use weirgate_units::{Arrange as _, Rate, Size, Span};
 
 /// The time of timers and of the kernel's own work: late interrupts, softirqs, and the path from
@@ -142,6 +141,17 @@ pub(crate) fn precedes(own: &Member, other: &Member) -> bool {
     other.class.priority < own.class.priority || (own.capped > 0 && other.id != own.id)
 }
 
+/// Subtracts the guarantees of members from a rate.
+pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
+    left_of(rate, others.map(Member::own_rate))
+}
+
+/// Subtracts rates from a rate.
+pub(crate) fn left_of(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
+    let taken: u64 = taken.map(Rate::as_bits_per_second).sum();
+    Rate::bits_per_second(rate.as_bits_per_second().saturating_sub(taken))
+}
+
 pub(crate) fn higher<'s>(
     scheduler: &'s Scheduler,
     own: &Member,
@@ -195,7 +205,7 @@ pub(crate) fn credit(scheduler: &Scheduler, at: usize) -> Span {
         return Span::ZERO;
     };
     // `bucket` rounds up, but a subtracted term must not.
-    let spared = wait::left(scheduler.gate, higher(scheduler, own))
+    let spared = left(scheduler.gate, higher(scheduler, own))
         .time_for(Size::bytes(emptied.saturating_sub(1)))
         .unwrap_or(Span::ZERO);
     debt.saturating_sub(spared)

@@ -2,7 +2,7 @@
 //! One case of a wait: how it begins, and which equals are counted by their bucket. A trial sums
 //! numbers alone; the text of a derivation is made once, for the case that is the bound.
 
-use crate::scheduler::bounds::{bucket, earned, equals, precedes, time, wasted};
+use crate::scheduler::bounds::{bucket, earned, equals, left, left_of, precedes, time, wasted};
 use crate::scheduler::model::{Member, Scheduler};
 use crate::scheduler::parts::Parent;
 use weirgate_policy::in_kbit;
@@ -428,17 +428,6 @@ impl Sent {
             ),
         }
     }
-}
-
-/// Subtracts the guarantees of members from a rate.
-pub(crate) fn left<'s>(rate: Rate, others: impl Iterator<Item = &'s Member>) -> Rate {
-    left_of(rate, others.map(Member::own_rate))
-}
-
-/// Subtracts rates from a rate.
-pub(crate) fn left_of(rate: Rate, taken: impl Iterator<Item = Rate>) -> Rate {
-    let taken: u64 = taken.map(Rate::as_bits_per_second).sum();
-    Rate::bits_per_second(rate.as_bits_per_second().saturating_sub(taken))
 }
 
 /// Returns what other classes lend to their hosts with limits, which precedes a class that does

@@ -60,9 +60,9 @@
 //! hold back. Parts of a class have no bound yet: the class may be ahead of its guarantee, and
 //! its parts wait for it.
 
-use crate::scheduler::bounds::{earned, in_vain, time};
+use crate::scheduler::bounds::{earned, in_vain, left_of, time};
 use crate::scheduler::model::{Member, Scheduler};
-use crate::scheduler::wait::{Ahead, left_of, meanwhile};
+use crate::scheduler::wait::{Ahead, meanwhile};
 use weirgate_aqm::{CREDIT_NS, IDLE_CREDIT_NS, TICK_NS, late_ns};
 use weirgate_policy::{SharedClass, in_kbit};
 use weirgate_units::{Handle, Rate, Span};

@@ -62,7 +62,7 @@
 //! arrived then. Its own bytes therefore count at the smaller of R and c, together with a packet
 //! that left just before the busy period.
 
-pub(crate) use crate::scheduler::case::{Ahead, AnyOrder, Own, Wait, left, left_of, meanwhile};
+pub(crate) use crate::scheduler::case::{Ahead, AnyOrder, Own, Wait, meanwhile};
 
 use crate::scheduler::case::{Before, Case};
 use crate::scheduler::model::{Member, Scheduler};

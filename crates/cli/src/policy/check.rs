@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate check`: prints what a policy promises, in a few lines, in full, or as JSON.
 
-use crate::policy::promises;
+use crate::policy::{promises, waits};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -50,7 +50,11 @@ fn checked(path: &Path, text: &str, arguments: &Arguments) -> Outcome {
     let loaded = policy::parse(path, text)?;
     let mut links = Vec::new();
     for (number, policy) in loaded.policies().iter().enumerate() {
-        let report = promises(policy);
+        let report = if arguments.json || arguments.all {
+            promises(policy)
+        } else {
+            waits(policy)
+        };
         if arguments.json {
             links.push(link(policy, &report));
         } else {

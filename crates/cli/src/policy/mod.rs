@@ -12,7 +12,7 @@ pub mod show;
 
 use std::path::Path;
 use weirgate_bpf::most_capabilities;
-use weirgate_compile::{CheckReport, check_report_for};
+use weirgate_compile::{CheckReport, check_report_for, check_waits_for};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy::read;
@@ -23,6 +23,11 @@ use weirgate_policy::Policy;
 /// Returns what a policy promises on a kernel that has all capabilities of this program.
 pub fn promises(policy: &Policy) -> CheckReport {
     check_report_for(policy, &most_capabilities())
+}
+
+/// Returns the same without the derivations of waits.
+pub fn waits(policy: &Policy) -> CheckReport {
+    check_waits_for(policy, &most_capabilities())
 }
 
 /// `weirgate export --uci`: checks a policy and writes it as OpenWrt's configuration.

@@ -423,6 +423,8 @@ fn devices_that_bring_merged_packets_are_named() {
             machine,
             policy: Some(&policy),
             desired: desired.as_ref(),
+            possible: desired.as_ref(),
+            windows_refused: false,
             applied: None,
             differences: &[],
             devices: &BTreeSet::new(),

@@ -183,6 +183,7 @@ mod tests {
     fn a_blind_tracker_says_what_it_waits_for() {
         let mut now = RatesNow {
             number: 1,
+            device: "wan".to_owned(),
             time: 0,
             blind: true,
             probes: false,

@@ -418,17 +418,7 @@ fn devices_that_bring_merged_packets_are_named() {
     let said = |machine: &Machine, policy: &str| {
         let (policy, problems) = weirgate_policy::parse(policy);
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
-        let desired = weirgate_compile::compile(&policy, &Capabilities::all()).0;
-        let found = examine(&Question {
-            machine,
-            policy: Some(&policy),
-            desired: desired.as_ref(),
-            possible: desired.as_ref(),
-            windows_refused: false,
-            applied: None,
-            differences: &[],
-            devices: &BTreeSet::new(),
-        });
+        let found = examined(&policy, machine, &[], false);
         let found = found.iter().filter(|one| one.code == "merged");
         found
             .map(|one| format!("{} {} {}", one.severity, one.subject, one.fact))

@@ -182,7 +182,7 @@ fn draw(text: &mut String, row: &Row<'_>, y: f64) {
 fn place(ratio: f64) -> f64 {
     let (from, to) = AXIS;
     let ratio = ratio.clamp(LARGEST.recip(), LARGEST);
-    let part = (ratio.ln() / LARGEST.ln() + 1.0) / 2.0;
+    let part = f64::midpoint(ratio.ln() / LARGEST.ln(), 1.0);
     from + part * (to - from)
 }
 

@@ -13,7 +13,7 @@ mod inside;
 #[allow(dead_code, reason = "shared with the tests of links")]
 mod net;
 
-use weirgate_lab::{Limits, OwnTests, Together};
+use weirgate_lab::{Limits, OwnTests};
 
 fn own() -> OwnTests<'static> {
     OwnTests {
@@ -25,35 +25,9 @@ fn own() -> OwnTests<'static> {
     }
 }
 
-static IN_THE_GUEST: Together = Together::new(
-    own,
-    &[
-        "inside::bounds_of_uploads",
-        "inside::bounds_of_downloads",
-        "inside::changes_and_repairs",
-    ],
-);
-
-/// One run of the guest serves all these tests.
-mod together {
-    mod merged {
-        use crate::IN_THE_GUEST;
-
-        #[test]
-        fn bounds_hold_beside_uploads_that_arrive_merged() {
-            println!("{}", IN_THE_GUEST.run("inside::bounds_of_uploads"));
-        }
-
-        #[test]
-        fn bounds_hold_beside_downloads_that_arrive_merged() {
-            println!("{}", IN_THE_GUEST.run("inside::bounds_of_downloads"));
-        }
-
-        #[test]
-        fn what_cuts_comes_in_place_and_goes_without_a_trace() {
-            println!("{}", IN_THE_GUEST.run("inside::changes_and_repairs"));
-        }
-    }
+#[test]
+fn what_cuts_comes_in_place_and_goes_without_a_trace() {
+    println!("{}", own().run("inside::changes_and_repairs"));
 }
 
 /// Measures what the detour takes. Part of the measurements.

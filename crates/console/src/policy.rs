@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use weirgate_aqm::INSTALLED;
 use weirgate_bpf::{kit_number, most_capabilities};
-use weirgate_document::Severity;
+use weirgate_document::{Problem, Severity};
 use weirgate_domain::DIVIDER;
 use weirgate_keep::Source;
 use weirgate_policy::{Parsed, Policy, apart, parse_with};
@@ -58,7 +58,7 @@ pub fn text(path: &Path) -> Result<(PathBuf, String), Failure> {
     Ok((path.to_owned(), text?))
 }
 
-/// A problem of a policy, for JSON.
+/// A problem of a policy or of another file, for JSON.
 #[derive(Debug, Serialize)]
 pub struct LocatedProblem {
     file: String,
@@ -68,6 +68,26 @@ pub struct LocatedProblem {
     code: &'static str,
     message: String,
     hint: String,
+}
+
+impl LocatedProblem {
+    /// Returns a problem at a line and a column of a file, both from 1.
+    #[must_use]
+    pub fn new(file: &str, (line, column): (usize, usize), problem: &Problem) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+            column,
+            severity: match problem.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Note => "note",
+            },
+            code: problem.code,
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+        }
+    }
 }
 
 /// Returns the problems of a policy's text, including those of compiling it for a kernel that has
@@ -95,19 +115,7 @@ pub fn problems(path: &Path, text: &str) -> Vec<LocatedProblem> {
         }
         all.extend(problems.into_iter().map(|problem| {
             let (file, line, column) = parsed.sources.locate(&problem);
-            LocatedProblem {
-                file: file.to_owned(),
-                line,
-                column,
-                severity: match problem.severity {
-                    Severity::Error => "error",
-                    Severity::Warning => "warning",
-                    Severity::Note => "note",
-                },
-                code: problem.code,
-                message: problem.message,
-                hint: problem.hint,
-            }
+            LocatedProblem::new(file, (line, column), &problem)
         }));
     }
     all

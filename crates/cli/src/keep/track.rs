@@ -3,8 +3,10 @@
 
 use crate::policy::apply::{refused, site};
 use clap::Subcommand;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use weirgate_console::exit::{Failure, Outcome, Status};
+use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 use weirgate_console::policy;
 use weirgate_console::runtime::in_runtime;
@@ -35,6 +37,9 @@ pub enum What {
         /// Print every decision.
         #[arg(long)]
         decisions: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -42,7 +47,11 @@ pub enum What {
 pub fn run(state: &Path, what: &What) -> Outcome {
     match what {
         What::Status { json } => status(state, *json),
-        What::Replay { file, decisions } => again(file, *decisions),
+        What::Replay {
+            file,
+            decisions,
+            json,
+        } => documented(*json, |document| again(file, *decisions, document)),
     }
 }
 
@@ -107,14 +116,19 @@ fn shown(rate: u64) -> String {
     }
 }
 
-fn again(file: &Path, decisions: bool) -> Outcome {
+fn again(file: &Path, decisions: bool, document: &Document) -> Outcome {
     let text = source::read_up_to(file, LONGEST)?;
     let name = file.display();
     let replayed =
         replay(&text).map_err(|wrong| Failure::Input(format!("weirgate: {name}: {wrong}")))?;
     if decisions {
         for decision in &replayed.decisions {
-            output::data(&decision.to_string())?;
+            let text = decision.to_string();
+            if document.is_wanted() {
+                document.add("decisions", text.into());
+            } else {
+                output::data(&text)?;
+            }
         }
     }
     let rates = replayed
@@ -122,13 +136,19 @@ fn again(file: &Path, decisions: bool) -> Outcome {
         .iter()
         .filter(|decision| matches!(decision.what, Decided::Rate { .. }))
         .count();
+    document.put("inputs", replayed.inputs.into());
+    document.put("rates", rates.into());
+    let other = replayed.other.as_ref();
+    let other =
+        other.map(|(line, there, now)| json!({"line": line, "recorded": there, "now": now}));
+    document.put("differs", other.into());
     if let Some((line, there, now)) = &replayed.other {
-        output::note(&format!(
+        document.note(&format!(
             "weirgate: {name}: line {line} has `{there}`, and now it is `{now}`"
         ));
         return Ok(Status::Differs);
     }
-    output::note(&format!(
+    document.note(&format!(
         "weirgate: {} inputs, {rates} rates: every decision is the same",
         replayed.inputs
     ));

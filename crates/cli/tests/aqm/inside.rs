@@ -7,7 +7,7 @@ pub mod net;
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use net::Far;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::Shutdown;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -83,7 +83,16 @@ fn load_show_change_unload() {
         "{text}"
     );
     assert_eq!(objects(), before, "a refused load leaves nothing");
-    done("load codel wan0 target_ns=7ms --rate 2mbit --link adsl:bridged-vc-fcs");
+    let refused = weirgate("load codel wan7 --json");
+    let document: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
+    assert!(document["error"].as_str().expect("why").contains("wan7"));
+    let loaded =
+        done("load codel wan0 target_ns=7ms --rate 2mbit --link adsl:bridged-vc-fcs --json");
+    let document: Value = serde_json::from_str(&loaded).expect("JSON");
+    assert_eq!(
+        document,
+        json!({"device": "wan0", "at": "root", "kind": "weir_codel"})
+    );
     assert!(Path::new("/sys/fs/bpf/weirgate/codel/link").exists());
     let one = shown("wan0");
     assert_eq!(number(&one, "parameters", "target_ns"), 7_000_000);

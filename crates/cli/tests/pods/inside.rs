@@ -105,8 +105,14 @@ fn files_and_devices_are_followed() {
     assert!(root("pod3").contains("pfifo 77:"));
     write("pod2", "rate = 7\n");
     let mut once = Command::new("weirgate");
-    let once = once.args(["pods", "--once", FOLDER]).status().unwrap();
-    assert_eq!(once.code(), Some(1));
+    let once = once.args(["pods", "--once", "--json", FOLDER]).output();
+    let once = once.unwrap();
+    assert_eq!(once.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&once.stdout).unwrap();
+    assert_eq!(document["problems"][0]["line"], 1, "{document}");
+    assert_eq!(document["problems"][0]["column"], 8, "{document}");
+    let file = document["problems"][0]["file"].as_str().unwrap();
+    assert!(file.ends_with("/pod2"), "{document}");
 }
 
 /// Receives the bulk data and counts the bytes of each pod. It reads all connections together at an

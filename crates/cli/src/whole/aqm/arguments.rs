@@ -32,4 +32,7 @@ pub struct Load {
     /// as if they were queued. Needs Linux 6.6, but not CONFIG_NET_SCH_BPF.
     #[arg(long)]
     pub ingress: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
 }

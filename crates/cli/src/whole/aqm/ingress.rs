@@ -4,6 +4,7 @@
 
 use crate::whole::aqm::arguments::Load;
 use crate::whole::aqm::own;
+use crate::whole::aqm::placed;
 use crate::whole::aqm::target::Target;
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -12,6 +13,7 @@ use weirgate_aqm::{Discipline, Link, Settings, VirtualQueue};
 use weirgate_bpf::{FilterMaps, FilterSetup, IngressAttachment, Store};
 use weirgate_console::discipline::{LinkArguments, discipline, failed, known, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 
@@ -57,8 +59,13 @@ impl AtIngress {
     }
 }
 
+/// Returns what `aqm show` calls a discipline on arriving packets.
+pub fn kind(discipline: Discipline) -> String {
+    format!("{} at ingress", discipline.name())
+}
+
 /// `weirgate aqm load --ingress`.
-pub fn load(load: &Load) -> Outcome {
+pub fn load(load: &Load, document: &Document) -> Outcome {
     let discipline = discipline(&load.discipline)?;
     if let Some(why) = VirtualQueue::refusal(discipline) {
         return Err(wrong(format!("{why}; load it without --ingress")));
@@ -107,13 +114,19 @@ pub fn load(load: &Load) -> Outcome {
         if let Some(before) = before.filter(|before| before.discipline != discipline) {
             own::release(&store, before.discipline)?;
         }
-        output::note(&format!("{name}: {} is at ingress", discipline.name()));
+        placed(document, name.as_str(), "ingress", &kind(discipline));
+        document.note(&format!("{name}: {} is at ingress", discipline.name()));
         Ok(Status::Done)
     })
 }
 
 /// `weirgate aqm change --ingress`.
-pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
+pub fn change(
+    device: &str,
+    words: &[String],
+    link: &LinkArguments,
+    document: &Document,
+) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let _later = output::later();
@@ -129,21 +142,21 @@ pub fn change(device: &str, words: &[String], link: &LinkArguments) -> Outcome {
         link.apply(&mut setup.link, &mut 0)?;
         setup.parts = parts(&setup.settings);
         there.maps.set(&setup).map_err(failed)?;
+        placed(document, device, "ingress", &kind(there.discipline));
         Ok(Status::Done)
     })
 }
 
 /// `weirgate aqm unload --ingress`.
-pub fn unload(device: &str) -> Outcome {
+pub fn unload(device: &str, document: &Document) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let _later = output::later();
         let store = own::store()?;
-        let AtIngress {
-            one, discipline, ..
-        } = AtIngress::required(&target, &store)?;
-        store.remove_ingress(&one).map_err(failed)?;
-        own::release(&store, discipline)?;
+        let there = AtIngress::required(&target, &store)?;
+        store.remove_ingress(&there.one).map_err(failed)?;
+        placed(document, device, "ingress", &kind(there.discipline));
+        own::release(&store, there.discipline)?;
         Ok(Status::Done)
     })
 }

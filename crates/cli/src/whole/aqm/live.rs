@@ -5,12 +5,14 @@ use crate::whole::aqm::arguments::Load;
 use crate::whole::aqm::loaded::{Loaded, Marking};
 use crate::whole::aqm::offloads;
 use crate::whole::aqm::own;
+use crate::whole::aqm::placed;
 use crate::whole::aqm::target::{Target, refused};
 use weirgate_aqm::{Link, Settings};
 use weirgate_bpf::{AttachPoint, CLASSES, Class, Classes, Qdisc, Setup};
 use weirgate_console::discipline::class::{self, class, class_id};
 use weirgate_console::discipline::{LinkArguments, discipline, failed, set};
 use weirgate_console::exit::{Failure, Outcome, Status, wrong};
+use weirgate_console::json::Document;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_units::Handle;
@@ -102,7 +104,7 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
 }
 
 /// `weirgate aqm load`.
-pub fn load(load: &Load) -> Outcome {
+pub fn load(load: &Load, document: &Document) -> Outcome {
     let mut wanted = wanted(load)?;
     in_runtime(async {
         let target = Target::find(&load.device).await?;
@@ -185,7 +187,8 @@ pub fn load(load: &Load) -> Outcome {
         } else {
             offloads::restore(&target).await?;
         }
-        output::note(&format!("{name}: {kind} is at the root"));
+        placed(document, name.as_str(), "root", kind);
+        document.note(&format!("{name}: {kind} is at the root"));
         Ok(Status::Done)
     })
 }
@@ -196,6 +199,7 @@ pub fn change(
     words: &[String],
     link: &LinkArguments,
     class: Option<&str>,
+    document: &Document,
 ) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
@@ -238,6 +242,7 @@ pub fn change(
                 shaper.set(target.point, &setup).map_err(failed)?;
             }
         }
+        placed(document, device, "root", loaded.kind());
         Ok(Status::Done)
     })
 }
@@ -253,7 +258,7 @@ fn in_force(qdisc: &Qdisc, point: AttachPoint) -> Result<Setup, Failure> {
 }
 
 /// `weirgate aqm unload`.
-pub fn unload(device: &str) -> Outcome {
+pub fn unload(device: &str, document: &Document) -> Outcome {
     in_runtime(async {
         let target = Target::find(device).await?;
         let _later = output::later();
@@ -262,6 +267,7 @@ pub fn unload(device: &str) -> Outcome {
         let dropped = target.kernel.drop_root(&target.name, target.device).await;
         dropped.map_err(refused)?;
         loaded.forget(&store, target.point).map_err(failed)?;
+        placed(document, device, "root", loaded.kind());
         loaded.release(&store)?;
         offloads::restore(&target).await?;
         Ok(Status::Done)

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use weirgate_aqm::Discipline;
 use weirgate_console::discipline::{LinkArguments, discipline};
 use weirgate_console::exit::{Outcome, Status, wrong};
+use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 
 /// What can be done with disciplines.
@@ -99,6 +100,9 @@ pub enum Command {
         /// Change what was loaded with --ingress.
         #[arg(long)]
         ingress: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what a discipline on a device decides, packet by packet, as it happens.
     Trace {
@@ -143,6 +147,9 @@ pub enum Command {
         /// Unload what was loaded with --ingress, where nothing is queued.
         #[arg(long)]
         ingress: bool,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -162,23 +169,28 @@ pub fn run(command: &Command) -> Outcome {
         | Command::Record {
             capture: Some(_), ..
         } => handed::over(),
-        Command::Load(load) if load.ingress => ingress::load(load),
-        Command::Load(load) => live::load(load),
+        Command::Load(load) => documented(load.json, |document| {
+            if load.ingress {
+                ingress::load(load, document)
+            } else {
+                live::load(load, document)
+            }
+        }),
         Command::Show { device, json } => show::run(device.as_deref(), *json),
         Command::Change {
             device,
             settings,
             link,
-            ingress: true,
-            ..
-        } => ingress::change(device, settings, link),
-        Command::Change {
-            device,
-            settings,
-            link,
             class,
-            ..
-        } => live::change(device, settings, link, class.as_deref()),
+            ingress,
+            json,
+        } => documented(*json, |document| {
+            if *ingress {
+                ingress::change(device, settings, link, document)
+            } else {
+                live::change(device, settings, link, class.as_deref(), document)
+            }
+        }),
         Command::Trace {
             device,
             class,
@@ -194,9 +206,22 @@ pub fn run(command: &Command) -> Outcome {
         Command::Record { .. } => Err(wrong("name the file to write")),
         Command::Unload {
             device,
-            ingress: true,
-        } => ingress::unload(device),
-        Command::Unload { device, .. } => live::unload(device),
+            ingress,
+            json,
+        } => documented(*json, |document| {
+            if *ingress {
+                ingress::unload(device, document)
+            } else {
+                live::unload(device, document)
+            }
+        }),
+    }
+}
+
+/// Writes what a command changed into its document, in the words of `aqm show --json`.
+fn placed(document: &Document, device: &str, at: &str, kind: &str) {
+    for (name, value) in [("device", device), ("at", at), ("kind", kind)] {
+        document.put(name, value.into());
     }
 }
 

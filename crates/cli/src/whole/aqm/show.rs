@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weirgate aqm show`: shows the state of disciplines on devices, with names and units.
 
-use crate::whole::aqm::ingress::AtIngress;
+use crate::whole::aqm::ingress::{self, AtIngress};
 use crate::whole::aqm::loaded::Loaded;
 use crate::whole::aqm::own;
 use crate::whole::aqm::target::Target;
@@ -160,7 +160,7 @@ fn at_ingress(there: &AtIngress, device: &str) -> Result<Shown, Failure> {
     Ok(Shown {
         device: device.to_owned(),
         at: "ingress",
-        kind: format!("{} at ingress", there.discipline.name()),
+        kind: ingress::kind(there.discipline),
         gate_bytes_s: setup.as_ref().map_or(0, |setup| setup.link.rate_bytes_s),
         class: None,
         instance: there.maps.state().map_err(failed)?.instance,

@@ -85,6 +85,15 @@ fn the_floor_is_held_while_nobody_answers() {
     let record = namespace.run("find /run/weirgate -name rate.record");
     let replayed = namespace.run(&format!("{WEIRGATE} track replay {}", record.trim()));
     assert_eq!(replayed, "");
+    let replay = format!(
+        "{WEIRGATE} track replay --json --decisions {}",
+        record.trim()
+    );
+    let document: serde_json::Value = serde_json::from_str(&namespace.run(&replay)).unwrap();
+    assert!(document["inputs"].as_u64() > Some(0), "{document}");
+    assert_eq!(document["differs"], serde_json::Value::Null, "{document}");
+    let decisions = document["decisions"].as_array().unwrap();
+    assert!(decisions.len() as u64 >= document["rates"].as_u64().unwrap());
     assert_eq!(namespace.weirgate("remove").status, 0);
 }
 

@@ -105,7 +105,9 @@ pub fn pack(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the paths of the packages.
 pub fn places(root: &Path) -> Result<Vec<PathBuf>> {
-    PACKAGES.iter().map(|package| package.place(root)).collect()
+    let arch = own_arch()?;
+    let place = |package: &Package| package.place(root, &arch);
+    PACKAGES.iter().map(place).collect()
 }
 
 /// Returns the version of the packages.
@@ -149,27 +151,29 @@ impl Package {
         if self.service {
             service(root, &tree, &documents)?;
         }
-        let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
-        let arch = arch.trim();
-        let control = self.control(&tree, &version, arch)?;
-        let sums = sums(&tree)?;
+        self.seal(root, &tree, &own_arch()?, &self.depends(&version)?)
+    }
+
+    /// Writes the control file and the checksums of a tree, packs it, and returns the package's
+    /// path.
+    fn seal(&self, root: &Path, tree: &Path, arch: &str, depends: &str) -> Result<PathBuf> {
+        let control = self.control(tree, &package_version(root)?, arch, depends)?;
+        let sums = sums(tree)?;
         write(&tree.join("DEBIAN/md5sums"), sums.as_bytes(), 0o644)?;
         write(&tree.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
-        let package = self.place(root)?;
+        let package = self.place(root, arch)?;
         run(Command::new("dpkg-deb")
             .args(["--root-owner-group", "-Zxz", "--build"])
-            .env("SOURCE_DATE_EPOCH", epoch)
-            .arg(&tree)
+            .env("SOURCE_DATE_EPOCH", epoch(root)?)
+            .arg(tree)
             .arg(&package))?;
         Ok(package)
     }
 
     /// Returns the path of the package's file.
-    fn place(&self, root: &Path) -> Result<PathBuf> {
-        let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
+    fn place(&self, root: &Path, arch: &str) -> Result<PathBuf> {
         let version = package_version(root)?;
-        let file = format!("{}_{version}_{}.deb", self.name, arch.trim());
-        Ok(target(root).join(file))
+        Ok(target(root).join(format!("{}_{version}_{arch}.deb", self.name)))
     }
 
     /// Installs the program's manual pages; those of sections 5 and 7 are in the router's package.
@@ -189,18 +193,13 @@ impl Package {
         Ok(())
     }
 
-    /// Returns the control file. The programs need the version of the C library with which they
-    /// were linked.
-    fn control(&self, tree: &Path, version: &str, arch: &str) -> Result<String> {
+    /// Returns the packages that it needs. The programs need the version of the C library with which
+    /// they were linked.
+    fn depends(&self, version: &str) -> Result<String> {
         let libc = text(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "libc6"]))?;
         let libc = libc.split('-').next().unwrap_or_default().to_owned();
-        // Count each file in whole KiB, as dpkg-gencontrol does.
-        let mut size = 0;
-        for file in below(tree)? {
-            size += tree.join(file).symlink_metadata()?.len().div_ceil(1024);
-        }
         let libraries = format!("libc6 (>= {libc}), libelf1 | libelf1t64, zlib1g");
-        let relations = if self.service {
+        Ok(if self.service {
             format!("Depends: {libraries}\n")
         } else {
             // Before, one package had these files (Debian policy 7.6.1).
@@ -208,16 +207,44 @@ impl Package {
                 "Depends: {libraries}, weirgate (= {version})\n\
                  Breaks: weirgate (<< {SPLIT})\nReplaces: weirgate (<< {SPLIT})\n"
             )
-        };
+        })
+    }
+
+    /// Returns the control file.
+    fn control(&self, tree: &Path, version: &str, arch: &str, depends: &str) -> Result<String> {
+        // Count each file in whole KiB, as dpkg-gencontrol does.
+        let mut size = 0;
+        for file in below(tree)? {
+            size += tree.join(file).symlink_metadata()?.len().div_ceil(1024);
+        }
         Ok(format!(
             "Package: {}\nVersion: {version}\nArchitecture: {arch}\nSection: net\n\
              Priority: optional\nInstalled-Size: {size}\n\
-             Maintainer: {}\n{relations}{}",
+             Maintainer: {}\n{depends}{}",
             self.name,
             maintainer(),
             self.control
         ))
     }
+}
+
+/// Packs the router's package for another processor of Debian: the files of this machine's package
+/// around a static program, which needs no library. Returns its tree and its path.
+pub fn foreign(root: &Path, arch: &str, program: &Path) -> Result<(PathBuf, PathBuf)> {
+    let package = &PACKAGES[0];
+    let folder = target(root).join("deb");
+    let tree = folder.join(format!("{}-{arch}", package.name));
+    empty(&tree)?;
+    put_all(&folder.join(package.name), &tree)?;
+    put(program, &tree.join("usr/bin").join(package.name), 0o755)?;
+    let packed = package.seal(root, &tree, arch, "")?;
+    Ok((tree, packed))
+}
+
+/// Returns this machine's architecture, by Debian's name.
+pub fn own_arch() -> Result<String> {
+    let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
+    Ok(arch.trim().to_owned())
 }
 
 /// Installs units, policies, documents, and the maintainer scripts of the service.

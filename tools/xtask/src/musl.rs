@@ -15,12 +15,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The processors for which it can be built, by Rust's names. The first is the machine's own;
-/// `INCLUDED` has a C compiler and musl for the others.
+/// The processors for which it can be built, by the names of Rust and the kernel. The first is the
+/// machine's own; `INCLUDED` has a C compiler and musl for the others.
 const PROCESSORS: [&str; 2] = ["x86_64", "aarch64"];
 
 /// Their names in Debian.
-const ARCHITECTURES: &str = "amd64,arm64";
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
 /// The packages of the root file system. clang has the version that the sources require, from the
 /// previous release.
@@ -55,6 +55,9 @@ const WRONG: &str = "version = 1\n[link]\ndevice = 7\n";
 pub struct Built {
     /// Such as `x86_64-static-small`.
     pub name: String,
+    /// The processor's name in Rust and in Debian, if it is not this machine's and the program is
+    /// the whole one.
+    pub foreign: Option<(&'static str, &'static str)>,
     /// Its path.
     pub place: PathBuf,
 }
@@ -131,7 +134,12 @@ fn one(root: &Path, processor: &str, small: bool) -> Result<Built> {
     put(&made, &place, 0o755)?;
     put(&made, &system.join("weirgate"), 0o755)?;
     tells_mistakes(&system, processor)?;
-    Ok(Built { name, place })
+    let mut named = PROCESSORS.into_iter().zip(ARCHITECTURES).skip(1);
+    Ok(Built {
+        name,
+        foreign: named.find(|(other, _)| !small && *other == processor),
+        place,
+    })
 }
 
 /// Runs the program with backtraces enabled: a mistake in a policy, and an error of the system,
@@ -190,7 +198,7 @@ fn debian(folder: &Path, system: &Path) -> Result<()> {
         "--include",
         INCLUDED,
     ]);
-    command.args(["--architectures", ARCHITECTURES]);
+    command.args(["--architectures", &ARCHITECTURES.join(",")]);
     command.arg("--aptopt=APT::Install-Recommends \"false\"");
     command.arg(format!("--aptopt={}", apt_options(folder)?.display()));
     command.arg(RELEASES[0]).arg(system);

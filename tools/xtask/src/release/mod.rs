@@ -127,13 +127,12 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     versions(root, &version)?;
     empty(folder)?;
     let tree = target(root).join("deb/weirgate");
-    let arch = text(Command::new("dpkg").arg("--print-architecture"))?;
     let release = Release {
         root,
         folder,
         name: format!("weirgate-{version}"),
         epoch: epoch(root)?,
-        arch: arch.trim().to_owned(),
+        arch: deb::own_arch()?,
         machine: std::env::consts::ARCH.to_owned(),
         program: arguments
             .program
@@ -153,6 +152,9 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
         for built in musl::all(root)? {
             let name = format!("{}-{}", release.name, built.name);
             put(&built.place, &folder.join(name), 0o755)?;
+            if let Some((machine, arch)) = built.foreign {
+                foreign(&release, machine, arch, built.place)?;
+            }
         }
     }
     for (from, name) in FOLDERS {
@@ -164,6 +166,26 @@ fn once(root: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
         sign(folder, key)?;
     }
     Ok(())
+}
+
+/// Makes the packages for another processor, with a static program.
+fn foreign(release: &Release<'_>, machine: &str, arch: &str, program: PathBuf) -> Result<()> {
+    let (tree, package) = deb::foreign(release.root, arch, &program)?;
+    let name = package.file_name().context("a package's name")?;
+    put(&package, &release.folder.join(name), 0o644)?;
+    let release = Release {
+        name: release.name.clone(),
+        version: release.version.clone(),
+        epoch: release.epoch.clone(),
+        arch: arch.to_owned(),
+        machine: machine.to_owned(),
+        tree,
+        program,
+        ..*release
+    };
+    archive::make(&release)?;
+    rpm::make(&release)?;
+    image::make(&release)
 }
 
 /// Fails if a file of a package names another version.

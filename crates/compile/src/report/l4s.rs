@@ -53,7 +53,8 @@ pub(super) fn note(policy: &Policy, scheduler: &Scheduler) -> Option<String> {
             Some(format!(
                 "l4s: class {name} has two queues (dualpi2). ECT(1) and NQB go to the one that is served \
                  first, where ECT(1) is marked from {step} on; the other holds the rest to about \
-                 15 ms. Neither takes the line from the other, and the class keeps its guarantee; {kept}."
+                 15 ms. They are coupled, so that senders of both kinds share the class if they respond \
+                 to marks and drops. The class keeps its guarantee; {kept}."
             ))
         }
         Queue::Kit(own) => Some(apart(threshold(

@@ -101,6 +101,7 @@ struct sk_buff {
 	__u8 sw_hash : 1;
 	__be16 protocol;
 	__u16 network_header;
+	__u16 mac_header;
 	unsigned char *head;
 	unsigned char *data;
 	char cb[48];

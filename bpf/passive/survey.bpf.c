@@ -12,6 +12,8 @@
 #define SERVICES 4096
 #define PROTOCOLS 512
 
+#define ETH_ALEN 6 /* linux/if_ether.h */
+
 /* Set before the program is loaded. */
 const volatile struct survey_of of;
 
@@ -144,6 +146,22 @@ static __always_inline int here(struct net_device *dev)
 	       dev->nd_net.net->net_cookie == of.namespace;
 }
 
+/* Returns whether a packet of a mirror port was sent by the router. */
+static __always_inline u32 leaves(struct sk_buff *skb)
+{
+	u64 address = 0;
+	u8 source[ETH_ALEN];
+	u32 at;
+
+	if (!of.router ||
+	    bpf_probe_read_kernel(source, sizeof(source),
+				  skb->head + skb->mac_header + ETH_ALEN))
+		return 0;
+	for (at = 0; at < ETH_ALEN; at++)
+		address = address << 8 | source[at];
+	return address == of.router;
+}
+
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(survey_leaves, struct sk_buff *skb)
 {
@@ -163,7 +181,7 @@ SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(survey_arrives, struct sk_buff *skb)
 {
 	if (here(skb->dev))
-		survey(skb, skb->data, skb->len, 0);
+		survey(skb, skb->data, skb->len, leaves(skb));
 	return 0;
 }
 
@@ -173,7 +191,7 @@ int survey_vlan(void *ctx)
 	struct sk_buff *skb = vlan_received(ctx);
 
 	if (skb && here(skb->dev))
-		survey(skb, skb->data, skb->len, 0);
+		survey(skb, skb->data, skb->len, leaves(skb));
 	return 0;
 }
 

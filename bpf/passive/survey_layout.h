@@ -44,6 +44,9 @@ struct survey_of {
 	u64 kept;
 	u64 piece;
 	u64 piece_wire;
+	/* On a mirror port: the Ethernet address whose packets leave, the first
+	 * octet highest; 0: none. */
+	u64 router;
 };
 
 #endif

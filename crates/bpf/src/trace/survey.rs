@@ -90,7 +90,10 @@ pub struct Survey {
 impl Survey {
     /// Starts a survey of a device in the network namespace of this thread. Needs CAP_BPF,
     /// CAP_PERFMON and the kernel's BTF.
-    pub fn open(ifindex: u32, link: &SurveyLink) -> Result<Self, BpfError> {
+    ///
+    /// On a device that a switch's mirror port feeds, the packets from the Ethernet address
+    /// `router` count as leaving, and all others as arriving. The first octet is the highest.
+    pub fn open(ifindex: u32, link: &SurveyLink, router: Option<u64>) -> Result<Self, BpfError> {
         let namespace = own_namespace().map_err(BpfError::Namespace)?;
         let of = survey_of {
             namespace,
@@ -100,6 +103,7 @@ impl Survey {
             kept: link.kept.into(),
             piece: link.piece.into(),
             piece_wire: link.piece_wire.into(),
+            router: router.unwrap_or(0),
         };
         let (programs, links) = PacketPrograms::observe(FILE, of.as_bytes())?;
         Ok(Self {

@@ -107,6 +107,53 @@ fn what_passes_is_counted() {
     assert!(ended.out.contains("% of the line"), "{ended:?}");
 }
 
+/// Frames of a router and to it arrive as copies, for neither of which the device has the address.
+#[test]
+fn a_mirror_port_shows_both_directions() {
+    let namespace = Namespace::new();
+    let mut survey = namespace
+        .command(WEIRGATE)
+        .args(["survey", "wan", "--for", "1h", "--json"])
+        .args(["--mirror", "02:00:00:00:00:01"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut notes = BufReader::new(survey.stderr.take().unwrap()).lines();
+    let note = notes.next().expect("the survey ends at once").unwrap();
+    assert!(note.contains("counts on wan"), "{note}");
+    let details = namespace.run("ip -d link show wan");
+    assert!(details.contains("promiscuity 1"), "{details}");
+    // UDP from the router to port 53, and answers of another size. The checksums do not matter.
+    let copies = "import socket, struct\n\
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind(('far', 0))\n\
+        router, other = bytes.fromhex('020000000001'), bytes.fromhex('020000000002')\n\
+        def frame(to, by, ports, size):\n\
+        \x20   udp = struct.pack('!HHHH', *ports, size - 20, 0) + bytes(size - 28)\n\
+        \x20   ip = struct.pack('!BBHHHBBH', 0x45, 0, size, 0, 0, 64, 17, 0) + bytes(8)\n\
+        \x20   s.send(to + by + b'\\x08\\x00' + ip + udp)\n\
+        for i in range(7): frame(other, router, (4000, 53), 100)\n\
+        for i in range(5): frame(router, other, (53, 4000), 400)\n";
+    let mut sender = namespace.command("/usr/bin/python3");
+    assert!(sender.args(["-c", copies]).status().unwrap().success());
+    let end = Command::new("kill")
+        .args(["-INT", &survey.id().to_string()])
+        .status();
+    assert!(end.unwrap().success());
+    let mut text = String::new();
+    let mut out = survey.stdout.take().unwrap();
+    out.read_to_string(&mut text).unwrap();
+    assert!(survey.wait().unwrap().success(), "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let port = row(&found["ports"], "UDP 53");
+    let counted =
+        |packets: u64, bytes: u64| serde_json::json!({ "packets": packets, "bytes": bytes });
+    assert_eq!(port["leaves"], counted(7, 700));
+    assert_eq!(port["arrives"], counted(5, 2_000));
+    let details = namespace.run("ip -d link show wan");
+    assert!(details.contains("promiscuity 0"), "{details}");
+}
+
 #[test]
 fn the_report_is_kept_with_the_run() {
     let namespace = Namespace::new();

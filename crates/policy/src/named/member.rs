@@ -190,6 +190,14 @@ impl Ports {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mac(pub u64);
 
+impl std::str::FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text).map_err(|(wrong, right)| format!("{wrong}; {right}"))
+    }
+}
+
 impl Mac {
     pub(crate) fn read(text: &str) -> Result<Self, Misread> {
         let parts: Vec<&str> = text.split(':').collect();

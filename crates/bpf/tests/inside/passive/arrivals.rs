@@ -37,7 +37,8 @@ fn of_a_vlan_device() {
     let device = net::ifindex("wan0.7");
     trips.watch(device).expect("a map");
     let (passive, _) = passive("wan0.7", true);
-    let survey = Survey::open(device, &SurveyLink::NONE).unwrap_or_else(|error| panic!("{error}"));
+    let survey =
+        Survey::open(device, &SurveyLink::NONE, None).unwrap_or_else(|error| panic!("{error}"));
     let flow = download("10.7.0.2:19");
     sleep(Duration::from_secs(2));
     let heard = trips.take().expect("a map");

@@ -16,8 +16,9 @@ use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::measurement::RunFolder;
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
-use weirgate_kernel::Kernel;
+use weirgate_kernel::{Kernel, Promiscuous};
 use weirgate_linklayer::{Framing, LinkLayer};
+use weirgate_policy::Mac;
 use weirgate_state::DeviceName;
 use weirgate_units::{ParseError, Rate, Span};
 
@@ -37,6 +38,12 @@ pub struct Arguments {
     /// load then includes its overhead for each packet.
     #[arg(long, value_name = "LAYER", value_parser = layer)]
     link: Option<LinkLayer>,
+    /// The device is at a switch's mirror port: it receives copies of all frames of a router.
+    ///
+    /// Packets from this Ethernet address of the router count as leaving, all others as arriving.
+    /// The device is promiscuous meanwhile, which also needs CAP_NET_RAW.
+    #[arg(long, value_name = "MAC")]
+    mirror: Option<Mac>,
     /// Store the arguments, the counts of every second and the result in a new folder.
     #[arg(long, value_name = "FOLDER")]
     write: Option<PathBuf>,
@@ -90,7 +97,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
             .map(|one| one.index)
             .ok_or_else(|| Failure::Input(format!("weirgate: there is no device `{device}`")))?;
         let link = arguments.link.as_ref().map_or(SurveyLink::NONE, link);
-        let survey = Survey::open(number, &link).map_err(|error| {
+        let router = arguments.mirror.map(|Mac(address)| address);
+        let promiscuous = router.map(|_| Promiscuous::on(number)).transpose();
+        let _promiscuous = promiscuous.map_err(|error| {
+            let hint = "a mirror port needs a promiscuous device, and that needs CAP_NET_RAW";
+            Failure::Input(format!("weirgate: {device}: {error}\n  {hint}"))
+        })?;
+        let survey = Survey::open(number, &link, router).map_err(|error| {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             let hint = "examining packets needs CAP_BPF, CAP_PERFMON and a kernel with type \

@@ -205,6 +205,18 @@ quantities! {
     /// Longest gap between datagrams: the longest time between two datagrams of a member at the
     /// receiver, or from the last one to the end, minus their interval; never below 0.
     Gap: "gap" Flow "ms" MAX AnyLine;
+    /// Rating of a call: R of the E-model (ITU-T G.107), from `playout` and `unplayed`; 93.2 at
+    /// best, and below 50 nobody is satisfied. Of datagrams with the length of G.711 or G.729A, of
+    /// the listener with the lowest R.
+    Rating: "rating" Flow "r" ONLY AnyLine;
+    /// Mean opinion score of a call, 1 to 4.5: estimated from `rating` (G.107 annex B).
+    Opinion: "mos" Flow "score" ONLY AnyLine;
+    /// Time from mouth to ear: of the listener of `rating`. The codec's time, that of the fastest
+    /// datagram of the window, and a de-jitter buffer of 50 ms (the variation of Y.1541 class 0).
+    Playout: "playout" Flow "ms" ONLY AnyLine;
+    /// Share of a call that is not heard: of the listener of `rating`, datagrams that were lost, or
+    /// that arrived more than 50 ms later than the fastest of the window.
+    Unplayed: "unplayed" Flow "ratio" ONLY AnyLine;
     /// Longest pause of the line: the longest time within the window in which the line transmitted
     /// nothing.
     Silence: "silence" Link "ms" MAX OwnLine;

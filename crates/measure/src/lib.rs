@@ -37,6 +37,7 @@
 //! ```
 
 mod activity;
+pub mod emodel;
 mod error;
 mod figures;
 mod metric;

@@ -27,7 +27,7 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn unit(metric: &str) -> &'static str {
     match metric.parse::<Metric>().map(|metric| metric.unit()) {
         Ok("kbit") => "kbit/s",
-        Ok("ratio" | "index" | "value") | Err(_) => "",
+        Ok("ratio" | "index" | "value" | "r" | "score") | Err(_) => "",
         Ok(unit) => unit,
     }
 }

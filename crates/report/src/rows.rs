@@ -175,6 +175,8 @@ pub(crate) fn label(metric: &Metric) -> String {
         Quantity::Util => "utilisation",
         Quantity::Gap => "longest gap",
         Quantity::Silence => "line without a packet",
+        Quantity::Rating => "R of",
+        Quantity::Opinion => "MOS of",
         Quantity::Calculated => "",
         quantity => quantity.word(),
     };
@@ -285,6 +287,8 @@ fn usual(experiment: &Experiment, few: bool) -> Vec<Metric> {
             TrafficKind::Voice { .. } => &[
                 (Quantity::Jitter, Statistic::Mean),
                 (Quantity::Loss, Statistic::Only),
+                (Quantity::Rating, Statistic::Only),
+                (Quantity::Opinion, Statistic::Only),
             ],
         };
         for &(quantity, statistic) in statistics {

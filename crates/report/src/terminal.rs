@@ -33,6 +33,7 @@ pub fn terminal(findings: &Findings) -> String {
     for text in [findings.repeated(), words::overloaded(runs)]
         .into_iter()
         .flatten()
+        .chain(words::calls(findings))
     {
         for line in wrapped(&text, WIDTH, "") {
             out += &line;

@@ -3,8 +3,10 @@
 
 use crate::format::{number, percent};
 use crate::terminal::{aligned, wrapped};
-use weirgate_experiment::{Experiment, Node, Traffic, TrafficKind};
+use crate::{Findings, Run};
+use weirgate_experiment::{Experiment, Metric, Node, Quantity, Statistic, Traffic, TrafficKind};
 use weirgate_measure::ArmFigures;
+use weirgate_measure::emodel::Category;
 use weirgate_measure::predict::ip_ceiling_kbit;
 
 /// Returns `All 12 expectations are kept.`, or how many are not.
@@ -43,6 +45,52 @@ pub(crate) fn overloaded<'a>(arms: impl Iterator<Item = &'a ArmFigures>) -> Opti
             all.join(" and in ")
         )
     })
+}
+
+/// Says what each call was worth in each arm, by the E-model, one sentence for a phase and a call.
+pub(crate) fn calls(findings: &Findings) -> Vec<String> {
+    let experiment = findings.experiment;
+    let phases = experiment.phases.iter().map(|phase| phase.name.as_str());
+    let mut windows: Vec<Option<&str>> = phases.map(Some).collect();
+    if windows.is_empty() {
+        windows.push(None);
+    }
+    let entries = || experiment.traffic.iter();
+    let pairs = windows
+        .iter()
+        .flat_map(|phase| entries().map(move |entry| (*phase, entry)));
+    let sentence = |(phase, entry): (Option<&str>, &Traffic)| {
+        let arms: Vec<String> = findings
+            .runs
+            .iter()
+            .filter_map(|run| worth(run, phase, &entry.name))
+            .collect();
+        let during = phase.map_or(String::new(), |phase| format!(" in {phase}"));
+        (!arms.is_empty()).then(|| format!("{}{during}: {}.", entry.name, arms.join("; ")))
+    };
+    pairs.filter_map(sentence).collect()
+}
+
+/// Returns `R 93.2, MOS 4.41 with weirgate, which is best (users very satisfied)`.
+fn worth(run: &Run, phase: Option<&str>, call: &str) -> Option<String> {
+    let value = |quantity| {
+        let metric = Metric::new(quantity, call, Statistic::Only);
+        let metric = match phase {
+            Some(phase) => metric.in_phase(phase),
+            None => metric,
+        };
+        run.figures.metrics.get(&metric.to_string()).copied()
+    };
+    let (rating, opinion) = (value(Quantity::Rating)?, value(Quantity::Opinion)?);
+    let category = Category::of(rating);
+    Some(format!(
+        "R {}, MOS {} with {}, which is {} (users {})",
+        number(rating),
+        number(opinion),
+        run.figures.arm,
+        category.name,
+        category.users
+    ))
 }
 
 /// Describes the change of the interactive round trip, the download and the upload from `before`

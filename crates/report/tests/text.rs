@@ -241,6 +241,40 @@ uploads
     assert_eq!(text, expected);
 }
 
+#[test]
+fn a_call_is_told_in_words() {
+    const CALL: &str = "
+[[traffic]]
+name = \"call\"
+kind = \"voice\"
+from = \"host1\"
+to = \"server1\"
+interval = \"20ms\"
+packet = 200
+";
+    let (head, rest) = UPLOADS.split_once("[[probe]]").unwrap();
+    let experiment = experiment(&format!("{head}{CALL}\n[[probe]]{rest}"));
+    let mut arms = both();
+    for (arm, r, mos) in [(0, 44.25, 2.28), (1, 93.206, 4.4094)] {
+        let metrics = &mut arms[arm].metrics;
+        metrics.insert("uploads.rating.call.r".into(), r);
+        metrics.insert("uploads.mos.call.score".into(), mos);
+    }
+    let text = shown(&experiment, &arms, terminal);
+    let table = "  R of call                        44.2      93.2\n  MOS of call                      2.28      4.41\n";
+    assert!(text.contains(table), "{text}");
+    let words = "
+call in uploads: R 44.2, MOS 2.28 with modem-only, which is not recommended
+(users nearly all dissatisfied); R 93.2, MOS 4.41 with weirgate, which is best
+(users very satisfied).
+";
+    assert!(text.contains(words), "{text}");
+    let html = shown(&experiment, &arms, |findings| {
+        page("Calls", &[Section::new(findings)])
+    });
+    assert!(html.contains("which is best (users very satisfied)"));
+}
+
 /// `try` prints this; a measured mechanism prevents exit status 1.
 #[test]
 fn what_was_missed_is_told_with_its_mechanism() {

@@ -110,9 +110,10 @@ fn rates(quantity: Quantity, name: &str, passed: &Passed, figures: &mut Figures)
 
 /// Loss, order and jitter, from the sequence numbers and transit times of datagrams.
 #[derive(Debug, Default, PartialEq)]
-struct Datagrams {
+pub(crate) struct Datagrams {
     received: u64,
-    expected: u64,
+    /// How many were sent, as far as the numbers show.
+    pub(crate) expected: u64,
     reordered: u64,
     /// The jitter after each datagram except the first, in nanoseconds.
     jitter_ns: Vec<f64>,
@@ -152,18 +153,31 @@ impl Datagrams {
 /// time is lost, too.
 const STOPPED_NS: u64 = 1_000_000_000;
 
-fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
+/// Returns the datagrams that a flow received in a stretch of time, in order of receipt.
+pub(crate) fn datagrams_in<'a>(
+    run: &Run<'a>,
+    member: usize,
+    (start, end): (u64, u64),
+) -> Vec<&'a Delivered> {
+    run.delivered[member]
+        .iter()
+        .filter(|record| (start..end).contains(&record.at_ns))
+        .filter(|record| record.datagram.is_some())
+        .copied()
+        .collect()
+}
+
+/// Adds up loss, order and jitter of flows whose datagrams are sent at `interval`.
+pub(crate) fn datagrams_of(
+    run: &Run,
+    members: &[usize],
+    interval: Option<u64>,
+    active: &[(u64, u64)],
+) -> Datagrams {
     let mut all = Datagrams::default();
-    let interval = interval(run, subject);
-    for &member in &subject.members {
+    for &member in members {
         for &(start, end) in active {
-            let inside = |record: &&&Delivered| (start..end).contains(&record.at_ns);
-            let records: Vec<&Delivered> = run.delivered[member]
-                .iter()
-                .filter(inside)
-                .filter(|record| record.datagram.is_some())
-                .copied()
-                .collect();
+            let records = datagrams_in(run, member, (start, end));
             all.add(&records);
             let arrived = run.delivered[member]
                 .last()
@@ -177,6 +191,11 @@ fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut 
             }
         }
     }
+    all
+}
+
+fn datagrams(run: &Run, subject: &Subject, active: &[(u64, u64)], figures: &mut Figures) {
+    let all = datagrams_of(run, &subject.members, interval(run, subject), active);
     if all.expected == 0 {
         return;
     }

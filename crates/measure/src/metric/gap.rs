@@ -7,7 +7,7 @@ use crate::metric::line::SIDES;
 use crate::predict::wire_bytes;
 use crate::run::{Run, Subject, one_way};
 use crate::window::Window;
-use weirgate_experiment::{Direction, Fate, Quantity, Statistic, TrafficKind};
+use weirgate_experiment::{Direction, Fate, Quantity, Statistic, Traffic, TrafficKind};
 
 /// The largest IP packet.
 const FULL_BYTES: u64 = 1500;
@@ -39,15 +39,19 @@ pub(crate) fn of_flow(run: &Run, subject: &Subject, active: &[(u64, u64)], figur
 
 /// Returns the nanoseconds between two datagrams of a flow, if they are sent at an interval.
 pub(crate) fn interval(run: &Run, subject: &Subject) -> Option<u64> {
-    let entry = subject.name.split('#').next().unwrap_or(&subject.name);
-    let mut entries = run.experiment.traffic.iter();
-    let traffic = entries.find(|traffic| traffic.name == entry)?;
-    match &traffic.kind {
+    match &entry(run, subject)?.kind {
         TrafficKind::Udp { interval, .. } | TrafficKind::Voice { interval, .. } => {
             Some(interval.as_nanos()).filter(|interval| *interval > 0)
         }
         _ => None,
     }
+}
+
+/// Returns the traffic entry of a subject.
+pub(crate) fn entry<'a>(run: &Run<'a>, subject: &Subject) -> Option<&'a Traffic> {
+    let name = subject.name.split('#').next().unwrap_or(&subject.name);
+    let mut entries = run.experiment.traffic.iter();
+    entries.find(|traffic| traffic.name == name)
 }
 
 /// Stores `silence` of both directions and `unshaped` upstream.

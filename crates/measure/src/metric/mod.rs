@@ -13,6 +13,7 @@ pub(crate) mod processor;
 pub(crate) mod queue;
 mod tcp;
 mod tracked;
+mod voice;
 
 use crate::activity::clipped;
 use crate::error::MeasureError;
@@ -58,6 +59,7 @@ fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         }
         flow::figures(run, subject, &active, figures);
         gap::of_flow(run, subject, &active, figures);
+        voice::figures(run, subject, &active, figures);
         tcp::figures(run, subject, window, figures);
         order::figures(run, subject, window, figures);
         connection::figures(run, subject, window, figures);

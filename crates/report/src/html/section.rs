@@ -215,6 +215,7 @@ fn figures_table(out: &mut String, findings: &Findings) {
     for text in [findings.repeated(), words::overloaded(runs)]
         .into_iter()
         .flatten()
+        .chain(words::calls(findings))
     {
         let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&text));
     }

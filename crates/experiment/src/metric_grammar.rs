@@ -95,8 +95,8 @@ quantities! {
     /// Rate of payload that reached the receiver: as `iprate`, of payload that receivers read.
     Goodput: "goodput" Flow "kbit" RATES AnyLine;
     /// Packets per second that passed the line: packets of the data direction that left the line,
-    /// per second of active time.
-    PacketRate: "pps" Flow "mean" ONLY OwnLine;
+    /// per second of active time; of a probe, the requests that were sent.
+    PacketRate: "pps" FlowOrProbe "mean" ONLY OwnLine;
     /// Share of packets that were lost: of a probe, requests without a reply over requests sent,
     /// without those that the end of the run cut off; of datagrams, sequence numbers missing
     /// between the first and the last one received. If a flow stopped for good a second or more

@@ -159,6 +159,7 @@ pub(crate) fn probe(name: &str, until: u64) -> Probe {
         from: Node::Host(1),
         to: Node::Provider,
         interval: Span::from_millis(150),
+        per_round_trip: None,
         packet: 84,
         runs: spans(&[(0, until)]),
         dscp: Dscp::default(),

@@ -184,8 +184,11 @@ pub struct Probe {
     pub from: Node,
     /// The node that replies.
     pub to: Node,
-    /// Time between probes.
+    /// Time between probes; with `per_round_trip`, the shortest.
     pub interval: Span,
+    /// The number of probes in a round trip, by the last reply (Braithwaite 6.3). Without it,
+    /// probes leave at the interval.
+    pub per_round_trip: Option<u16>,
     /// IP packet length in bytes.
     pub packet: u16,
     /// The times between which it runs.

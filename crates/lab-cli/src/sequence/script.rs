@@ -118,6 +118,10 @@ pub fn sequence(
                             `provider`";
                 refused.add(lines.line("to"), text);
             }
+            if probe.per_round_trip.is_some() {
+                let text = "here probes leave at their interval: leave `per-round-trip` out";
+                refused.add(lines.line("per-round-trip"), text);
+            }
             family(probe.ipv6, v4, lines, &mut refused);
             Ping {
                 name: probe.name.clone(),
@@ -403,10 +407,15 @@ mod tests {
     fn what_real_hosts_cannot_play_is_named_with_its_line() {
         let rest = "[[traffic]]\nname = \"a\"\nkind = \"syns\"\nfrom = \"server1\"\nto = \"host1\"\n\
             interval = \"10ms\"\n[[traffic]]\nname = \"b\"\nkind = \"tcp\"\n\
-            from = \"server1\"\nto = \"host1\"\nipv6 = true\n";
+            from = \"server1\"\nto = \"host1\"\nipv6 = true\n[[probe]]\nname = \"c\"\n\
+            from = \"host1\"\nto = \"server1\"\ninterval = \"9ms\"\nper-round-trip = 4\n";
         let text = read(rest).unwrap_err();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(
+            lines[2].contains(": here probes leave at their interval"),
+            "{text}"
+        );
         assert!(lines[0].starts_with("x.toml:20: the serving end"), "{text}");
         assert!(lines[1].starts_with("x.toml:28: this is IPv6"), "{text}");
     }

@@ -52,7 +52,7 @@ pub(crate) fn answers(run: &Run, probe: usize, start_ns: u64, end_ns: u64) -> An
     }
 }
 
-/// Stores `rtt`, `loss` and `recovery` of every probe.
+/// Stores `rtt`, `loss`, `pps` and `recovery` of every probe.
 pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
     for (index, probe) in run.experiment.probes.iter().enumerate() {
         let answers = answers(run, index, window.start_ns, window.end_ns);
@@ -89,6 +89,10 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         let sent = rtts.len() + answers.lost;
         let loss = (sent > 0).then(|| answers.lost as f64 / sent as f64);
         figures.put(Quantity::Loss, &probe.name, Statistic::Only, loss);
+        let seconds = (window.end_ns - window.start_ns) as f64 / SECOND as f64;
+        let asked = sent + answers.open_ns.len();
+        let rate = (asked > 0).then(|| asked as f64 / seconds);
+        figures.put(Quantity::PacketRate, &probe.name, Statistic::Only, rate);
         if window.phase.is_some() {
             let recovery = recovery(run, index, window).map(|ns| ns as f64 / SECOND as f64);
             figures.put(Quantity::Recovery, &probe.name, Statistic::Only, recovery);

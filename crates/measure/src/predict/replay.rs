@@ -147,6 +147,10 @@ impl<'a> Replay<'a> {
             }
         }
         for (index, probe) in experiment.probes.iter().enumerate() {
+            // When a probe leaves that follows the round trip, no calculation says.
+            if probe.per_round_trip.is_some() {
+                return None;
+            }
             let up = data_direction(probe.from, probe.to) == Some(Direction::Up);
             let (protocol, port) = match probe.kind {
                 ProbeKind::Icmp => (1, None),

@@ -127,6 +127,9 @@ impl<'a> Situation<'a> {
         }
         for probe in &experiment.probes {
             if runs(&probe.runs, from, phase.end)? {
+                if probe.per_round_trip.is_some() {
+                    return None;
+                }
                 let per_second = per_second(probe.interval)?;
                 let wire_bits = bits(line, u64::from(probe.packet));
                 situation.probes.push(Asked {

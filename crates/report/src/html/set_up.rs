@@ -55,7 +55,14 @@ pub(super) fn write(out: &mut String, findings: &Findings) {
             ProbeKind::Icmp => "echo probe".to_owned(),
             ProbeKind::Udp { port } => format!("UDP probe to port {port}"),
         };
-        let what = format!("{kind}, {} bytes each {}", probe.packet, probe.interval);
+        let when = match probe.per_round_trip {
+            Some(number) => format!(
+                "{number} in a round trip, at least {} apart",
+                probe.interval
+            ),
+            None => format!("each {}", probe.interval),
+        };
+        let what = format!("{kind}, {} bytes {when}", probe.packet);
         rows.push(vec![
             Cell::text(probe.name.clone()),
             Cell::text(what),

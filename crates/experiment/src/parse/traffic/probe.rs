@@ -6,7 +6,7 @@ use super::common::{
     packet,
 };
 use crate::parse::field::LONGEST;
-use crate::parse::registry::{Field, Own, Table, Texts, Within, Word, time};
+use crate::parse::registry::{Field, Integer, Own, Table, Texts, Within, Word, time};
 use crate::parse::scope::{Scope, Transport};
 use crate::parse::{codes, field, schedule};
 use crate::{Probe, ProbeKind};
@@ -44,6 +44,12 @@ const BETWEEN: Field<Within<Span>> = Field::new(
     "The time between two requests",
 )
 .required(SPAN_HINT);
+const PER_ROUND_TRIP: Field<Integer> = Field::new(
+    "per-round-trip",
+    Integer(1, 100),
+    "Requests in a round trip: after each, this part of the last round trip passes, but at least \
+     `interval`",
+);
 const LENGTH: Field<Own> = Field::new(
     "packet",
     Own("bytes up to 1500"),
@@ -73,6 +79,7 @@ pub(crate) const TABLE: Table = Table::new(
         &schedule::FROM_TIME,
         &schedule::UNTIL,
         &BETWEEN,
+        &PER_ROUND_TRIP,
         &LENGTH,
         &ANSWERING,
         &WITHIN_MS,
@@ -97,6 +104,7 @@ fn probe(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Probe> {
     let udp = KIND.get(table);
     let common = common(table, scope, [&ASKS, &ANSWERS]);
     let interval = BETWEEN.get(table);
+    let per_round_trip = PER_ROUND_TRIP.get(table).map(|number| number as u16);
     let inner = if udp == Some(false) { 8 } else { 8 + STAMP };
     let packet = if LENGTH.is_in(table) {
         packet(table, common.ipv6, inner)
@@ -127,6 +135,7 @@ fn probe(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Probe> {
         from: common.from?,
         to: common.to?,
         interval: interval?,
+        per_round_trip,
         packet: packet?,
         runs: common.runs?,
         dscp: common.dscp,

@@ -6,9 +6,8 @@ use crate::agent::recorder::Recorder;
 use crate::agent::session::Session;
 use crate::agent::stamp::Stamp;
 use crate::agent::traffic::endpoint::Endpoint;
-use crate::agent::traffic::pace::Pace;
 use anyhow::Result;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use weirgate_experiment::Probe;
 
@@ -24,6 +23,8 @@ pub(super) struct Asker {
     pub(super) endpoint: Endpoint,
     /// Time of sending and record number, by sequence number.
     sent: RefCell<Vec<(u64, usize)>>,
+    /// The last round trip in nanoseconds; 0 before the first reply.
+    round_trip_ns: Cell<u64>,
 }
 
 impl Asker {
@@ -35,6 +36,7 @@ impl Asker {
             flow,
             endpoint,
             sent: RefCell::default(),
+            round_trip_ns: Cell::default(),
         })
     }
 
@@ -48,11 +50,9 @@ impl Asker {
         mark: impl Fn(&mut [u8], u32),
     ) -> Result<()> {
         for (start, end) in &probe.runs {
-            let run = (start.as_nanos(), end.as_nanos());
-            let mut pace = Pace::new(run, probe.interval.as_nanos(), None);
-            while let Some(due_ns) = pace.next_ns() {
+            let mut due_ns = start.as_nanos();
+            while due_ns < end.as_nanos() {
                 self.clock.until(due_ns).await?;
-                pace.take(due_ns, 1);
                 let seq = self.sent.borrow().len() as u32;
                 mark(&mut packet, seq);
                 let sent_ns = self.clock.now_ns();
@@ -63,6 +63,9 @@ impl Asker {
                 self.endpoint.send_now(&packet)?;
                 let number = self.recorder.probe(self.number, sent_ns);
                 self.sent.borrow_mut().push((sent_ns, number));
+                let least_ns = probe.interval.as_nanos();
+                let gap_ns = gap_ns(least_ns, probe.per_round_trip, self.round_trip_ns.get());
+                due_ns = due_ns.saturating_add(gap_ns);
             }
         }
         Ok(())
@@ -74,10 +77,19 @@ impl Asker {
         let sent = self.sent.borrow();
         let asked = newest_ending_in(low, sent.len()).and_then(|index| sent.get(index));
         if let Some(&(sent_ns, number)) = asked {
-            self.recorder
-                .answered(number, at_ns.saturating_sub(sent_ns));
+            let round_trip_ns = at_ns.saturating_sub(sent_ns);
+            self.round_trip_ns.set(round_trip_ns);
+            self.recorder.answered(number, round_trip_ns);
         }
     }
+}
+
+/// Returns the time from one request to the next, after this last round trip (0 before the first
+/// reply). With `number` requests in a round trip, an answer tells of a queue as it was a round
+/// trip and this time ago (Braithwaite 6.3).
+fn gap_ns(least_ns: u64, number: Option<u16>, round_trip_ns: u64) -> u64 {
+    let part = number.map_or(0, |number| round_trip_ns / u64::from(number.max(1)));
+    least_ns.max(part).max(1)
 }
 
 /// Returns the largest number below `count` with these low 16 bits.
@@ -88,7 +100,19 @@ fn newest_ending_in(low: u16, count: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::newest_ending_in;
+    use super::{gap_ns, newest_ending_in};
+
+    #[test]
+    fn requests_follow_the_round_trip_but_not_faster_than_the_interval() {
+        const MS: u64 = 1_000_000;
+        assert_eq!(gap_ns(20 * MS, None, 800 * MS), 20 * MS);
+        // Before the first reply, on a short path, and with a queue.
+        assert_eq!(gap_ns(20 * MS, Some(4), 0), 20 * MS);
+        assert_eq!(gap_ns(20 * MS, Some(4), 79 * MS), 20 * MS);
+        assert_eq!(gap_ns(20 * MS, Some(4), 84 * MS), 21 * MS);
+        assert_eq!(gap_ns(20 * MS, Some(4), 800 * MS), 200 * MS);
+        assert_eq!(gap_ns(20 * MS, Some(1), 800 * MS), 800 * MS);
+    }
 
     #[test]
     fn sequence_numbers_wrap() {

@@ -93,6 +93,7 @@ pub fn probe(name: &str, kind: ProbeKind, packet: u16, ipv6: bool) -> Probe {
         from: HOST,
         to: SERVER,
         interval: span(20),
+        per_round_trip: None,
         packet,
         runs: vec![(Span::ZERO, span(400))],
         dscp: Dscp::new(46).expect("a code point"),

@@ -4,6 +4,8 @@
 //! crate to include. Generates Rust's types of what maps hold from the headers of the same
 //! programs.
 
+mod lines;
+
 use bindgen::callbacks::{DeriveInfo, DeriveTrait, ImplementsTrait, ParseCallbacks};
 use lzma_rust2::{LzmaOptions, LzmaWriter};
 use std::env;
@@ -63,6 +65,9 @@ const FOLDERS: [&str; 16] = [
     "bpf/qdisc/shaper",
 ];
 
+/// Where programs of the laboratory and its measurements are, which no router loads.
+const OF_THE_LAB: [&str; 3] = ["bpf/bench", "bpf/lab", "bpf/prague"];
+
 /// Where they find what they include.
 const INCLUDES: [&str; 11] = [
     "bpf/include",
@@ -110,6 +115,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     if env::var_os("CARGO_FEATURE_PROGRAMS").is_none() {
         sources.clear();
     }
+    let for_packages = env::var_os("CARGO_FEATURE_PACKED").is_some();
+    if for_packages {
+        let lab = OF_THE_LAB.map(|folder| root.join(folder));
+        sources.retain(|source| !lab.iter().any(|folder| source.starts_with(folder)));
+    }
     let compile = |source: &Path| -> Result<(), String> {
         let object = out.join(format!("{}.bpf.o", name(source)));
         let mut clang = Command::new(compiler);
@@ -127,7 +137,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     };
     side_by_side(&sources, compile)?;
-    let objects: Vec<(String, Vec<u8>)> = sources
+    let mut objects: Vec<(String, Vec<u8>)> = sources
         .iter()
         .map(|source| {
             let name = name(source);
@@ -135,6 +145,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok((name, object))
         })
         .collect::<io::Result<_>>()?;
+    if for_packages {
+        for (name, object) in &mut objects {
+            *object = lines::without_lines(object).ok_or_else(|| format!("{name}: no object"))?;
+        }
+        // Objects of about the same size are most alike.
+        objects.sort_by_key(|(_, object)| object.len());
+    }
     let items = packed(&objects, &out)? + &shared(&root, Path::new(&headers))?;
     fs::write(out.join("programs.rs"), items)?;
     layouts(&root, &includes, &out)

@@ -70,6 +70,7 @@ macro_rules! in_one_guest {
 in_the_guest! {
     merged_segments_cost_what_they_did: "odd::merged_segments_cost_what_they_did";
     kernel_and_native_host_agree: "parity::quick";
+    programs_of_packages_load: "packaged::without_lines";
 }
 
 /// Tests that share a guest with the others of their module.

@@ -13,6 +13,7 @@ pub mod marks;
 mod net;
 mod odd;
 mod order;
+mod packaged;
 pub mod parity;
 mod passive;
 mod payload;

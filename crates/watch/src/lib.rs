@@ -45,6 +45,7 @@ mod settings;
 mod sources;
 mod step;
 mod storage;
+mod stream;
 mod tls;
 mod web;
 

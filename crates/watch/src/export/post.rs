@@ -3,6 +3,7 @@
 
 use crate::export::encode;
 use crate::export::receiver::{Kind, Receiver};
+use crate::stream::Stream;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -58,15 +59,16 @@ async fn exchange(
 ) -> Result<(), Failed> {
     let address = (&*receiver.host, receiver.port);
     let stream = TcpStream::connect(address).await.map_err(later)?;
-    match tls.filter(|_| receiver.tls) {
-        None if receiver.tls => Err(later("there is no TLS")),
-        None => deliver(receiver, stream, body).await,
+    let stream: Box<dyn Stream> = match tls.filter(|_| receiver.tls) {
+        None if receiver.tls => return Err(later("there is no TLS")),
+        None => Box::new(stream),
         Some(config) => {
             let name = ServerName::try_from(receiver.host.clone()).map_err(later)?;
             let shaken = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-            deliver(receiver, shaken.await.map_err(later)?, body).await
+            Box::new(shaken.await.map_err(later)?)
         }
-    }
+    };
+    deliver(receiver, stream, body).await
 }
 
 /// Sends a message on a connection, and interprets the response.
@@ -80,7 +82,7 @@ pub async fn deliver(
     body: Bytes,
 ) -> Result<(), Failed> {
     let request = request(receiver, body)?;
-    judged(receiver.kind, &spoken(stream, request).await?)
+    judged(receiver.kind, &spoken(Box::new(stream), request).await?)
 }
 
 fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Failed> {
@@ -120,7 +122,7 @@ fn request(receiver: &Receiver, body: Bytes) -> Result<Request<Full<Bytes>>, Fai
 
 /// Sends a request on its own connection, and returns the head and body of the response.
 async fn spoken(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Box<dyn Stream>,
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Bytes>, Failed> {
     let shaken = http1::handshake(TokioIo::new(stream)).await;

@@ -3,6 +3,7 @@
 
 use crate::circuits::query::CircuitsQuery;
 use crate::settings::Settings;
+use crate::stream::Stream;
 use crate::web::answer::{Answer, later, plain, whole};
 use crate::web::auth::{Admission, Auth};
 use crate::web::collector::Collector;
@@ -25,7 +26,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
@@ -109,10 +109,6 @@ enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
-
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 impl Listener {
     /// Accepts a connection, and returns its ends; a Unix socket has none.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use thiserror::Error;
 use weirgate_linklayer::DeviceKind;
 use weirgate_state::{Ability, DeviceName, Interface, Machine, Network, Presence};
+use weirgate_units::Inserted as _;
 
 /// Why no link could be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -186,13 +187,13 @@ impl Found {
             offloads: concerned
                 .iter()
                 .flat_map(|(_, one)| one.features.iter().cloned())
-                .collect(),
+                .inserted(),
             lacks: machine
                 .abilities
                 .iter()
                 .filter(|(_, presence)| **presence == Presence::Absent)
                 .map(|(ability, _)| *ability)
-                .collect(),
+                .inserted(),
             device: device.clone(),
             lan,
         })

@@ -226,10 +226,7 @@ async fn change(kernel: &Kernel, name: &DeviceName, pod: Option<&Pod>) -> Result
         },
         None => return Ok(false),
     };
-    let state = |device: Device| State {
-        devices: [(name.clone(), device)].into(),
-        ..State::default()
-    };
+    let state = |device: Device| State::of_device(name.clone(), device);
     let before = state(found);
     let options = Options {
         previous: own.then_some(&before),

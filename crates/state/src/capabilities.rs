@@ -4,6 +4,7 @@
 use crate::Field;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use weirgate_units::Inserted as _;
 
 /// The features of one kernel: found by probing it, or stated for a kernel that is not present.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -61,13 +62,13 @@ impl Capabilities {
         ];
         Self {
             release: String::new(),
-            qdiscs: kinds.into_iter().map(String::from).collect(),
+            qdiscs: kinds.into_iter().map(String::from).inserted(),
             ifb: true,
             nft_postrouting: true,
             nft_ingress_forward: true,
             restore_marks: true,
             nft_egress: true,
-            fields: Field::optional().map(field_name).collect(),
+            fields: Field::optional().map(field_name).inserted(),
             payload: true,
             windows_refused: false,
             kit: true,

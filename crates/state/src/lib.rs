@@ -85,6 +85,8 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter;
+use weirgate_units::Inserted as _;
 
 /// Everything that weirgate owns in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -104,6 +106,15 @@ pub struct State {
 }
 
 impl State {
+    /// Returns a state with only this device.
+    #[must_use]
+    pub fn of_device(name: DeviceName, device: Device) -> Self {
+        Self {
+            devices: iter::once((name, device)).inserted(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the sets that are filled by look-ups or by following objects, with their tables.
     pub fn refreshed_sets(&self) -> impl Iterator<Item = (&Table, &Set)> {
         let tables = self.tables.iter();

@@ -4,6 +4,7 @@
 use super::{Kept, head, line, plan_lines, site_begins, site_of};
 use crate::model::List;
 use std::collections::BTreeMap;
+use weirgate_units::Inserted as _;
 
 /// How many names of each kind are listed.
 const MOST: usize = 6;
@@ -44,7 +45,7 @@ fn sites(list: &List) -> Texts<'_> {
         text
     };
     let all = list.sites.iter();
-    all.map(|site| (&*site.name, text(site))).collect()
+    all.map(|site| (&*site.name, text(site))).inserted()
 }
 
 fn plans(list: &List) -> Texts<'_> {
@@ -54,7 +55,7 @@ fn plans(list: &List) -> Texts<'_> {
         text
     };
     let all = list.plans.iter();
-    all.map(|plan| (&*plan.name, text(plan))).collect()
+    all.map(|plan| (&*plan.name, text(plan))).inserted()
 }
 
 fn circuits(list: &List) -> Texts<'_> {
@@ -64,7 +65,7 @@ fn circuits(list: &List) -> Texts<'_> {
         text
     };
     let all = list.circuits.iter();
-    all.map(|one| (&*one.id, text(one))).collect()
+    all.map(|one| (&*one.id, text(one))).inserted()
 }
 
 fn differ(what: &str, old: &Texts<'_>, new: &Texts<'_>, told: &mut Vec<String>) {

@@ -21,7 +21,7 @@ use weirgate_kernel::Scope;
 use weirgate_plan::{Difference, verify};
 use weirgate_policy::Policy;
 use weirgate_state::State;
-use weirgate_units::{Handle, Rate};
+use weirgate_units::{Handle, Inserted as _, Rate};
 use weirgate_watch::{Looker, METRICS, Number, Object, Sort, Sorter};
 
 /// The applied state, and how the kernel differs from it.
@@ -270,7 +270,7 @@ fn counters_value(class: &Object) -> Value {
         let metric = METRICS.get(*number as usize)?;
         Some((metric.name.to_owned(), json!(value)))
     });
-    Value::Object(labels.chain(numbers).collect())
+    Value::Object(labels.chain(numbers).inserted())
 }
 
 fn class_text(class: &ClassReport) -> String {

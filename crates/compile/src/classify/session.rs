@@ -12,6 +12,7 @@ use weirgate_state::{
     Chain, EXTENSION_HEADERS, Effect, Field, Frame, Hook, IpVersion, Match, Origin, PPPOE_SESSION,
     Rule, RuleVerdict, Set, extension_headers,
 };
+use weirgate_units::Inserted as _;
 
 use crate::classify::segments;
 use crate::codes;
@@ -51,7 +52,7 @@ pub(crate) fn add(
     let line = scheduler.default_class().map_or(0, |one| one.class.line);
     let called = chains.iter().filter(|chain| chain.hook == Hook::Called);
     let copying = Copying {
-        called: called.map(|chain| chain.name.clone()).collect(),
+        called: called.map(|chain| chain.name.clone()).inserted(),
         rewritten: rewritten(policy, scheduler.direction),
     };
     let mut copies = Vec::new();

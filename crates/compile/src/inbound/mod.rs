@@ -10,10 +10,12 @@ pub(crate) mod virtual_queue;
 
 use crate::classify::inside;
 use std::collections::BTreeMap;
+use std::iter;
 use weirgate_policy::{Direction, Inbound, Policy, Rule};
 use weirgate_state::{
     Capabilities, DeviceName, Field, HookPrograms, Match, Origin, Payload, Table,
 };
+use weirgate_units::Inserted as _;
 
 /// Returns whether kept decisions are copied to the marks of arriving packets.
 pub(crate) fn restores(policy: &Policy, kernel: &Capabilities) -> bool {
@@ -114,5 +116,5 @@ fn restoring(policy: &Policy, tables: &[Table]) -> BTreeMap<DeviceName, HookProg
         ),
         ..HookPrograms::default()
     };
-    [(policy.link.device.value.clone(), programs)].into()
+    iter::once((policy.link.device.value.clone(), programs)).inserted()
 }

@@ -200,10 +200,7 @@ impl Site {
 /// unless that is weirgate's own. weirgate's own state may remain if the memory was lost, or the
 /// device was renamed before `remove`.
 fn found(name: &DeviceName, device: &Device, observed: &State, wanted: &State) -> Device {
-    let only = |device: &Device| State {
-        devices: [(name.clone(), device.clone())].into(),
-        ..State::default()
-    };
+    let only = |device: &Device| State::of_device(name.clone(), device.clone());
     let marked = || {
         let mut tables = observed.tables.iter();
         tables.any(|table| table.devices().any(|other| other == name))

@@ -30,10 +30,7 @@ impl Kernel {
         tree: &Qdisc,
     ) -> Result<bool, KernelError> {
         let DeviceIndex(index) = device;
-        let state = |root| State {
-            devices: [(name.clone(), of_root(root))].into(),
-            ..State::default()
-        };
+        let state = |root| State::of_device(name.clone(), of_root(root));
         let Ok(plan) = plan(&state(None), &state(Some(tree.clone()))) else {
             return Ok(false);
         };

@@ -21,6 +21,7 @@ use nlink::netlink::nftables::{
 };
 use std::collections::BTreeSet;
 use weirgate_state::{Chain, DeviceName, Hook, Origin, Table, TableChange, switch_name};
+use weirgate_units::Inserted as _;
 
 /// `NFTNL_UDATA_RULE_COMMENT` of libnftnl: shown by nft as the rule's comment.
 pub(super) const UDATA_COMMENT: u8 = 0;
@@ -238,7 +239,7 @@ fn make(
     }
     let has_switch = |chain: &&Chain| matches!(chain.hook, Hook::Switched { .. });
     let switched = after.chains.iter().filter(has_switch);
-    let switched = switched.map(|chain| chain.name.clone()).collect();
+    let switched = switched.map(|chain| chain.name.clone()).inserted();
     for chain in of(&change.written) {
         let edit = edits.get(&chain.name);
         chain_rules(out, after, chain, (edit, echo), &switched, &index)?;

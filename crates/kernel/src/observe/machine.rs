@@ -24,6 +24,7 @@ use nlink::netlink::nftables::{
 use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::BTreeMap;
 use weirgate_state::{DeviceName, Flowtable, Interface, Machine, Origin, Privileges};
+use weirgate_units::Inserted as _;
 
 /// Attributes within `IFLA_XDP` (linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
@@ -157,9 +158,9 @@ impl Kernel {
         for (name, device) in &mut machine.devices {
             if let Ok(features) = ethtool.get_features_by_name(name.as_str()).await {
                 let on = FEATURES.iter().filter(|name| features.is_active(name));
-                device.features = on.map(|name| (*name).to_owned()).collect();
+                device.features = on.map(|name| (*name).to_owned()).inserted();
                 let held = |name: &&String| !features.is_changeable(name);
-                device.fixed = device.features.iter().filter(held).cloned().collect();
+                device.fixed = device.features.iter().filter(held).cloned().inserted();
             }
             let rings = ethtool.get_rings_by_name(name.as_str()).await;
             device.tx_ring = rings.ok().and_then(|rings| rings.tx);

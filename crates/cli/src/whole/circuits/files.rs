@@ -14,7 +14,7 @@ use weirgate_console::json::Document;
 use weirgate_console::{output, source};
 use weirgate_keep::Circuits;
 use weirgate_state::DeviceName;
-use weirgate_units::Rate;
+use weirgate_units::{Inserted as _, Rate};
 
 /// A list for a device.
 #[derive(Args)]
@@ -131,7 +131,7 @@ pub(super) fn counts(list: &List) -> Value {
         "circuits": list.circuits.len(),
         "sites": list.sites.len(),
         "plans": list.plans.len(),
-        "keys": keys.collect::<Value>(),
+        "keys": Value::Object(keys.inserted()),
     })
 }
 

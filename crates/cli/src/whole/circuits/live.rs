@@ -18,6 +18,7 @@ use weirgate_console::runtime::in_runtime;
 use weirgate_keep::{Circuits, CircuitsDone, CircuitsRefused, Folders, OneQueue, Queues};
 use weirgate_kernel::Kernel;
 use weirgate_state::DeviceName;
+use weirgate_units::Inserted as _;
 
 /// Returns the failure, and so the exit status, of a refusal.
 pub(super) fn refused(error: CircuitsRefused) -> Failure {
@@ -63,7 +64,8 @@ pub(super) fn change_json(change: &CircuitsChange) -> Value {
         ("removed", change.removed),
         ("written", change.written),
     ];
-    counts.into_iter().collect()
+    let counts = counts.map(|(name, count)| (name.to_owned(), count.into()));
+    Value::Object(counts.into_iter().inserted())
 }
 
 /// Notes what was done besides the requested change.
@@ -176,20 +178,20 @@ pub(super) fn put(state: &Path, wanted: &Wanted, comes: bool, document: &Documen
     let asked = wanted.asked().map_err(wrong)?;
     let (device, circuit) = (&wanted.device, &*wanted.circuit);
     let becomes = |old: Option<&One>, plans: &[Plan]| becomes((wanted, &asked), comes, old, plans);
-    changed(state, device, &[circuit], becomes, document)
+    changed(state, device, &[circuit], &becomes, document)
 }
 
 /// `weirgate circuits remove` with circuits. A circuit that does not exist is no error.
 pub(super) fn take(state: &Path, name: &str, ids: &[String], document: &Document) -> Outcome {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    changed(state, name, &ids, |_, _| Ok(None), document)
+    changed(state, name, &ids, &|_, _| Ok(None), document)
 }
 
 fn changed(
     state: &Path,
     name: &str,
     ids: &[&str],
-    wanted: impl Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
+    wanted: &dyn Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
     document: &Document,
 ) -> Outcome {
     in_runtime(async {

@@ -187,11 +187,14 @@ pub(super) fn take(state: &Path, name: &str, ids: &[String], document: &Document
     changed(state, name, &ids, &|_, _| Ok(None), document)
 }
 
+/// Returns what a circuit becomes, if it stays, by what it is and by the plans of its list.
+type Wanting<'w> = &'w dyn Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>;
+
 fn changed(
     state: &Path,
     name: &str,
     ids: &[&str],
-    wanted: &dyn Fn(Option<&One>, &[Plan]) -> Result<Option<One>, String>,
+    wanted: Wanting<'_>,
     document: &Document,
 ) -> Outcome {
     in_runtime(async {

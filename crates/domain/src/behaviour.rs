@@ -88,6 +88,19 @@ impl Behaviour {
         }
     }
 
+    /// Returns the IP precedence (RFC 791 section 3.1) of packets within their contract: the upper
+    /// three bits of the code point (RFC 2474 section 4.2.2). Those of DRT have another meaning.
+    #[must_use]
+    pub const fn precedence(self) -> Option<u8> {
+        match self {
+            // 101110.
+            Self::Ef => Some(5),
+            Self::ClassSelector(number) | Self::Af(number) => Some(number),
+            Self::Default => Some(0),
+            Self::Drt { .. } | Self::LowerEffort => None,
+        }
+    }
+
     /// Returns whether its share is also its maximum: true for EF, whose excess a node discards
     /// (RFC 3246 section 2.8).
     #[must_use]
@@ -113,6 +126,20 @@ impl fmt::Display for Behaviour {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The precedence is what a router that knows only RFC 791 finds in the code point.
+    #[test]
+    fn the_precedence_is_in_the_code_point() {
+        for behaviour in Behaviour::ALL {
+            let Some(precedence) = behaviour.precedence() else {
+                continue;
+            };
+            for name in behaviour.code_points() {
+                let point: weirgate_units::Dscp = name.parse().unwrap();
+                assert_eq!(point.value() >> 3, precedence, "{name}");
+            }
+        }
+    }
 
     /// A higher selector is never served after a lower one. The lowest one, CS1, is served after
     /// the default: RFC 4594 section 4.10 assigns it to low-priority data.

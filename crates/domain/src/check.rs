@@ -77,8 +77,19 @@ pub fn check(domain: &Domain) -> Check {
     findings.extend(own_lines(domain));
     let mut worst = vec![None; paths.len()];
     let mut notes = crate::scope::notes(domain);
+    // A class with more promises than guarantee has no worst case. It does not delay other
+    // classes: their bounds hold for any traffic beside them.
+    let crowded = crowded(&loads);
+    notes.extend(crate::scope::crowded(&ports, &crowded));
     if findings.is_empty() {
-        match delays(domain, &ports, &paths) {
+        let services = domain.services.iter().zip(&paths);
+        let bounded = services.map(|(service, path)| {
+            let path = path.as_ref();
+            path.filter(|_| !crowded.contains_key(service.class.as_str()))
+                .cloned()
+        });
+        let bounded: Vec<Option<Path>> = bounded.collect();
+        match delays(domain, &ports, &bounded) {
             Ok(found) => worst = found,
             Err(NoDelay::Circle(circle))
                 if !domain.services.iter().any(|one| bound(domain, one)) =>
@@ -91,6 +102,7 @@ pub fn check(domain: &Domain) -> Check {
     findings.extend(late(domain, &worst));
     for (at, service) in domain.services.iter().enumerate() {
         findings.extend(unbounded(domain, at, service));
+        findings.extend(oversubscribed(domain, &ports, &crowded, at));
     }
     findings.extend(unfit(domain, &ports));
     findings.extend(crate::scope::findings(domain));
@@ -146,15 +158,67 @@ fn loads(
             promised: Rate::bits_per_second(bits.fold(0, u64::saturating_add)),
             services,
             guaranteed,
+            allowed: allowed(domain, class, guaranteed),
         });
     }
     loads
 }
 
+/// Returns how much may be promised in a class with this guarantee.
+fn allowed(domain: &Domain, class: &str, guaranteed: Rate) -> Rate {
+    let class = domain.classes.get(class);
+    class.map_or(guaranteed, |class| class.oversubscription.of(guaranteed))
+}
+
+/// Returns the classes that are over-subscribed somewhere, each with its most loaded port.
+fn crowded(loads: &[Load]) -> BTreeMap<&str, &Load> {
+    let mut crowded: BTreeMap<&str, &Load> = BTreeMap::new();
+    for load in loads.iter().filter(|load| load.is_oversubscribed()) {
+        let most = crowded.entry(&load.class).or_insert(load);
+        if load.factor() > most.factor() {
+            *most = load;
+        }
+    }
+    crowded
+}
+
+/// Returns a finding about a promise in an over-subscribed class that needs a worst case.
+fn oversubscribed(
+    domain: &Domain,
+    ports: &[Port],
+    crowded: &BTreeMap<&str, &Load>,
+    at: usize,
+) -> Option<Finding> {
+    let service = &domain.services[at];
+    let load = crowded.get(service.class.as_str())?;
+    let port = &ports[load.port.0];
+    (load.promised <= load.allowed && bound(domain, service)).then(|| Finding {
+        service: Some(at),
+        line: service.position.line,
+        what: format!(
+            "`{}` is promised a time or a loss in `{}`, which is over-subscribed at {} of {}: {} \
+             are promised there, {} guaranteed; no worst case is derived for it",
+            service.name,
+            service.class,
+            port.device,
+            port.router,
+            in_kbit(load.promised),
+            in_kbit(load.guaranteed)
+        ),
+        changes: vec![
+            "promise it in a class that is not over-subscribed".to_owned(),
+            format!(
+                "promise no `delay`, `jitter` and `loss` to `{}`",
+                service.name
+            ),
+        ],
+    })
+}
+
 fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
-    let promised = load.promised.as_bits_per_second();
-    let guaranteed = load.guaranteed.as_bits_per_second();
-    promised.checked_sub(guaranteed).filter(|over| *over > 0)?;
+    if load.promised <= load.allowed {
+        return None;
+    }
     let port = &ports[load.port.0];
     let class = domain.classes.get(&load.class)?;
     let names: Vec<&str> = load
@@ -162,8 +226,16 @@ fn overload(domain: &Domain, ports: &[Port], load: &Load) -> Option<Finding> {
         .iter()
         .map(|at| domain.services[*at].name.as_str())
         .collect();
+    let limit = if load.allowed == load.guaranteed {
+        String::new()
+    } else {
+        format!(
+            ", {} allowed by its over-subscription",
+            in_kbit(load.allowed)
+        )
+    };
     let what = format!(
-        "{} of {} towards {}: {} are promised in `{}`, which has {} there; the sum of {}",
+        "{} of {} towards {}: {} are promised in `{}`, which has {} there{limit}; the sum of {}",
         port.device,
         port.router,
         port.towards,

@@ -29,6 +29,10 @@ pub const CODES: &[(&str, &str)] = &[
         SELECT,
         "the selectors of a service cannot be used, or also select another service's packets",
     ),
+    (
+        UNFIT,
+        "a class's behaviour does not permit over-subscription, or a share by precedence",
+    ),
 ];
 
 pub(crate) const VERSION: &str = "N101";
@@ -42,3 +46,4 @@ pub(crate) const PATH: &str = "N108";
 pub(crate) const EMPTY: &str = "N109";
 pub(crate) const NETWORK: &str = "N110";
 pub(crate) const SELECT: &str = "N111";
+pub(crate) const UNFIT: &str = "N112";

@@ -18,6 +18,24 @@ pub struct Load {
     pub promised: Rate,
     /// The guarantee of the class there, on the wire.
     pub guaranteed: Rate,
+    /// The largest sum that may be promised there: more than the guarantee if the class may be
+    /// over-subscribed.
+    pub allowed: Rate,
+}
+
+impl Load {
+    /// Returns whether more is promised than guaranteed.
+    #[must_use]
+    pub fn is_oversubscribed(&self) -> bool {
+        self.promised > self.guaranteed
+    }
+
+    /// Returns what is promised as a multiple of the guarantee.
+    #[must_use]
+    pub fn factor(&self) -> f64 {
+        let promised = self.promised.as_bits_per_second() as f64;
+        promised / self.guaranteed.as_bits_per_second().max(1) as f64
+    }
 }
 
 /// A promise that cannot be kept.

@@ -9,6 +9,7 @@
 //! * [`check`] adds up the promises on every port, and derives the worst case of
 //!   delay and its variation for each service.
 //! * [`Verification`] compares measurements with the promises.
+//! * [`History`] keeps what verifications found, and judges a month.
 //!
 //! This crate accesses neither files nor kernels. Crates `policy` and `compile` process the
 //! policies that it writes like any other, so that a domain promises exactly what its routers
@@ -47,6 +48,7 @@
 //! assert!(check.findings[0].what.contains("promised in `voice`"));
 //! ```
 
+mod audit;
 mod behaviour;
 mod calculus;
 mod check;
@@ -65,6 +67,7 @@ mod together;
 mod verified;
 mod verify;
 
+pub use audit::{Audit, Break, Condition, HOLD, History, Judgement, MOST_RUNS, Run};
 pub use behaviour::Behaviour;
 pub use calculus::{Delay, Hop};
 pub use check::{Check, Outcome, check};

@@ -27,11 +27,11 @@ fn part(before: u64, after: u64) -> f64 {
     before.abs_diff(after) as f64 / before.max(1) as f64
 }
 
-/// Returns changes that reduce the promises in a class on a port to its guarantee.
+/// Returns changes that reduce the promises in a class on a port to what is allowed there.
 pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String> {
     let promised = load.promised.as_bits_per_second();
-    let guaranteed = load.guaranteed.as_bits_per_second();
-    let over = promised.saturating_sub(guaranteed);
+    let allowed = load.allowed.as_bits_per_second();
+    let over = promised.saturating_sub(allowed);
     let services = load.services.iter().map(|at| &domain.services[*at]);
     let mut changes = Vec::new();
     // Either the largest service gives up the excess, or all give up a part of it.
@@ -50,10 +50,10 @@ pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String>
                     in_kbit(largest.rate)
                 ),
             });
-        } else if guaranteed > 0 {
-            let tenths = u128::from(guaranteed) * 1000 / u128::from(promised.max(1));
+        } else if allowed > 0 {
+            let tenths = u128::from(allowed) * 1000 / u128::from(promised.max(1));
             changes.push(Change {
-                part: part(promised, guaranteed),
+                part: part(promised, allowed),
                 words: format!(
                     "promise each of these {} services {}.{} % of its rate",
                     services.count(),
@@ -67,17 +67,17 @@ pub(crate) fn overload(domain: &Domain, port: &Port, load: &Load) -> Vec<String>
         .classes
         .get(&load.class)
         .and_then(|class| class.share);
-    if let (Some(share), 1..) = (share, guaranteed) {
+    if let (Some(share), 1..) = (share, allowed) {
         // Shares are parts of the same whole, so the necessary share is proportional.
         let own = u128::from(share.as_millionths());
-        let needed = (own * u128::from(promised)).div_ceil(u128::from(guaranteed));
+        let needed = (own * u128::from(promised)).div_ceil(u128::from(allowed));
         // Tenths of a per cent, rounded up.
         let tenths = u32::try_from(needed.div_ceil(1000)).unwrap_or(u32::MAX);
         if tenths.saturating_mul(1000) <= share.as_millionths() + free(domain) {
             changes.push(wider(&load.class, share, Share::millionths(tenths * 1000)));
         }
         let rate = u128::from(port.rate.as_bits_per_second());
-        let rate = (rate * u128::from(promised)).div_ceil(u128::from(guaranteed));
+        let rate = (rate * u128::from(promised)).div_ceil(u128::from(allowed));
         let kbit = u64::try_from(rate.div_ceil(1000)).unwrap_or(u64::MAX);
         changes.push(faster(port, Rate::kbit(kbit)));
     }

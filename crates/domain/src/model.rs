@@ -132,6 +132,10 @@ pub struct Class {
     pub behaviour: Behaviour,
     /// Its share of each port; `None` for lower effort, which has no share.
     pub share: Option<Share>,
+    /// Whether the share follows from the IP precedence of the behaviour.
+    pub by_precedence: bool,
+    /// How much of its guarantee on a port may be promised there; 100 % or more.
+    pub oversubscription: Share,
     /// The position in the file.
     pub position: Position,
 }
@@ -206,6 +210,10 @@ pub struct Service {
     pub jitter: Option<Span>,
     /// The promised largest loss, in queues or on the path.
     pub loss: Option<Share>,
+    /// The promised share of a calendar month (UTC) in which all other promises are kept.
+    pub availability: Option<Share>,
+    /// The promised longest time in a row in which another promise is broken.
+    pub outage: Option<Span>,
     /// The position in the file.
     pub position: Position,
 }
@@ -245,6 +253,16 @@ impl Select {
 }
 
 impl Service {
+    /// Returns the part of a time that the promised availability leaves for outages; `None` if none
+    /// is promised.
+    #[must_use]
+    pub fn unavailable(&self, of: Span) -> Option<Span> {
+        let share = self.availability?.as_millionths();
+        let rest = Share::WHOLE.as_millionths().saturating_sub(share);
+        let nanos = u128::from(of.as_nanos()) * u128::from(rest) / 1_000_000;
+        u64::try_from(nanos).ok().map(Span::from_nanos)
+    }
+
     /// Returns the packet size from which its overhead on the wire is calculated.
     #[must_use]
     pub fn reckoned(&self) -> Size {

@@ -79,7 +79,13 @@ impl fmt::Display for Report<'_> {
             } else {
                 ", if packets are no smaller than assumed"
             };
-            return writeln!(f, "\nAll promises can be kept{while_}.");
+            let crowded = check.loads.iter().any(crate::Load::is_oversubscribed);
+            let at_once = if crowded {
+                ", but not all of an over-subscribed class at once"
+            } else {
+                ""
+            };
+            return writeln!(f, "\nAll promises can be kept{at_once}{while_}.");
         }
         writeln!(f, "\nWhat cannot be kept:")?;
         for finding in &check.findings {
@@ -108,9 +114,7 @@ impl Report<'_> {
                 in_kbit(port.rate)
             )?;
             let each = loads.iter().map(|load| {
-                let promised = load.promised.as_bits_per_second();
-                let guaranteed = load.guaranteed.as_bits_per_second();
-                let used = promised as f64 / guaranteed.max(1) as f64 * 100.0;
+                let used = load.factor() * 100.0;
                 let promised = in_kbit(load.promised);
                 if self.details {
                     let guaranteed = in_kbit(load.guaranteed);
@@ -144,6 +148,15 @@ fn whose(service: &Service) -> String {
     )
 }
 
+/// Returns what was promised about all of a month, in words; empty for nothing.
+fn over_a_month(service: &Service) -> String {
+    let share = service.availability;
+    let share = share.map(|share| format!("; available {share} of each month"));
+    let outage = service.outage;
+    let outage = outage.map(|outage| format!("; no outage longer than {outage}"));
+    share.unwrap_or_default() + &outage.unwrap_or_default()
+}
+
 /// Writes a service and its times in one line.
 fn service_line(f: &mut fmt::Formatter<'_>, service: &Service, delay: &Delay) -> fmt::Result {
     write!(f, "{}", whose(service))?;
@@ -160,7 +173,7 @@ fn service_line(f: &mut fmt::Formatter<'_>, service: &Service, delay: &Delay) ->
             )?;
         }
     }
-    writeln!(f)
+    writeln!(f, "{}", over_a_month(service))
 }
 
 fn service_text(
@@ -178,6 +191,9 @@ fn service_text(
             "  loss: promised at most {loss}; no queue overflows, because each has room for all \
              bursts"
         )?;
+    }
+    if let Some(promised) = over_a_month(service).strip_prefix("; ") {
+        writeln!(f, "  {promised}: `weirgate domain audit` judges it")?;
     }
     writeln!(
         f,

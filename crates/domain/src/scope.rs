@@ -2,9 +2,9 @@
 //! The limits of conditioners at the edge, and what the file leaves open about customers and
 //! packets.
 
-use crate::{Domain, Finding, contracts};
-use std::collections::BTreeSet;
-use weirgate_units::Inserted as _;
+use crate::{Domain, Finding, Load, Port, contracts};
+use std::collections::{BTreeMap, BTreeSet};
+use weirgate_units::{Inserted as _, Span};
 
 /// The largest number of conditioners of one device and direction (`CONDITIONERS` of
 /// `bpf/inbound/condition.bpf.c`).
@@ -111,7 +111,50 @@ pub(crate) fn notes(domain: &Domain) -> Vec<String> {
             joined(&open)
         ));
     }
+    notes.extend(of_shares(domain));
+    notes.extend(of_outages(domain));
     notes
+}
+
+/// Returns a note on the shares that follow from precedences.
+fn of_shares(domain: &Domain) -> Option<String> {
+    let classes = domain.classes.iter().filter(|(_, one)| one.by_precedence);
+    let shares = classes.filter_map(|(name, class)| Some(format!("`{name}` {}", class.share?)));
+    let shares: Vec<String> = shares.collect();
+    (!shares.is_empty()).then(|| format!("Shares by IP precedence: {}.", shares.join(", ")))
+}
+
+/// Returns notes on outages that the availability of the longest month does not leave room for.
+fn of_outages(domain: &Domain) -> Vec<String> {
+    let longer = domain.services.iter().filter_map(|service| {
+        let left = service.unavailable(LONGEST_MONTH)?;
+        let outage = service.outage.filter(|outage| *outage > left)?;
+        Some(format!(
+            "`{}` may have an outage of {outage}, but its availability leaves {:.1} min in 31 \
+             days.",
+            service.name,
+            left.as_secs_f64() / 60.0
+        ))
+    });
+    longer.collect()
+}
+
+/// The length of the longest month.
+const LONGEST_MONTH: Span = Span::from_secs(31 * 24 * 60 * 60);
+
+/// Returns notes on classes with more promises than guarantee, each with its most loaded port.
+pub(crate) fn crowded(ports: &[Port], crowded: &BTreeMap<&str, &Load>) -> Vec<String> {
+    let each = crowded.iter().map(|(class, load)| {
+        let port = &ports[load.port.0];
+        format!(
+            "`{class}` is over-subscribed: {:.2} times its guarantee is promised at {} of {}. \
+             What exceeds the guarantee is sent only while other classes leave room.",
+            load.factor(),
+            port.device,
+            port.router
+        )
+    });
+    each.collect()
 }
 
 /// Joins names, but only the first of many.

@@ -112,6 +112,21 @@ const LOSS: Field<Within<Share>> = Field::new(
     "The largest promised loss, `\"0%\"` for none; every port has room for all bursts within the \
      promises",
 );
+const AVAILABILITY: Field<Within<Share>> = Field::new(
+    "availability",
+    Within::new("share", codes::LIMIT, Share::percent(1), Share::WHOLE),
+    "The promised share of each calendar month (UTC) in which everything else that was promised \
+     is kept; `domain audit` judges it",
+);
+
+/// The longest outage that can be promised.
+const LONGEST_OUTAGE: Span = Span::from_secs(31 * 24 * 60 * 60);
+const OUTAGE: Field<Within<Span>> = Field::new(
+    "outage",
+    field::time(Span::ZERO, LONGEST_OUTAGE),
+    "The promised longest time in a row in which something else that was promised is broken; \
+     `domain audit` judges it",
+);
 
 pub(super) const OF_SERVICE: Table = Table::new(
     "[[service]]",
@@ -130,6 +145,8 @@ pub(super) const OF_SERVICE: Table = Table::new(
         &DELAY,
         &JITTER,
         &LOSS,
+        &AVAILABILITY,
+        &OUTAGE,
     ],
 );
 
@@ -179,6 +196,7 @@ fn service(
     let delay = DELAY.get(table);
     let jitter = JITTER.get(table);
     let loss = LOSS.get(table);
+    let (availability, outage) = (AVAILABILITY.get(table), OUTAGE.get(table));
     let select = select(table);
     let (from, to, class) = (from?, to?, class?);
     if from.value == to.value {
@@ -210,6 +228,8 @@ fn service(
         delay,
         jitter,
         loss,
+        availability,
+        outage,
         position,
     })
 }

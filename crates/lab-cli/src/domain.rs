@@ -227,6 +227,7 @@ fn inside((mut domain, check, texts): Sound, measure: Option<&Measure>) -> Outco
         beside: measure.beside,
         ask: true,
         record: Path::new(RECORD),
+        history: None,
     };
     let found = verify::run(&domain, &check, &parts, &ssh, &settings, &none)?;
     if has_circuits {

@@ -24,6 +24,7 @@ pub fn put_check(document: &Document, domain: &Domain, check: &Check) {
             "class": load.class,
             "promised_bit_s": load.promised.as_bits_per_second(),
             "guaranteed_bit_s": load.guaranteed.as_bits_per_second(),
+            "allowed_bit_s": load.allowed.as_bits_per_second(),
         })
     });
     document.put("loads", loads.collect());

@@ -16,6 +16,7 @@
 //! ```
 
 pub mod apply;
+pub mod audit;
 pub mod circuits;
 mod connections;
 pub mod end;

@@ -6,14 +6,14 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weirgate_console::exit::{Outcome, Status};
+use weirgate_console::exit::{Outcome, Status, wrong};
 use weirgate_console::json::{Document, documented};
 use weirgate_console::output;
 use weirgate_console::time;
 use weirgate_domain::Report;
 use weirgate_rollout::json::put_check;
 use weirgate_rollout::ssh::Ssh;
-use weirgate_rollout::{apply, circuits, end, read, verify, whole, within};
+use weirgate_rollout::{apply, audit, circuits, end, read, verify, whole, within};
 use weirgate_units::Rate;
 
 /// What can be done with a domain.
@@ -92,11 +92,35 @@ pub enum Command {
         /// Without it, a file beside the domain file that ends in `.verified.json`.
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
+        /// The file that keeps what each verification found, for `audit`.
+        ///
+        /// Without it, a file beside the domain file that ends in `.audits.json`.
+        #[arg(long, value_name = "FILE")]
+        history: Option<PathBuf>,
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         ssh: Ssh,
+    },
+    /// Judge a month: availability, longest outage, and when which promises were broken.
+    ///
+    /// Reads what `verify` found, and contacts nobody. Exit status 1 if a promise was
+    /// broken, or if too little is known.
+    Audit {
+        /// The domain file.
+        domain: PathBuf,
+        /// The calendar month in UTC, such as `2026-11`; without it, the present one.
+        #[arg(long, value_name = "MONTH")]
+        month: Option<String>,
+        /// The file that keeps what each verification found.
+        ///
+        /// Without it, a file beside the domain file that ends in `.audits.json`.
+        #[arg(long, value_name = "FILE")]
+        history: Option<PathBuf>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
     },
     /// Try the domain in a virtual machine: apply it there and measure its promises.
     ///
@@ -120,7 +144,8 @@ pub fn run(command: &Command) -> Outcome {
         Command::Check { json, .. }
         | Command::Plan { json, .. }
         | Command::Apply { json, .. }
-        | Command::Verify { json, .. } => *json,
+        | Command::Verify { json, .. }
+        | Command::Audit { json, .. } => *json,
         Command::Try(_) | Command::Within { .. } | Command::End => false,
     };
     documented(json, |document| answer(command, document))
@@ -159,6 +184,7 @@ fn answer(command: &Command, document: &Document) -> Outcome {
             beside,
             measure_only,
             record,
+            history,
             ssh,
             ..
         } => {
@@ -166,18 +192,40 @@ fn answer(command: &Command, document: &Document) -> Outcome {
                 return Ok(Status::Differs);
             };
             let own = verify::record::beside(path);
+            let audits = audit::beside(path);
             let settings = verify::Settings {
                 time: *time,
                 beside: *beside,
                 ask: !measure_only,
                 record: record.as_ref().unwrap_or(&own),
+                history: Some(history.as_ref().unwrap_or(&audits)),
             };
             verify::run(&domain, &check, &parts, ssh, &settings, document)
         }
+        Command::Audit {
+            domain,
+            month,
+            history,
+            ..
+        } => audit(domain, month.as_deref(), history.as_deref(), document),
         Command::Try(_) => handed::over(),
         Command::Within { space, program } => within::run(space, program),
         Command::End => end::run(),
     }
+}
+
+fn audit(path: &Path, month: Option<&str>, history: Option<&Path>, document: &Document) -> Outcome {
+    let (domain, _, _) = read(path)?;
+    let now = time::now();
+    let present = time::month_of(now);
+    let name = month.unwrap_or(&present);
+    let month = time::month(name).map_err(|right| wrong(format_args!("`{name}`: {right}")))?;
+    if month.start >= now {
+        return Err(wrong(format_args!("`{name}` has not begun")));
+    }
+    let beside = audit::beside(path);
+    let history = history.unwrap_or(&beside);
+    audit::run(&domain, history, (name, &month), now, document)
 }
 
 fn check(path: &Path, details: bool, document: &Document) -> Outcome {

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod apply;
+mod audit;
 mod doctor;
 mod documents;
 mod explain;

@@ -5,6 +5,7 @@
 pub mod record;
 pub mod remote;
 
+use crate::audit;
 use crate::end::{Arrived, Sending, Trip};
 use crate::json::put_verification;
 use crate::part::{Parts, has_none};
@@ -17,11 +18,11 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::json::Document;
 use weirgate_console::output;
-use weirgate_console::time::calendar;
+use weirgate_console::time::{self, calendar};
 use weirgate_domain::{
     Check, Domain, Fate, Found, Measured, Service, Since, Verification, code_point, comparisons,
 };
@@ -37,6 +38,8 @@ pub struct Settings<'a> {
     pub ask: bool,
     /// The file that remembers since when each promise is kept or broken.
     pub record: &'a Path,
+    /// The file that keeps what each verification found, if one does.
+    pub history: Option<&'a Path>,
 }
 
 /// The first number of best-effort flows.
@@ -55,17 +58,21 @@ pub fn run(
     document: &Document,
 ) -> Outcome {
     let before = record::read(settings.record)?;
+    let mut history = settings.history.map(audit::read).transpose()?;
     let routers = if settings.ask {
         asked(domain, parts, ssh)
     } else {
         BTreeMap::new()
     };
     let services = measured(domain, ssh, settings)?;
-    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = time::now();
+    if let Some(history) = &mut history {
+        history.add(now, domain, &services);
+    }
     let mut found = Verification {
         domain,
         check,
-        when: calendar(time.unwrap_or_default().as_secs()),
+        when: calendar(now),
         routers,
         services,
         since: Since::new(),
@@ -76,6 +83,9 @@ pub fn run(
         output::data(&found.to_string())?;
     }
     record::write(settings.record, &found.since)?;
+    if let Some((path, history)) = settings.history.zip(history) {
+        audit::write(path, &history)?;
+    }
     Ok(if found.sound() {
         Status::Done
     } else {
@@ -361,6 +371,7 @@ rate = "500kbit"
             beside: None,
             ask: false,
             record: Path::new(""),
+            history: None,
         };
         let fates = measured(&domain.unwrap(), &Ssh::script(&script), &settings);
         fates.unwrap_or_else(|_| panic!("the ends answer"))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Remembers since when each promise is kept or broken, in a file beside the domain's.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
-use weirgate_console::exit::Failure;
+use weirgate_console::exit::{Failure, wrong};
 use weirgate_domain::{Quantity, Since, State};
 use weirgate_units::Inserted as _;
 
@@ -25,7 +26,7 @@ pub fn beside(domain: &Path) -> PathBuf {
     domain.with_extension("verified.json")
 }
 
-const QUANTITIES: [Quantity; 4] = [
+pub(crate) const QUANTITIES: [Quantity; 4] = [
     Quantity::Rate,
     Quantity::Delay,
     Quantity::Jitter,
@@ -34,22 +35,7 @@ const QUANTITIES: [Quantity; 4] = [
 
 /// Reads the record; a missing file counts as empty.
 pub(super) fn read(path: &Path) -> Result<Since, Failure> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Since::new()),
-        Err(error) => {
-            return Err(Failure::Input(format!(
-                "weirgate: {}: {error}",
-                path.display()
-            )));
-        }
-    };
-    let all: Vec<Remembered> = serde_json::from_slice(text.as_bytes()).map_err(|error| {
-        Failure::Input(format!(
-            "weirgate: {}: is no record of `domain verify`: {error}; name another by --record",
-            path.display()
-        ))
-    })?;
+    let all: Vec<Remembered> = parsed(path, "record of `domain verify`", "--record")?;
     let one = |one: Remembered| {
         let mut known = QUANTITIES.into_iter();
         let what = known.find(|known| known.to_string() == one.what)?;
@@ -63,6 +49,26 @@ pub(super) fn read(path: &Path) -> Result<Since, Failure> {
     Ok(all.into_iter().filter_map(one).inserted())
 }
 
+/// Reads a list from a file; a missing file counts as empty. `what` is the file in words, and
+/// `option` names another.
+pub(crate) fn parsed<T: DeserializeOwned>(
+    path: &Path,
+    what: &str,
+    option: &str,
+) -> Result<Vec<T>, Failure> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(wrong(format_args!("{}: {error}", path.display()))),
+    };
+    serde_json::from_slice(text.as_bytes()).map_err(|error| {
+        wrong(format_args!(
+            "{}: is no {what}: {error}; name another by {option}",
+            path.display()
+        ))
+    })
+}
+
 /// Writes the record atomically: after a crash, or with a full disk, the old one is whole.
 pub(super) fn write(path: &Path, since: &Since) -> Result<(), Failure> {
     let all = since.iter().map(|((service, what), state)| Remembered {
@@ -74,9 +80,14 @@ pub(super) fn write(path: &Path, since: &Since) -> Result<(), Failure> {
     });
     let all: Vec<Remembered> = all.collect();
     let text = format!("{}\n", serde_json::to_string_pretty(&all)?);
-    replace(path, &text).map_err(|error| {
+    stored(path, &text)
+}
+
+/// Replaces a file atomically by a text.
+pub(crate) fn stored(path: &Path, text: &str) -> Result<(), Failure> {
+    replace(path, text).map_err(|error| {
         Failure::Other(anyhow::anyhow!(
-            "{}: since when this is so cannot be kept: {error}",
+            "{}: what was found cannot be kept: {error}",
             path.display()
         ))
     })

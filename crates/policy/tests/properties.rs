@@ -87,6 +87,7 @@ fn words() -> impl Strategy<Value = String> {
         Just("local-address = [\"::/0\", \"0.0.0.0/0\"]"),
         Just("tcp-flags = \"syn/syn,ack\""),
         Just("pure-ack = true"),
+        Just("fragment = \"later\""),
         Just("length = \"0-128\""),
         Just("dscp = []"),
         Just("= ["),

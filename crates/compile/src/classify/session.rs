@@ -126,7 +126,10 @@ impl Copying {
         rule.matches.retain(|one| *one != own);
         let foreign = |one: &Match| {
             let field = one.field();
+            // The fragment header of IPv6 is at no fixed place.
+            let sought = Field::FragmentOffset(IpVersion::V6);
             matches!(field, Some(Field::Version | Field::EtherType))
+                || field == Some(sought)
                 || one.version().is_some_and(|other| other != version)
                 || (self.rewritten && matches!(field, Some(Field::Dscp(_))))
         };

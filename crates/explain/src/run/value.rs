@@ -107,6 +107,11 @@ impl Run<'_, '_> {
                 Some(_) => Value::Number(self.headers.protocol.into()),
                 None => Value::Absent,
             },
+            // Only IPv6 comes here: that of IPv4 is in its header.
+            Field::FragmentOffset(_) => {
+                let fragment = self.headers.fragment_header;
+                of(fragment.map(|_| (self.headers.fragment / 8) as u128))
+            }
             Field::InputDevice => {
                 Value::Text(self.context.input.map(str::to_owned).unwrap_or_default())
             }

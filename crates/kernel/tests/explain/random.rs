@@ -28,7 +28,7 @@ names = ["a.example"]
 "#;
 
 /// Conditions and effects, which can be combined.
-const PARTS: [&str; 52] = [
+const PARTS: [&str; 54] = [
     "protocol = [\"tcp\", \"udp\"]",
     "protocol = \"udp\"",
     "protocol = \"tcp\"",
@@ -52,6 +52,8 @@ const PARTS: [&str; 52] = [
     "service = [\"vpn\", \"voice\", \"p2p\"]",
     "tcp-flags = \"syn/syn,ack,rst,fin\"",
     "pure-ack = true",
+    "fragment = \"later\"",
+    "fragment = \"later\"",
     "icmp-type = [\"echo-request\", \"destination-unreachable\"]",
     "local-mac = \"@g\"",
     "interface = \"lan\"",

@@ -28,7 +28,7 @@ layer = "ethernet"
 "#;
 
 /// Conditions and effects of rules, some of which can be combined.
-const PARTS: [&str; 35] = [
+const PARTS: [&str; 36] = [
     "protocol = [\"tcp\", \"udp\"]",
     "protocol = \"udp\"",
     "protocol = \"tcp\"",
@@ -51,6 +51,7 @@ const PARTS: [&str; 35] = [
     "service = [\"vpn\", \"p2p\"]",
     "tcp-flags = \"syn/syn,ack,rst,fin\"",
     "pure-ack = true",
+    "fragment = \"later\"",
     "icmp-type = [\"echo-request\", \"destination-unreachable\"]",
     "not = { local-address = \"@g\", remote-port = 25, dscp = \"LE\" }",
     "not = { protocol = \"tcp\", port = 80 }",

@@ -12,6 +12,7 @@ pub(crate) mod connection;
 pub(crate) mod control_group;
 pub(crate) mod drt;
 pub(crate) mod facts;
+pub(crate) mod fragment;
 pub(crate) mod icmp;
 pub(crate) mod interface;
 pub(crate) mod length;
@@ -31,6 +32,7 @@ pub use code_point::CodePoints;
 pub use connection::{Connection, ConnectionState};
 pub use control_group::{ControlGroup, ControlGroups};
 pub use facts::{Conditions, Kind, Known};
+pub use fragment::{Fragment, Fragments};
 pub use icmp::{IcmpType, IcmpTypes};
 pub use interface::Interfaces;
 pub use length::{Lengths, PacketLengths};
@@ -80,6 +82,7 @@ pub(crate) const MORE: &[ConditionRow] = &[
     user::GID,
     control_group::ROW,
     connection::ROW,
+    fragment::ROW,
 ];
 
 /// The rows of every condition, for tables that accept all of them.
@@ -191,6 +194,8 @@ conditions! {
     Payload(Payloads) Known::Packet,
     /// Ports of either host.
     Port(EitherPorts) Known::Packet,
+    /// Fragments of IP packets.
+    Fragment(Fragments) Known::Packet,
 }
 
 impl<'a> Condition<'a> {

@@ -150,6 +150,10 @@ fields! {
     /// The day of the week, where Sunday is 0, in the kernel's own time zone. That is UTC unless
     /// the machine has set another one (`sys_tz`).
     Day,
+    /// The offset of a fragment in units of eight bytes (RFC 791 section 3.1, RFC 8200 section
+    /// 4.5); 0 in the first one. Every IPv4 packet has it. Of IPv6 packets, only those with a
+    /// fragment header do.
+    FragmentOffset(version: IpVersion),
 }
 
 impl Field {
@@ -251,6 +255,13 @@ impl Field {
                 .to(86_399)
                 .called("time of day"),
             Self::Day => Facts::typed("meta day", Key::Byte).to(6).called("day"),
+            Self::FragmentOffset(V4) => Facts::number("ip frag-off", 0x1fff)
+                .ip(6, 2)
+                .called("fragment offset"),
+            // Three bits with flags follow it.
+            Self::FragmentOffset(V6) => Facts::number("frag frag-off", 0x1fff)
+                .bits(0xfff8)
+                .called("fragment offset"),
         }
     }
 
@@ -273,6 +284,8 @@ impl Field {
             | Self::ConnectionMark { mask }
             | Self::ConnectionState { mask } => Some(mask as u64),
             Self::Shape => Some(Self::SHAPE_MASK),
+            // Three bits with flags precede it.
+            Self::FragmentOffset(IpVersion::V4) => Some(0x1fff),
             _ => None,
         }
     }
@@ -388,6 +401,10 @@ impl Field {
     pub const fn of_raw(self, bytes: u128) -> u128 {
         match (self, self.header_bytes(), self.bits()) {
             (Self::Length(IpVersion::V6), ..) => bytes + 40,
+            // It is in no header at a fixed place.
+            (Self::FragmentOffset(IpVersion::V6), _, Some(bits)) => {
+                (bytes & bits as u128) >> self.shift()
+            }
             (_, Some(_), Some(bits)) => (bytes & bits as u128) >> self.shift(),
             _ => bytes,
         }
@@ -401,7 +418,8 @@ impl Field {
             | Self::Destination(version)
             | Self::Dscp(version)
             | Self::Length(version)
-            | Self::IcmpType(version) => Some(version),
+            | Self::IcmpType(version)
+            | Self::FragmentOffset(version) => Some(version),
             Self::Shape => Some(IpVersion::V4),
             _ => None,
         }

@@ -123,6 +123,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen.len(), 20 - 1, "IPv6 has no shape");
+        assert_eq!(seen.len(), 22 - 2, "IPv6 has no shape and no offset");
     }
 }

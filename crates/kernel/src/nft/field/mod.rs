@@ -5,7 +5,7 @@ mod control_group;
 
 use super::bytes::{key_value, last, number, of_key};
 use nlink::netlink::nftables::{
-    ByteorderOp, CtKey, Expr, MetaKey, PayloadBase, Register, RuleExpr,
+    ByteorderOp, CtKey, Expr, ExthdrOp, MetaKey, PayloadBase, Register, RuleExpr,
 };
 use weirgate_state::{Field, Frame, Header, IpVersion, Variant};
 
@@ -19,7 +19,13 @@ pub(super) enum Load {
     LinkLayer(u32, u32),
     Network(u32, u32),
     Transport(u32, u32),
+    /// Offset and flags in the fragment header of IPv6 (RFC 8200 section 4.5). A packet without
+    /// that header ends the rule (`nft_exthdr_ipv6_eval`, net/netfilter/nft_exthdr.c).
+    Fragment,
 }
+
+/// The next-header number of the fragment header, the place of the offset in it, and its length.
+const FRAGMENT: (u8, u32, u32) = (44, 2, 2);
 
 /// A load, the mask that is applied, and the length that is converted to network byte order so that
 /// ranges compare correctly.
@@ -98,6 +104,11 @@ fn plain_source(field: Field, netdev: bool) -> Source {
         Field::Moment => turned(Load::Meta(MetaKey::TimeNs), 8),
         Field::Hour => turned(Load::Meta(MetaKey::TimeHour), 4),
         Field::Day => plain(Load::Meta(MetaKey::TimeDay)),
+        Field::FragmentOffset(IpVersion::V6) => Source {
+            load: Load::Fragment,
+            mask: field.bits().map(|bits| last(length(field), bits.into())),
+            turned: None,
+        },
         field => Source {
             load: in_header(field),
             mask: field.bits().map(|bits| last(length(field), bits.into())),
@@ -121,6 +132,9 @@ fn in_header(field: Field) -> Load {
 
 /// Returns the number of bytes of a field in a header.
 fn length(field: Field) -> usize {
+    if field == Field::FragmentOffset(IpVersion::V6) {
+        return FRAGMENT.2 as usize;
+    }
     field.header_bytes().map_or(0, |bytes| bytes.length)
 }
 
@@ -247,6 +261,14 @@ pub(super) fn loaded(expr: &RuleExpr) -> Option<(Load, Register)> {
             };
             (load, *dreg)
         }
+        RuleExpr::Exthdr {
+            dreg,
+            op: ExthdrOp::Ipv6,
+            exthdr_type,
+            offset,
+            len,
+            ..
+        } if (*exthdr_type, *offset, *len) == FRAGMENT => (Load::Fragment, *dreg),
         other => {
             let (level, register) = control_group::loaded(other)?;
             (Load::ControlGroup(level), register)
@@ -272,6 +294,13 @@ pub(super) fn write(out: &mut Vec<Expr>, source: &Source, register: Register) {
             key,
         },
         Load::ControlGroup(level) => control_group::load(level, register),
+        Load::Fragment => Expr::Exthdr {
+            dreg: register,
+            op: ExthdrOp::Ipv6,
+            exthdr_type: FRAGMENT.0,
+            offset: FRAGMENT.1,
+            len: FRAGMENT.2,
+        },
         Load::LinkLayer(offset, len) => payload(PayloadBase::LinkLayer, offset, len),
         Load::Network(offset, len) => payload(PayloadBase::Network, offset, len),
         Load::Transport(offset, len) => payload(PayloadBase::Transport, offset, len),

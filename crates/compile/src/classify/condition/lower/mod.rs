@@ -172,6 +172,10 @@ impl Lowering {
                 let Mark { mask, value } = asked.0.value;
                 Values(Field::Mark { mask }, vec![single(value.into())])
             }
+            Condition::Fragment(_) => of_version(&|version| {
+                let whole = Match::one(Field::FragmentOffset(version), 0);
+                All(vec![whole.negated()])
+            }),
             Condition::PureAck(_) => of_version(&|version| All(pure_ack(version))),
             Condition::Sender(sender) => {
                 let own = Match::text(Field::InputDevice, "");

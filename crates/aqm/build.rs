@@ -35,7 +35,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         build.warnings_into_errors(true);
         build
     };
-    for name in ["common", "conditioner", "engine", "shaper", "window"] {
+    for name in [
+        "acks",
+        "common",
+        "conditioner",
+        "engine",
+        "shaper",
+        "window",
+    ] {
         common()
             .file(root.join(format!("host/native/{name}.c")))
             .compile(&format!("aqm_{name}"));

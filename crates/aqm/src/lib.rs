@@ -27,6 +27,7 @@
 //! # Ok::<(), weirgate_aqm::SettingsError>(())
 //! ```
 
+mod acks;
 mod chance;
 mod discipline;
 mod engine;
@@ -47,6 +48,7 @@ mod settings;
 mod shaper;
 mod text;
 
+pub use acks::{AckFlow, AckSegment, AckStep, AcksKept};
 pub use chance::Chance;
 pub use discipline::{BYTES, Discipline, FlowInput, Layout, Row, WIRE_BYTES, reasons};
 pub use engine::{

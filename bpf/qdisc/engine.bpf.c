@@ -186,10 +186,24 @@ static __noinline u32 leaf_beside(struct hosted *one, u32 leaf, u32 host)
 	return found;
 }
 
+/* Returns the place of a packet if it is still there, or NULL. */
+static __always_inline struct queued_skb *place_of(struct hosted *one, u32 id,
+						   u64 arrived_ns)
+{
+	const struct engine_slot *slot = engine_slot(&one->engine, id);
+
+	return slot && slot->packet.arrived_ns == arrived_ns ?
+		       queued_in(one, id) :
+		       NULL;
+}
+
 SEC("struct_ops")
 int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	     struct bpf_sk_buff_ptr *to_free)
 {
+	struct acks_known *known = NULL;
+	struct acks_segment now = {};
+	struct acks_flow *flow;
 	struct aqm_packet packet = {};
 	struct hosted *one = hosted_by(sch);
 	u32 i, leaf, index, evicted, host = 0;
@@ -218,6 +232,17 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	} else if (one->host_parts) {
 		host = flow_host(skb, one->key, one->host_parts);
 	}
+	if (one->acks)
+		known = acks_find(skb, 0, one->key, leaf, &now);
+	flow = known ? &known->flow : NULL;
+	if (flow &&
+	    acks_supersedes(skb, one->acks, flow, &now,
+			    place_of(one, flow->last, flow->last_ns),
+			    place_of(one, flow->before, flow->before_ns),
+			    to_free)) {
+		sch->qstats.drops++;
+		return NET_XMIT_SUCCESS;
+	}
 	index = engine_offer(e, leaf, &packet, host);
 	AQM_QUICK_LOOP (i, ENGINE_EVICT_MOST + 1) {
 		if (index != ENGINE_FULL)
@@ -240,6 +265,8 @@ int BPF_PROG(engine_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	if (one->recording)
 		report_arrival(one, leaf, &packet, host, index);
 	queued = index != ENGINE_FULL ? queued_in(one, index) : NULL;
+	if (flow)
+		acks_queued(flow, &now, queued ? index : 0, packet.arrived_ns);
 	if (!queued)
 		goto drop;
 	old = bpf_kptr_xchg(&queued->skb, skb);

@@ -31,6 +31,16 @@ __noinline u32 shaper_class_of(struct shaper_hosted *one __arg_nonnull,
 	return shaper_classify(&one->shaper, priority);
 }
 
+/* Returns the place of a packet in a class if it is still there, or NULL. */
+static __always_inline struct queued_skb *shaper_place(u32 queue, u32 index,
+						       u64 arrived_ns)
+{
+	struct queued_skb *place = shaper_queued(first_slot(queue), index);
+
+	return place && place->slot.packet.arrived_ns == arrived_ns ? place :
+								      NULL;
+}
+
 /* Returns the class to send. If none may, sets when one may in `next_ns`. */
 __noinline u32 shaper_next(struct shaper_hosted *one __arg_nonnull, u64 now_ns)
 {
@@ -89,6 +99,9 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 {
 	struct shaper_hosted *one = shaper_of(sch);
 	u32 key = shaper_number(sch);
+	struct acks_known *known = NULL;
+	struct acks_segment now = {};
+	struct acks_flow *flow;
 	struct shaper_class *class;
 	struct class_call call;
 	struct sk_buff *old;
@@ -111,6 +124,19 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	class = &one->shaper.class[i];
 	kind = one->kinds[i];
 	call.queue = key * SHAPER_CLASSES + i;
+	if (one->acks)
+		known = acks_find(skb, key * ACKS_FLOWS, (u32)one->key,
+				  call.queue, &now);
+	flow = known ? &known->flow : NULL;
+	if (flow &&
+	    acks_supersedes(skb, one->acks, flow, &now,
+			    shaper_place(call.queue, flow->last, flow->last_ns),
+			    shaper_place(call.queue, flow->before,
+					 flow->before_ns),
+			    to_free)) {
+		sch->qstats.drops++;
+		return NET_XMIT_SUCCESS;
+	}
 	call.now_ns = bpf_ktime_get_ns();
 	call.random = 0;
 	if (one->needs[i] & AQM_NEEDS_RANDOM)
@@ -128,6 +154,8 @@ int BPF_PROG(shaper_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	index = class_arrive(kind, &call);
 	if (class_records(one, i))
 		class_record_call(one, &call, AQM_ARRIVE_EVENT, index);
+	if (flow)
+		acks_queued(flow, &now, index, call.now_ns);
 	queued = shaper_queued(first_slot(call.queue), index);
 	if (!queued)
 		goto drop;

@@ -158,6 +158,7 @@ static __noinline int take_over(struct hosted *one)
 	engine_ruled(e);
 	one->host_parts = wanted->host_parts;
 	one->host_stamp = wanted->host_stamp;
+	one->acks = wanted->members ? ACKS_ALL : wanted->acks;
 	one->first = wanted->first;
 	one->stamp = marks_stamp(one->point.netns, one->point.ifindex);
 	report_rule(one);

@@ -23,14 +23,17 @@ struct engine_settings {
 	u32 at[4]; /* offsets of rows in the arena: engine.at */
 	u32 members; /* queues of the device, each with
 		      * an engine; 0: a single engine */
-	u32 layout; /* ENGINE_LAYOUT of the loader */
+	u16 layout; /* ENGINE_LAYOUT of the loader */
+	u16 acks; /* enum acks_filter; not if engines share a line */
 };
 
 /* Version of the layout: counts changes of rows that keep their sizes, and
  * changes of the protocol with user space. Since version 2, user space
  * increments `state` of node row 0 (the bell) after it has written settings or
- * requests. Only then does the program read them. */
-#define ENGINE_LAYOUT 2
+ * requests. Only then does the program read them. Since version 3, it filters
+ * acknowledgements. */
+#define ENGINE_LAYOUT 3
+#define ENGINE_LAYOUT_OF_ACKS 3
 
 /* If several engines share the line of a device, each has a part of the queues
  * and slots. Its root is rule.root plus its number, and its leaf for

@@ -30,7 +30,7 @@ struct hosted {
 	u32 inner; /* rows of children's lists */
 	u32 packets; /* index of its slot 0 among all slots */
 	u32 bell; /* value of the bell at the last check */
-	u32 pad;
+	u32 acks; /* enum acks_filter */
 	struct aqm_attach_point point;
 	u64 stamp; /* stamp of the program that marks; 0: none */
 	struct engine engine;
@@ -42,6 +42,9 @@ struct {
 	__type(key, u32);
 	__type(value, struct queued_skb);
 } packets SEC(".maps");
+
+#define ACKS_INSTANCES 1
+#include "acks.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -21,7 +21,8 @@ struct shaper_settings {
 	struct aqm_link link;
 	u64 gate_bytes_s;
 	u32 classes;
-	u32 other;
+	u16 other;
+	u16 acks; /* enum acks_filter */
 	struct class_settings class[SHAPER_CLASSES];
 };
 
@@ -45,7 +46,8 @@ struct shaper_hosted {
 	u64 program_before; /* the same for the qdisc that an heir replaces */
 	u64 backlog; /* bytes queued when it was replaced */
 	u32 heir; /* enum shaper_heir */
-	u32 handed; /* the queue was left to the heir */
+	u16 handed; /* the queue was left to the heir */
+	u16 acks; /* enum acks_filter */
 };
 
 /* Whether another qdisc of the shaper replaces this one and takes over its

@@ -83,6 +83,9 @@ struct {
 	} queues_##name SEC(".maps");
 KINDS(QUEUES_MAP)
 
+#define ACKS_INSTANCES SHAPERS
+#include "acks.bpf.h"
+
 static __always_inline struct queued_skb *shaper_queued(u64 first, u32 index)
 {
 	u32 key = (u32)first + index - 1;

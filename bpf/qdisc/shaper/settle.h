@@ -167,11 +167,13 @@ __noinline u32 shaper_settle(u32 slot, u32 mtu_bytes, u32 queue_packets)
 	one->shaper.gate.rate_bytes_s = 0;
 	one->shaper.classes = 1;
 	one->shaper.other = 0;
+	one->acks = ACKS_ALL;
 	if (wanted) {
 		*link = wanted->link;
 		one->shaper.gate.rate_bytes_s = wanted->gate_bytes_s;
 		one->shaper.classes = wanted->classes;
 		one->shaper.other = wanted->other;
+		one->acks = wanted->acks;
 	}
 	one->stamp = marks_stamp(one->point.netns, one->point.ifindex);
 	if (!link->mtu_bytes)

@@ -31,8 +31,8 @@ codes! {
     ENGINE "C213" "The link's `engine` cannot carry the policy, or this kernel lacks it.";
     NO_RESTORE "C214" "The kernel lacks act_ctinfo, so that kept decisions do not reach packets \
                        that are shaped on arrival (warning).";
-    ACK_FILTER "C215" "`ack-filter` needs cake upstream, but the policy has none there or the \
-                       kernel lacks it (warning where the policy leaves it open).";
+    ACK_FILTER "C215" "In the tree, `ack-filter` needs cake upstream, but the policy has none \
+                       there or the kernel lacks it (warning where the policy leaves it open).";
     PAYLOAD "C216" "A rule examines payloads, but the kernel cannot, or the policy does not \
                     name the inside devices.";
     BRIDGE "C217" "A rule tests what bridged packets do not have, or the kernel cannot classify \

@@ -4,7 +4,9 @@
 use weirgate_compile::{check_report, compile};
 use weirgate_document::{Problem, Severity};
 use weirgate_policy::{Policy, parse};
-use weirgate_state::{Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State, Table};
+use weirgate_state::{
+    CakeAckFilter, Capabilities, DeviceName, FqCodel, KitClass, Qdisc, QdiscKind, State, Table,
+};
 use weirgate_units::Span;
 
 /// Returns a link whose full packets take 1,538 bytes, and a class besides the default one.
@@ -113,6 +115,15 @@ fn what_is_stated_holds() {
     }
 }
 
+/// The kit's shaper also filters acknowledgements.
+#[test]
+fn the_kit_filters_acknowledgements() {
+    let filtered = policy("down = \"100mbit\"\nack-filter = \"on\"\n[ack]", "");
+    let (state, _) = made(&filtered, &Capabilities::all());
+    assert!(matches!(&root(&state, "wan").kind, QdiscKind::Kit(kit)
+            if kit.acks == CakeAckFilter::Filter));
+}
+
 /// A step below a millisecond would mark packets on any fast link.
 #[test]
 fn a_step_is_a_millisecond_at_least() {
@@ -130,7 +141,6 @@ fn a_step_is_a_millisecond_at_least() {
 #[test]
 fn the_tree_marks_early() {
     let both = policy("down = \"100mbit\"", "");
-    let blocked = policy("down = \"100mbit\"\nack-filter = \"on\"\n[ack]", "");
     let inside = policy(
         "down = \"100mbit\"",
         "[[rule]]\nclass = \"calls\"\nservice = \"voice\"",
@@ -140,12 +150,6 @@ fn the_tree_marks_early() {
             &both,
             &without_kit(),
             "no qdiscs made of BPF programs",
-            "ifb-wan",
-        ),
-        (
-            &blocked,
-            &Capabilities::all(),
-            "drops no acknowledgements",
             "ifb-wan",
         ),
         (

@@ -2,7 +2,7 @@
 //! The kit's shaper with classes: a BPF qdisc. It must be a root qdisc, and takes no options, so
 //! its whole configuration is in maps (`bpf/qdisc/shaper.bpf.c`).
 
-use crate::{KitWire, Origin};
+use crate::{CakeAckFilter, KitWire, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Span};
 
@@ -21,6 +21,9 @@ pub struct Kit {
     /// write to a packet.
     #[serde(default)]
     pub marks: bool,
+    /// Which acknowledgements that wait are dropped, in all classes.
+    #[serde(default)]
+    pub acks: CakeAckFilter,
     /// The program, if it has a discipline beside those of the kit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<KitProgram>,

@@ -243,10 +243,11 @@ pub enum CakeFlowMode {
     DualDstHost,
 }
 
-/// cake's ACK filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The ACK filter of cake and of BPF engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CakeAckFilter {
     /// Off.
+    #[default]
     No,
     /// Keeps the ACKs that fast retransmit needs.
     Filter,

@@ -3,7 +3,7 @@
 //! and ceilings that several of them share. It takes no options: its whole configuration is in
 //! maps.
 
-use crate::{KitWire, Origin};
+use crate::{CakeAckFilter, KitWire, Origin};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Span};
 
@@ -24,6 +24,9 @@ pub struct Rows {
     /// dropped instead.
     #[serde(default)]
     pub marks: bool,
+    /// Which acknowledgements that wait are dropped, in all classes.
+    #[serde(default)]
+    pub acks: CakeAckFilter,
     /// Which address of a packet is that of the inside host, if any leaf distinguishes hosts.
     #[serde(default)]
     pub hosts: Option<HostAddress>,

@@ -11,13 +11,14 @@ pub(crate) use nodes::Nodes;
 
 use crate::error::BpfError;
 use crate::layout::{
-    ENGINE_ASKS, ENGINE_LAYOUT, codel_common, engine_ask, engine_asks, engine_config, engine_node,
-    engine_rule, engine_settings,
+    ENGINE_ASKS, ENGINE_LAYOUT, ENGINE_LAYOUT_OF_ACKS, codel_common, engine_ask, engine_asks,
+    engine_config, engine_node, engine_rule, engine_settings,
 };
 use crate::maps::{Map, Named};
 use crate::programs::tcx::Attached;
 use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::hosts;
+use crate::qdisc::link::{acks_number, acks_of};
 use crate::qdisc::load::{self, load_sized};
 use crate::qdisc::marks::{self, Marks};
 use crate::qdisc::recorder::{follow, make};
@@ -26,6 +27,7 @@ use libbpf_rs::{Link, MapHandle};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use weirgate_aqm::{EngineSize, Link as LinkFacts, NodeCounts, NodeRow};
+use weirgate_state::CakeAckFilter;
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 /// The name of the program.
@@ -62,6 +64,8 @@ pub(crate) struct Leaves {
     pub(crate) interval_ns: u64,
     /// The value of `skb->priority` for row 0; that of other rows is larger by their number.
     pub(crate) first: u32,
+    /// Which acknowledgements that wait are dropped.
+    pub(crate) acks: CakeAckFilter,
 }
 
 impl Default for Leaves {
@@ -71,6 +75,7 @@ impl Default for Leaves {
             target_ns: 5_000_000,
             interval_ns: 100_000_000,
             first: 0,
+            acks: CakeAckFilter::No,
         }
     }
 }
@@ -134,7 +139,7 @@ impl Engine {
             inner: size.inner,
             at,
             members: if queues > 1 { queues } else { 0 },
-            layout: ENGINE_LAYOUT,
+            layout: ENGINE_LAYOUT as u16,
             ..engine_settings::new_zeroed()
         })?;
         Ok(engine)
@@ -145,7 +150,7 @@ impl Engine {
         let (maps, link) = load::open(folder, &maps())?;
         let mut engine = Self::of(kind, maps, link)?;
         let settings = engine.settings.first()?;
-        if !(1..=ENGINE_LAYOUT).contains(&settings.layout) {
+        if !(1..=ENGINE_LAYOUT).contains(&settings.layout.into()) {
             return Err(BpfError::Rows(kind.to_owned()));
         }
         engine.last = settings.rule.lent;
@@ -219,6 +224,10 @@ impl Engine {
             }
         }
         let before = self.settings.first()?;
+        let acks = acks_number(leaves.acks);
+        if acks != 0 && u32::from(before.layout) < ENGINE_LAYOUT_OF_ACKS {
+            return Err(BpfError::Rows(NAME.to_owned()));
+        }
         let link = &setup.link;
         self.follow(engine_settings {
             rule: engine_rule {
@@ -236,6 +245,7 @@ impl Engine {
             },
             host_parts: setup.host_parts,
             first: leaves.first,
+            acks,
             ..before
         })
     }
@@ -264,6 +274,7 @@ impl Engine {
             target_ns: rule.codel.target_ns,
             interval_ns: rule.codel.interval_ns,
             first: settings.first,
+            acks: acks_of(settings.acks),
         };
         Ok((setup, leaves))
     }

@@ -2,10 +2,29 @@
 //! Converts the wire settings and parameters of a discipline to and from a state.
 
 use weirgate_aqm::{Discipline, Link, Row, Settings, SettingsError};
-use weirgate_state::{CakeFraming, KitSetting, KitWire};
+use weirgate_state::{CakeAckFilter, CakeFraming, KitSetting, KitWire};
 
 /// Framings by their numbers (`enum aqm_framing`, aqm/include/aqm.h).
 const FRAMINGS: [CakeFraming; 3] = [CakeFraming::None, CakeFraming::Atm, CakeFraming::Ptm];
+
+/// ACK filters by their numbers (`enum acks_filter`, aqm/host/acks.h).
+const ACK_FILTERS: [CakeAckFilter; 3] = [
+    CakeAckFilter::No,
+    CakeAckFilter::Filter,
+    CakeAckFilter::Aggressive,
+];
+
+/// Returns the number of an ACK filter.
+pub(crate) fn acks_number(filter: CakeAckFilter) -> u16 {
+    let at = ACK_FILTERS.iter().position(|one| *one == filter);
+    at.unwrap_or(0) as u16
+}
+
+/// Returns the ACK filter of a number.
+pub(crate) fn acks_of(number: u16) -> CakeAckFilter {
+    let known = ACK_FILTERS.get(usize::from(number)).copied();
+    known.unwrap_or_default()
+}
 
 /// Converts the overhead and framing of a state.
 pub(crate) fn link_of(wire: KitWire) -> Link {

@@ -213,6 +213,7 @@ impl RowTree {
         let leaves = Leaves {
             interval_ns: rows.interval.as_nanos(),
             first: u32::from(rows.other.major) << 16,
+            acks: rows.acks,
             ..Leaves::default()
         };
         let mut changed = BTreeSet::new();
@@ -269,6 +270,7 @@ impl RowTree {
             other: Handle::new(major, setup.other as u16),
             interval: Span::from_nanos(leaves.interval_ns),
             marks,
+            acks: leaves.acks,
             hosts,
             nodes: rows.collect(),
         }))

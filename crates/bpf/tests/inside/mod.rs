@@ -245,6 +245,7 @@ fn shaper_on(shaper: &Shaper, device: &str, classes: Vec<Class>) -> AttachPoint 
     let setup = Classes {
         link: LINE,
         gate_bytes_s: LINE.rate_bytes_s,
+        acks: weirgate_state::CakeAckFilter::No,
         classes,
         other,
     };

@@ -190,6 +190,7 @@ fn classes(discipline: Discipline, params: &[(&str, u64)]) -> Classes {
             ..Link::default()
         },
         gate_bytes_s: RATE / 8,
+        acks: weirgate_state::CakeAckFilter::No,
         classes: vec![
             class(0x1_0010, Settings::new(Discipline::all()[0])),
             class(0x1_0020, settings),

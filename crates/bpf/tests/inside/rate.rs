@@ -112,6 +112,7 @@ fn sweep() {
                 ..LINE
             },
             gate_bytes_s: rate,
+            acks: weirgate_state::CakeAckFilter::No,
             classes: classes(),
             other: 2,
         };

@@ -211,16 +211,17 @@ fn missing_ack_filters_are_told() {
         (check(&[]), check(&["--all"]))
     };
     let none = "`ack-filter` drops no acknowledgement, because ";
-    let (plain, all) = policy("kit", "[ack]\nreserve = true");
-    assert!(
-        plain.contains(&format!("{none}the kit's shaper has no ACK filter.")),
-        "{plain}"
-    );
-    assert!(
-        all.contains("because the kit's shaper has no ACK filter"),
-        "{all}"
-    );
-    assert!(!all.contains("makes one that does"), "{all}");
+    // BPF engines filter in every class.
+    for engine in ["kit", "rows"] {
+        for ack in ["", "[ack]\nreserve = true"] {
+            let (plain, all) = policy(engine, ack);
+            assert!(!plain.contains(none), "{plain}");
+            assert!(
+                all.contains("a later one replaces them are dropped"),
+                "{all}"
+            );
+        }
+    }
     let (plain, _) = policy("htb", "");
     let advice = "no class has cake; `[ack]` makes one that does.";
     assert!(plain.contains(&format!("{none}{advice}")), "{plain}");

@@ -10,7 +10,7 @@
 
 use crate::engine;
 use crate::engine::rows::wire;
-use crate::scheduler::{Member, Scheduler, bounds};
+use crate::scheduler::{Member, Scheduler, acks, bounds};
 use crate::tree::leaf;
 use weirgate_aqm::{Discipline, Row, Settings, WIRE_BYTES};
 use weirgate_policy::{Class, Direction, KitQueue, Policy, Queue, in_kbit};
@@ -134,9 +134,10 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         .collect();
     classes.arrange_by_key(|class| class.id);
     let reason = format!(
-        "engine kit: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
+        "engine kit: {} of a line of {}, counted as on the wire ({layer}); one packet at a time{}",
         in_kbit(scheduler.gate),
-        in_kbit(scheduler.line)
+        in_kbit(scheduler.line),
+        acks::dropped(scheduler.ack_filter)
     );
     let own = classes.iter().find_map(own_program);
     let kit = Kit {
@@ -145,6 +146,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         mtu,
         other: scheduler.unseen(),
         marks: classes.iter().any(marks),
+        acks: scheduler.ack_filter,
         own,
         classes,
     };

@@ -10,9 +10,7 @@ use crate::codes;
 use crate::engine::kit;
 use std::borrow::Cow;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{
-    AckFilter, Class, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue,
-};
+use weirgate_policy::{Class, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue};
 use weirgate_state::Capabilities;
 
 /// The reason why the kit cannot be used on a kernel.
@@ -98,14 +96,6 @@ fn chosen(
 
 /// Returns what prevents the kit's shaper for a policy.
 fn misfit(policy: &Policy) -> Option<String> {
-    let filter = policy.link.ack_filter.as_ref();
-    let asked = |value| matches!(value, AckFilter::On | AckFilter::Aggressive);
-    if let Some(filter) = filter.filter(|filter| asked(filter.value)) {
-        let at = filter.line;
-        return Some(format!(
-            "it drops no acknowledgements, which line {at} requires"
-        ));
-    }
     if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.placement) {
         return Some(format!(
             "`inbound = \"auto\"` shapes on the LAN device, where {why}, and there it would slow \

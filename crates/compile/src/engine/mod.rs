@@ -207,15 +207,15 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
-            "only cake filters acknowledgements, but they have none upstream",
+            "in the tree, only cake filters acknowledgements, but they have none upstream",
             "add `[ack]` without a `queue`, or write `queue = \"cake\"`, `fair = \"hosts\"` or \
              `engine = \"cake\"`",
         );
-    } else if !kernel.has_qdisc("cake") {
+    } else if !chosen(policy, Some(kernel)).is_program() && !kernel.has_qdisc("cake") {
         problems.error(
             codes::ACK_FILTER,
             filter.span.clone(),
-            "only cake filters acknowledgements, but this kernel lacks it",
+            "in the tree, only cake filters acknowledgements, but this kernel lacks it",
             "load or build the module sch_cake, or write `ack-filter = \"auto\"`",
         );
     }
@@ -225,7 +225,7 @@ pub(crate) fn filter(policy: &Policy, kernel: &Capabilities, problems: &Problems
 /// is `None` if only promises are calculated.
 pub(crate) fn filtered(policy: &Policy, kernel: Option<&Capabilities>) -> bool {
     let wanted = acks::filter(policy, Direction::Up) != CakeAckFilter::No;
-    wanted && (chosen(policy, kernel) == Engine::Cake || acks::have_cake(policy))
+    wanted && (chosen(policy, kernel) == Engine::Cake || acks::have_filter(policy))
 }
 
 /// Returns whether a class of the direction has cake as its queue.

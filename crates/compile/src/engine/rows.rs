@@ -21,7 +21,7 @@
 use crate::codes;
 use crate::scheduler::number::OUTER;
 use crate::scheduler::parts::{CappedHost, Parent};
-use crate::scheduler::{self, Member, Scheduler};
+use crate::scheduler::{self, Member, Scheduler, acks};
 use crate::tree::leaf;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -210,9 +210,10 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
         Direction::Down => HostAddress::Destination,
     };
     let reason = format!(
-        "engine rows: {} of a line of {}, counted as on the wire ({layer}); one packet at a time",
+        "engine rows: {} of a line of {}, counted as on the wire ({layer}); one packet at a time{}",
         in_kbit(scheduler.gate),
-        in_kbit(scheduler.line)
+        in_kbit(scheduler.line),
+        acks::dropped(scheduler.ack_filter)
     );
     Qdisc {
         handle: Handle::new(OUTER, 0),
@@ -224,6 +225,7 @@ pub(crate) fn root(policy: &Policy, scheduler: &Scheduler) -> Qdisc {
             other: scheduler.unseen(),
             interval,
             marks: true,
+            acks: scheduler.ack_filter,
             hosts: nodes.iter().any(|node| node.hosts).then_some(address),
             nodes,
         }),

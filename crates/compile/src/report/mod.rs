@@ -257,11 +257,10 @@ fn direction_report(
 fn acknowledgements(
     policy: &Policy,
     direction: Direction,
-    of: fn(&Policy, bool, bool) -> Option<String>,
+    of: fn(&Policy, bool) -> Option<String>,
 ) -> Option<String> {
     let up = (direction == Direction::Up).then_some(policy)?;
-    let program = engine::chosen(up, None).is_program();
-    of(up, engine::filtered(up, None), program)
+    of(up, engine::filtered(up, None))
 }
 
 fn cost(layer: &LinkLayer, line: Rate, ip: u32) -> Cost {

@@ -18,14 +18,17 @@
 //!
 //! # What is dropped
 //!
-//! The filter of cake drops them (`cake_ack_filter`, net/sched/sch_cake.c), among the queued
-//! packets of one flow. It drops an acknowledgement without data if a later one acknowledges
+//! In the tree, the filter of cake drops them (`cake_ack_filter`, net/sched/sch_cake.c), among the
+//! queued packets of one flow. It drops an acknowledgement without data if a later one acknowledges
 //! more, and has no older timestamps and no fewer SACK blocks. It keeps packets with flags other
 //! than ACK, a DSACK, or an unknown option (including AccECN). It also keeps those that
 //! acknowledge no less than the later one (duplicates, window updates). If ECE or CWR change,
 //! the last packet before the change stays. The aggressive mode leaves one queued
 //! acknowledgement of a flow where the other mode leaves two. The class of acknowledgements
 //! contains all of them, so a cake there suffices.
+//!
+//! BPF engines have a filter of their own, in all classes (`aqm/host/acks.h`). It keeps more: no
+//! acknowledgement with SACK blocks is dropped, and no duplicate.
 
 use crate::codes;
 use crate::scheduler;
@@ -84,7 +87,7 @@ fn worth(policy: &Policy) -> bool {
     part(policy).is_some_and(|part| part >= WORTH)
 }
 
-/// Returns which acknowledgements a direction's cakes drop.
+/// Returns which acknowledgements a direction's cakes, or its BPF engine, drop.
 pub(crate) fn filter(policy: &Policy, direction: Direction) -> CakeAckFilter {
     let stated = policy.link.ack_filter.as_ref();
     match stated.map(|filter| filter.value).unwrap_or_default() {
@@ -96,6 +99,15 @@ pub(crate) fn filter(policy: &Policy, direction: Direction) -> CakeAckFilter {
     }
 }
 
+/// Returns what a BPF engine does with acknowledgements, for the reason of its qdisc.
+pub(crate) fn dropped(filter: CakeAckFilter) -> &'static str {
+    if filter == CakeAckFilter::No {
+        ""
+    } else {
+        "; acknowledgements that a later one makes superfluous are dropped"
+    }
+}
+
 /// Returns the classes of a direction, with the queue that filters acknowledgements.
 pub(crate) fn classes(policy: &Policy, direction: Direction) -> Vec<SharedClass> {
     let shares = policy.share_out(direction);
@@ -104,9 +116,18 @@ pub(crate) fn classes(policy: &Policy, direction: Direction) -> Vec<SharedClass>
     classes
 }
 
-/// Returns whether upstream acknowledgements are in a cake: that of their own class or, without
-/// one, that of any class.
-pub(crate) fn have_cake(policy: &Policy) -> bool {
+/// Returns whether a BPF engine shapes, which filters acknowledgements in all classes.
+fn in_program(policy: &Policy) -> bool {
+    let stated = policy.link.engine.as_ref().map(|engine| engine.value);
+    stated.is_some_and(Engine::is_program)
+}
+
+/// Returns whether something can filter upstream acknowledgements: a BPF engine, the cake of
+/// their own class or, without one, that of any class.
+pub(crate) fn have_filter(policy: &Policy) -> bool {
+    if in_program(policy) {
+        return true;
+    }
     let classes = classes(policy, Direction::Up);
     match classes.iter().find(|class| class.ack) {
         Some(own) => hosts::has_cake(own),
@@ -116,12 +137,11 @@ pub(crate) fn have_cake(policy: &Policy) -> bool {
 
 /// Returns whether the class of acknowledgements may have cake as its default queue.
 fn may_have_cake(policy: &Policy) -> bool {
-    let stated = policy.link.engine.as_ref().map(|engine| engine.value);
-    !stated.is_some_and(Engine::is_program) && !scheduler::holds(policy)
+    !in_program(policy) && !scheduler::holds(policy)
 }
 
 /// Gives the class of acknowledgements a queue that filters them, if it states none. A class
-/// that delays them (`[receive]`) has a queue for that, and BPF engines have no cake.
+/// that delays them (`[receive]`) has a queue for that, and BPF engines filter themselves.
 pub(crate) fn queued(policy: &Policy, direction: Direction, classes: &mut [SharedClass]) {
     if filter(policy, direction) == CakeAckFilter::No || !may_have_cake(policy) {
         return;
@@ -177,7 +197,7 @@ pub(crate) fn settled<'p>(
 }
 
 /// Returns a note on the upstream rate of acknowledgements and their treatment.
-pub(crate) fn note(policy: &Policy, filtered: bool, program: bool) -> Option<String> {
+pub(crate) fn note(policy: &Policy, filtered: bool) -> Option<String> {
     let part = part(policy).filter(|part| *part >= WORTH)?;
     let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);
     let percent = part.div_ceil(10);
@@ -196,16 +216,14 @@ pub(crate) fn note(policy: &Policy, filtered: bool, program: bool) -> Option<Str
         (_, false) if scheduler::holds(policy) => {
             "they are held back, as `max-ack-delay` says, and none is dropped"
         }
-        (_, false) => &format!("none is dropped, because {}", obstacle(policy, program)),
+        (_, false) => &format!("none is dropped, because {}", obstacle(policy)),
     };
     Some(format!("{taken}: {what}."))
 }
 
-/// Returns why nothing filters acknowledgements. `program` is whether a BPF program shapes.
-fn obstacle(policy: &Policy, program: bool) -> &'static str {
-    if program {
-        "the kit's shaper has no ACK filter"
-    } else if policy.ack.is_none() {
+/// Returns why nothing filters acknowledgements.
+fn obstacle(policy: &Policy) -> &'static str {
+    if policy.ack.is_none() {
         "no class has cake; `[ack]` makes one that does"
     } else {
         "their queue is not cake"
@@ -213,13 +231,13 @@ fn obstacle(policy: &Policy, program: bool) -> &'static str {
 }
 
 /// Returns a sentence if the rates ask for a filter, and the default finds none.
-pub(crate) fn unfiltered(policy: &Policy, filtered: bool, program: bool) -> Option<String> {
+pub(crate) fn unfiltered(policy: &Policy, filtered: bool) -> Option<String> {
     let stated = policy.link.ack_filter.as_ref().map(|filter| filter.value);
     let auto = stated.unwrap_or_default() == AckFilter::Auto;
     if !auto || filtered || scheduler::holds(policy) || !worth(policy) {
         return None;
     }
-    let why = obstacle(policy, program);
+    let why = obstacle(policy);
     Some(format!(
         "`ack-filter` drops no acknowledgement, because {why}."
     ))

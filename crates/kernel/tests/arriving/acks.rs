@@ -148,11 +148,13 @@ fn left(segments: &[Segment]) -> Vec<usize> {
     seen
 }
 
-fn shaped(filter: &str, test: impl FnOnce()) {
+/// Runs a test on a line that an engine shapes.
+fn shaped(engine: &str, filter: &str, test: impl FnOnce()) {
     outside();
     rt().block_on(async {
         let kernel = Kernel::open().unwrap();
-        let (policy, problems) = weirgate_policy::parse(&line(filter));
+        let link = format!("engine = \"{engine}\"\n{filter}");
+        let (policy, problems) = weirgate_policy::parse(&line(&link));
         let policy = policy.unwrap_or_else(|| panic!("{problems:#?}"));
         let (state, problems) = compile(&policy, &Capabilities::all());
         let state = state.unwrap_or_else(|| panic!("{problems:#?}"));
@@ -172,10 +174,8 @@ fn every(segments: &[Segment]) -> Vec<usize> {
 
 /// By default, only the newest acknowledgement of a connection waits, plus those with information
 /// that it lacks.
-#[test]
-#[ignore = "runs in the guest"]
-fn superfluous() {
-    shaped("", || {
+fn superfluous(engine: &str) {
+    shaped(engine, "", || {
         assert_eq!(left(&rising()), [9]);
         // Each connection keeps its own acknowledgement.
         let other = |segment: &Segment| Segment {
@@ -255,19 +255,60 @@ fn superfluous() {
     });
 }
 
+/// The filter of BPF engines drops nothing that a sender counts, even if a later acknowledgement
+/// has all of its information.
+fn careful(engine: &str) {
+    shaped(engine, "", || {
+        let at = Segment::new;
+        let again = [at(9_000), at(9_000), at(9_000), at(9_000), at(12_000)];
+        assert_eq!(left(&again), every(&again), "duplicates before a later one");
+        let blocks = [
+            at(9_000).sack(&[(12_000, 15_000)]),
+            at(9_000).sack(&[(12_000, 18_000)]),
+            at(18_000).sack(&[(21_000, 24_000)]),
+        ];
+        assert_eq!(left(&blocks), every(&blocks), "selective acknowledgements");
+        // After them, it drops again.
+        let after = [at(21_000), at(24_000), at(27_000), at(27_000), at(30_000)];
+        assert_eq!(left(&after), [2, 3, 4], "a duplicate among others");
+    });
+}
+
 /// The stated filter applies: two acknowledgements wait with `on`, all with `off`.
-#[test]
-#[ignore = "runs in the guest"]
-fn stated() {
-    shaped("ack-filter = \"on\"", || {
+fn stated(engine: &str) {
+    shaped(engine, "ack-filter = \"on\"", || {
         assert_eq!(left(&rising()), [8, 9]);
+    });
+}
+
+fn off(engine: &str) {
+    shaped(engine, "ack-filter = \"off\"", || {
+        assert_eq!(left(&rising()), every(&rising()));
     });
 }
 
 #[test]
 #[ignore = "runs in the guest"]
-fn off() {
-    shaped("ack-filter = \"off\"", || {
-        assert_eq!(left(&rising()), every(&rising()));
-    });
+fn in_the_tree() {
+    superfluous("htb");
+    stated("htb");
+    off("htb");
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn in_the_shaper() {
+    superfluous("kit");
+    careful("kit");
+    stated("kit");
+    off("kit");
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn in_the_engine() {
+    superfluous("rows");
+    careful("rows");
+    stated("rows");
+    off("rows");
 }

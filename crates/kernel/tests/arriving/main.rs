@@ -40,9 +40,9 @@ mod together {
                 "inside::parts_behind_nat",
                 "inside::shared",
                 "tunnels::marks_survive",
-                "acks::superfluous",
-                "acks::stated",
-                "acks::off",
+                "acks::in_the_tree",
+                "acks::in_the_shaper",
+                "acks::in_the_engine",
                 "listed::made_again",
             ],
         );
@@ -74,7 +74,11 @@ mod together {
 
         #[test]
         fn acknowledgements_that_say_nothing_of_their_own_are_dropped() {
-            for test in ["acks::superfluous", "acks::stated", "acks::off"] {
+            for test in [
+                "acks::in_the_tree",
+                "acks::in_the_shaper",
+                "acks::in_the_engine",
+            ] {
                 let _ = GUEST.run(test);
             }
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use weirgate_kernel::{ApplyError, Cause, Fault, KernelError};
 use weirgate_plan::{plan, verify};
-use weirgate_state::{CakeFraming, KitWire, Qdisc, QdiscKind, Red, Rows, RowsNode, RowsRole};
+use weirgate_state::{
+    CakeAckFilter, CakeFraming, KitWire, Qdisc, QdiscKind, Red, Rows, RowsNode, RowsRole,
+};
 use weirgate_units::{Handle, Rate, Size, Span};
 
 #[test]
@@ -78,6 +80,7 @@ fn an_engine_of_rows_is_left_to_the_repair() {
             other: leaf.id,
             interval: Span::from_millis(100),
             marks: true,
+            acks: CakeAckFilter::Aggressive,
             hosts: None,
             nodes: vec![leaf],
         };

@@ -4,7 +4,7 @@
 
 use crate::model::settle;
 use std::collections::BTreeSet;
-use weirgate_state::{Kit, KitClass, KitSetting};
+use weirgate_state::{CakeAckFilter, Kit, KitClass, KitSetting};
 use weirgate_units::{Arrange as _, Handle};
 
 /// Returns a shaper in the form in which it is reported.
@@ -108,6 +108,15 @@ pub(crate) fn faults(kit: &Kit) -> Vec<(Option<&KitClass>, &'static str, &'stati
     faults
 }
 
+/// Returns the ACK filter of a BPF engine as a word for its settings.
+pub(crate) fn acks(filter: CakeAckFilter) -> &'static str {
+    match filter {
+        CakeAckFilter::No => "",
+        CakeAckFilter::Filter => " ack-filter",
+        CakeAckFilter::Aggressive => " ack-filter-aggressive",
+    }
+}
+
 /// Returns the shaper's settings without its classes, as text.
 fn head(kit: &Kit) -> String {
     let marks = if kit.marks { " marks" } else { "" };
@@ -117,12 +126,13 @@ fn head(kit: &Kit) -> String {
         .map(|own| format!(" with {}", own.discipline));
     let own = own.unwrap_or_default();
     format!(
-        "{}{own} rate {} {} mtu {} other {}{marks}",
+        "{}{own} rate {} {} mtu {} other {}{marks}{}",
         kit.kind(),
         kit.gate,
         kit.wire,
         kit.mtu,
-        kit.other
+        kit.other,
+        acks(kit.acks)
     )
 }
 
@@ -192,6 +202,7 @@ mod tests {
             mtu: 1514,
             other: Handle::new(2, 16),
             marks: false,
+            acks: CakeAckFilter::No,
             own: None,
             classes: vec![KitClass {
                 id: Handle::new(2, 16),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine of rows in a plan: its text, its mistakes, and which queues a change empties.
 
+use crate::model::kit::acks;
 use std::collections::{BTreeMap, BTreeSet};
 use weirgate_state::{HostAddress, Rows, RowsNode, RowsRole};
 use weirgate_units::{Handle, Inserted as _, Rate, Span};
@@ -98,13 +99,14 @@ fn head(rows: &Rows) -> String {
         Some(HostAddress::Destination) => " hosts destination",
     };
     format!(
-        "{} rate {} {} mtu {} interval {} other {}{marks}{hosts}",
+        "{} rate {} {} mtu {} interval {} other {}{marks}{}{hosts}",
         Rows::KIND,
         rows.gate,
         rows.wire,
         rows.mtu,
         rows.interval,
-        rows.other
+        rows.other,
+        acks(rows.acks)
     )
 }
 
@@ -168,7 +170,7 @@ pub(crate) fn listed(rows: &Rows) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{CakeFraming, KitWire, Origin};
+    use weirgate_state::{CakeAckFilter, CakeFraming, KitWire, Origin};
 
     fn id(minor: u16) -> Handle {
         Handle::new(2, minor)
@@ -204,6 +206,7 @@ mod tests {
             other: id(16),
             interval: Span::from_millis(100),
             marks: true,
+            acks: CakeAckFilter::No,
             hosts: None,
             nodes,
         }

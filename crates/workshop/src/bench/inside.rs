@@ -38,7 +38,7 @@ use weirgate_console::exit::{Failure, Outcome, Status, wrong};
 use weirgate_console::output;
 use weirgate_console::runtime::in_runtime;
 use weirgate_kernel::{DeviceIndex, Kernel};
-use weirgate_state::{DeviceName, State};
+use weirgate_state::{CakeAckFilter, DeviceName, State};
 use weirgate_units::{Handle, Rate, Size};
 
 /// Packets of the smaller and the larger bursts, and the packets that the device takes before it
@@ -439,6 +439,7 @@ impl Bench {
             let classes = Classes {
                 link,
                 gate_bytes_s: rate,
+                acks: CakeAckFilter::No,
                 classes: (0..CLASSES).map(class).collect(),
                 other: 0,
             };

@@ -28,6 +28,7 @@ impl Classes {
                 ..link_of(kit.wire)
             },
             gate_bytes_s: gate,
+            acks: kit.acks,
             classes: classes?,
             // A class that does not exist gets an index beyond the last, which is an error
             // later.
@@ -47,6 +48,7 @@ impl Classes {
             mtu: self.link.mtu_bytes,
             other: Handle::from_u32(self.classes.get(self.other)?.rule.classid),
             marks,
+            acks: self.acks,
             own: own.map(super::program_of),
             classes,
         })
@@ -91,7 +93,7 @@ fn kit_class(Class { rule, settings }: &Class) -> KitClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weirgate_state::{CakeFraming, KitSetting, KitWire};
+    use weirgate_state::{CakeAckFilter, CakeFraming, KitSetting, KitWire};
 
     fn shaper(discipline: &str, settings: &[(&str, u64)]) -> Kit {
         let id = Handle::new(2, 0x4a6b);
@@ -105,6 +107,7 @@ mod tests {
             mtu: 1514,
             other: id,
             marks: false,
+            acks: CakeAckFilter::Filter,
             own: None,
             classes: vec![KitClass {
                 id,

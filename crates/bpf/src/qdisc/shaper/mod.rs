@@ -20,7 +20,7 @@ use std::iter;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 use weirgate_aqm::{Discipline, Link as LinkFacts, SLOT_BYTES, Settings, ShaperRule};
-use weirgate_state::{Kit, KitProgram};
+use weirgate_state::{CakeAckFilter, Kit, KitProgram};
 
 /// The object file of the program.
 const FILE: &str = "shaper";
@@ -51,6 +51,8 @@ pub struct Classes {
     pub link: LinkFacts,
     /// The rate of the shaper in bytes a second on the wire.
     pub gate_bytes_s: u64,
+    /// Which acknowledgements that wait are dropped, in all classes.
+    pub acks: CakeAckFilter,
     /// One to eight classes. [`Shaper::setup`] returns them in the kernel's order, which is also
     /// that of [`Shaper::instances`]. A removed class can leave an entry with class identifier
     /// 0, which no packet matches.

@@ -4,6 +4,7 @@
 use super::{CLASSES, Class, Classes};
 use crate::error::BpfError;
 use crate::layout::{class_settings, shaper_settings};
+use crate::qdisc::link::{acks_number, acks_of};
 use weirgate_aqm::{Discipline, Settings, ShaperRule};
 use zerocopy::FromZeros;
 
@@ -26,8 +27,9 @@ pub(super) fn decode(settings: &shaper_settings, own: Option<Discipline>) -> Opt
     Some(Classes {
         link: settings.link,
         gate_bytes_s: settings.gate_bytes_s,
+        acks: acks_of(settings.acks),
         classes: classes.map(class).collect::<Option<_>>()?,
-        other: settings.other as usize,
+        other: settings.other.into(),
     })
 }
 
@@ -57,7 +59,8 @@ pub(super) fn encode(
         link: setup.link,
         gate_bytes_s: setup.gate_bytes_s,
         classes: count as u32,
-        other: setup.other as u32,
+        other: setup.other as u16,
+        acks: acks_number(setup.acks),
         ..shaper_settings::new_zeroed()
     };
     let disciplines = Discipline::all();
@@ -139,6 +142,7 @@ mod tests {
     use super::*;
     use crate::maps::Value;
     use weirgate_aqm::Link;
+    use weirgate_state::CakeAckFilter;
 
     #[test]
     fn settings_survive_the_map() {
@@ -161,6 +165,7 @@ mod tests {
                 ..Link::default()
             },
             gate_bytes_s: 63_000,
+            acks: CakeAckFilter::Aggressive,
             classes: Vec::new(),
             other: 0,
         };
@@ -182,6 +187,7 @@ mod tests {
         let classes = |ids: &[u32], other| Classes {
             link: Link::default(),
             gate_bytes_s: 1,
+            acks: CakeAckFilter::No,
             classes: ids
                 .iter()
                 .map(|id| Class {

@@ -98,6 +98,7 @@ fn wanted(load: &Load) -> Result<Wanted, Failure> {
     Ok(Wanted::Shaper(Classes {
         link,
         gate_bytes_s,
+        acks: weirgate_state::CakeAckFilter::No,
         other: classes.len() - 1,
         classes,
     }))

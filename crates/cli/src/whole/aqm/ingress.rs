@@ -4,8 +4,7 @@
 
 use crate::whole::aqm::arguments::Load;
 use crate::whole::aqm::own;
-use crate::whole::aqm::placed;
-use crate::whole::aqm::target::Target;
+use crate::whole::aqm::target::{Target, placed};
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use weirgate_aqm::Discipline;
 use weirgate_console::discipline::{LinkArguments, discipline};
 use weirgate_console::exit::{Outcome, Status, wrong};
-use weirgate_console::json::{Document, documented};
+use weirgate_console::json::documented;
 use weirgate_console::output;
 
 /// What can be done with disciplines.
@@ -215,13 +215,6 @@ pub fn run(command: &Command) -> Outcome {
                 live::unload(device, document)
             }
         }),
-    }
-}
-
-/// Writes what a command changed into its document, in the words of `aqm show --json`.
-fn placed(document: &Document, device: &str, at: &str, kind: &str) {
-    for (name, value) in [("device", device), ("at", at), ("kind", kind)] {
-        document.put(name, value.into());
     }
 }
 

@@ -4,6 +4,7 @@
 use weirgate_bpf::AttachPoint;
 use weirgate_console::discipline::failed;
 use weirgate_console::exit::{Failure, wrong};
+use weirgate_console::json::Document;
 use weirgate_kernel::{DeviceIndex, Kernel, KernelError};
 use weirgate_state::DeviceName;
 
@@ -28,6 +29,13 @@ impl Target {
             device,
             point,
         })
+    }
+}
+
+/// Writes what a command changed into its document, in the words of `aqm show --json`.
+pub fn placed(document: &Document, device: &str, at: &str, kind: &str) {
+    for (name, value) in [("device", device), ("at", at), ("kind", kind)] {
+        document.put(name, value.into());
     }
 }
 

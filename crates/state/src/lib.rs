@@ -25,6 +25,7 @@
 //! assert_eq!(observed, state);
 //! ```
 
+mod acks;
 mod capabilities;
 mod classify;
 mod device;
@@ -39,6 +40,7 @@ mod rows;
 mod shared;
 mod wire;
 
+pub use acks::CakeAckFilter;
 pub use capabilities::Capabilities;
 pub use classify::change::TableChange;
 pub use classify::facts::SenderWord;
@@ -70,8 +72,8 @@ pub use machine::{
 };
 pub use network::{DefaultRoute, Network};
 pub use qdisc::{
-    Bfifo, Cake, CakeAckFilter, CakeFlowMode, CakeTins, CakeWire, Fq, FqCodel, Htb, HtbClass,
-    Pfifo, Qdisc, QdiscKind, Red, Sfq, Stab,
+    Bfifo, Cake, CakeFlowMode, CakeTins, CakeWire, Fq, FqCodel, Htb, HtbClass, Pfifo, Qdisc,
+    QdiscKind, Red, Sfq, Stab,
 };
 pub use routing::{
     Choice, END_PRIORITY, FIRST_PRIORITY, FIRST_TABLE, LinkPath, LinkRoute, MARKS_TABLE,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queueing disciplines and their classes.
 
-use crate::{CakeFraming, Kit, Listed, Origin, Rows};
+use crate::{CakeAckFilter, CakeFraming, Kit, Listed, Origin, Rows};
 use serde::{Deserialize, Serialize};
 use weirgate_units::{Handle, Rate, Size, Span, fnv1a_32};
 
@@ -241,18 +241,6 @@ pub enum CakeFlowMode {
     DualSrcHost,
     /// By destination host, then flow.
     DualDstHost,
-}
-
-/// The ACK filter of cake and of BPF engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum CakeAckFilter {
-    /// Off.
-    #[default]
-    No,
-    /// Keeps the ACKs that fast retransmit needs.
-    Filter,
-    /// Keeps fewer ACKs.
-    Aggressive,
 }
 
 /// A size table (`struct tc_sizespec` and its data, linux/pkt_sched.h): the size of a packet on the

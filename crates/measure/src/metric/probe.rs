@@ -91,7 +91,9 @@ pub(crate) fn figures(run: &Run, window: &Window, figures: &mut Figures) {
         figures.put(Quantity::Loss, &probe.name, Statistic::Only, loss);
         let seconds = (window.end_ns - window.start_ns) as f64 / SECOND as f64;
         let asked = sent + answers.open_ns.len();
-        let rate = (asked > 0).then(|| asked as f64 / seconds);
+        // As for flows, only beside the line's log.
+        let logged = asked > 0 && !run.recording.line.is_empty();
+        let rate = logged.then(|| asked as f64 / seconds);
         figures.put(Quantity::PacketRate, &probe.name, Statistic::Only, rate);
         if window.phase.is_some() {
             let recovery = recovery(run, index, window).map(|ns| ns as f64 / SECOND as f64);

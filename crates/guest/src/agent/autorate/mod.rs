@@ -15,7 +15,7 @@ use super::recorder::Recorder;
 use super::session::Session;
 use super::traffic::endpoint::{self, Endpoint};
 use super::traffic::options::{self, Transport};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use controller::{Change, Controller, LOAD_NS, Limits, PING_NS, PINGERS, Why};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::cell::RefCell;
@@ -25,15 +25,22 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weirgate_experiment::{Autorate, AutorateSide, Node};
 use weirgate_kernel::{DeviceIndex, Kernel};
 use weirgate_state::DeviceName;
 use weirgate_units::Dscp;
 
-/// The record so far. It is added to the transcript when the run ends.
-pub type Written = Rc<RefCell<String>>;
+/// What remains when the loop ends with the run.
+pub struct Written {
+    /// The record, which is added to the transcript.
+    text: Rc<RefCell<String>>,
+    thread: Commands,
+}
+
+/// The thread of commands, until its result is taken.
+type Commands = Rc<RefCell<Option<JoinHandle<Result<()>>>>>;
 
 /// The columns of the record.
 const HEAD: &str = "seconds way kbit why load late-ms quiet-ms\n";
@@ -58,7 +65,11 @@ pub fn start(session: &Session) -> Result<Option<Written>> {
     let Some(autorate) = session.arm.autorate.clone() else {
         return Ok(None);
     };
-    let written = Written::new(RefCell::new(HEAD.to_owned()));
+    let changer = Changer::new(session, &autorate)?;
+    let written = Written {
+        text: Rc::new(RefCell::new(HEAD.to_owned())),
+        thread: Rc::clone(&changer.thread),
+    };
     let pinger = Pinger::open(session, autorate.ask)?;
     let line = &session.experiment.topology.line;
     let packet_bits = f64::from(Wire::of(line).bytes(LARGEST)) * 8.0;
@@ -67,10 +78,10 @@ pub fn start(session: &Session) -> Result<Option<Written>> {
         session: session.clone(),
         kernel: Kernel::open_in(session.nodes.space(Node::Gateway)?)?,
         controller: Controller::new(limits, packet_bits),
-        changer: Changer::new(session, &autorate)?,
+        changer,
         wanted: [None; 2],
         in_force: [None; 2],
-        written: Rc::clone(&written),
+        written: Rc::clone(&written.text),
     };
     session.spawn("change rates as cake-autorate".to_owned(), async move {
         running.run(pinger, autorate).await
@@ -78,10 +89,21 @@ pub fn start(session: &Session) -> Result<Option<Written>> {
     Ok(Some(written))
 }
 
-/// Adds the record to the run's transcript.
-pub fn note(recorder: &Recorder, written: &Written) {
-    let text = written.borrow_mut().split_off(0);
+/// Adds the record to the run's transcript, after the loop has ended. Waits for a command that
+/// still runs, and fails if it does.
+pub fn note(recorder: &Recorder, written: &Written) -> Result<()> {
+    let text = written.text.borrow_mut().split_off(0);
     recorder.transcript("gateway: the record of autorate".to_owned(), text, 0);
+    ended(&written.thread)
+}
+
+/// Waits until the thread of commands has ended, and returns its result, once.
+fn ended(thread: &Commands) -> Result<()> {
+    match thread.borrow_mut().take().map(JoinHandle::join) {
+        Some(Ok(result)) => result,
+        Some(Err(_)) => bail!("the thread of commands panicked"),
+        None => Ok(()),
+    }
 }
 
 fn limits(side: &AutorateSide) -> Limits {
@@ -101,7 +123,7 @@ struct Running {
     /// Rates that are not set yet, in kbit/s.
     wanted: [Option<u64>; 2],
     in_force: [Option<u64>; 2],
-    written: Written,
+    written: Rc<RefCell<String>>,
 }
 
 impl Running {
@@ -145,7 +167,10 @@ impl Running {
                     self.controller.load(now_ns, kbit)
                 }
                 done = self.changer.done.recv(), if busy => {
-                    done.context("the thread of commands is gone")??;
+                    if done.is_none() {
+                        ended(&self.changer.thread)?;
+                    }
+                    done.context("the thread of commands is gone")?;
                     busy = false;
                     Vec::new()
                 }
@@ -296,7 +321,8 @@ type Orders = Vec<(usize, Vec<String>)>;
 /// The thread that runs the commands.
 struct Changer {
     orders: mpsc::Sender<Orders>,
-    done: UnboundedReceiver<Result<()>>,
+    done: UnboundedReceiver<()>,
+    thread: Commands,
 }
 
 impl Changer {
@@ -311,22 +337,23 @@ impl Changer {
             }
         }
         let work = move || {
-            if let Err(error) = yielding().and_then(|()| obey(&spaces, &given, &tell)) {
-                // Nobody receives the result if the run has ended.
-                let _ = tell.send(Err(error));
-            }
+            yielding()?;
+            obey(&spaces, &given, &tell)
         };
-        thread::Builder::new()
-            .name("autorate".to_owned())
-            .spawn(work)?;
-        Ok(Self { orders, done })
+        let thread = thread::Builder::new().name("autorate".to_owned());
+        let thread = Rc::new(RefCell::new(Some(thread.spawn(work)?)));
+        Ok(Self {
+            orders,
+            done,
+            thread,
+        })
     }
 }
 
 fn obey(
     spaces: &[Option<OwnedFd>; 2],
     given: &mpsc::Receiver<Orders>,
-    tell: &UnboundedSender<Result<()>>,
+    tell: &UnboundedSender<()>,
 ) -> Result<()> {
     while let Ok(orders) = given.recv() {
         for (direction, argv) in orders {
@@ -336,7 +363,8 @@ fn obey(
             move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
             execute(&argv)?;
         }
-        let _ = tell.send(Ok(()));
+        // Nobody receives it if the run has ended.
+        let _ = tell.send(());
     }
     Ok(())
 }

@@ -96,6 +96,23 @@ AQM_FN void virtual_setup(struct virtual_queue *v, const struct aqm_link *link,
 	AQM_OF(_setup)(&v->q.vars, &v->q.params, &v->q.link);
 }
 
+/*
+ * Puts a measured queue in place of the modelled one. The time that a packet
+ * waits in the queue at the far end of the line is known from a probe; until
+ * the next one, arrivals and time change it as they change the model
+ * (Braithwaite 2006, sections 6.2 and 6.3). While the line is full, as much
+ * arrives as the line carries, and the measured queue stays.
+ */
+AQM_FN void virtual_measured(struct virtual_queue *v, u64 waits_ns, u64 now_ns)
+{
+	u64 most = AQM_OF(_end)(&v->q.vars) - 1;
+
+	v->gate.opens_ns =
+		now_ns +
+		aqm_min(waits_ns, most * 1000000000 / v->gate.rate_bytes_s);
+	v->gate.rest = 0;
+}
+
 /* Returns a monotonic time of arrival: clocks of CPUs may differ slightly. */
 AQM_FN u64 virtual_now(struct virtual_queue *v, u64 now_ns)
 {

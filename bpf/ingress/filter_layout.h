@@ -12,6 +12,13 @@ struct filter_settings_head {
 	u64 parts; /* enum aqm_part */
 };
 
+/* A measurement of the queue at the far end of the line. */
+struct filter_measured {
+	u64 number; /* counts measurements; 0: none */
+	u64 waits_ns; /* how long a packet waits there */
+	u32 peer[4]; /* who answers the probes, as in the tuple */
+};
+
 struct filter_state_head {
 	u32 lock;
 	u32 changes_seen;
@@ -19,6 +26,8 @@ struct filter_state_head {
 	u64 missed_wire; /* bytes of these that the virtual queue still lacks */
 	u64 other; /* packets without a flow */
 	u64 random; /* state of random.h */
+	u64 measured; /* number of the last measurement that was applied */
+	u32 peer[4]; /* as in the measurement */
 	u32 parts; /* as in the settings */
 	u32 pad;
 };

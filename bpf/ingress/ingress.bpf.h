@@ -11,7 +11,9 @@
  *
  * Settings are in a map. To change them, user space writes the map and
  * increments the count of changes. The next packet applies them, and the state
- * is kept.
+ * is kept. Measurements of the queue at the far end (virtual_measured()) come
+ * by a map of their own in the same way, so that who writes settings and who
+ * measures need not know of each other.
  *
  * If the algorithm has a table of flows, a second table in the same order
  * stores their tuples and counters.
@@ -60,6 +62,13 @@ struct {
 	__type(value, struct filter_state);
 } instances SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct filter_measured);
+} measured SEC(".maps");
+
 /* Incremented by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -86,19 +95,26 @@ struct filter_call {
 	u32 is_flow;
 };
 
-/* Applies the settings. */
+/* Applies the settings, and a new measurement. */
 __noinline u32 filter_settle(struct filter_state *state, u64 now_ns)
 {
 	u32 key = 0;
 	struct filter_settings *wanted = bpf_map_lookup_elem(&settings, &key);
+	struct filter_measured *last = bpf_map_lookup_elem(&measured, &key);
 
-	if (!wanted || !state)
+	if (!wanted || !last || !state)
 		return 0;
 	if (!state->head.random)
 		state->head.random = random_seed();
 	state->head.parts = (u32)wanted->head.parts;
 	state->v.q.params = wanted->params;
 	virtual_setup(&state->v, &wanted->head.link, now_ns);
+	if (last->number != state->head.measured) {
+		state->head.measured = last->number;
+		__builtin_memcpy(state->head.peer, last->peer,
+				 sizeof(last->peer));
+		virtual_measured(&state->v, last->waits_ns, now_ns);
+	}
 	return 1;
 }
 
@@ -204,6 +220,21 @@ static __always_inline u32 filter_wire(struct __sk_buff *skb,
 	return (segments - 1) * aqm_wire(link, own) + aqm_wire(link, rest);
 }
 
+/* Whether a packet may answer a probe of the queue at the far end. It is not
+ * dropped, because what it measures is worth more than its bytes. */
+static __always_inline int filter_answers(const struct filter_state *state,
+					  const struct tuple *tuple)
+{
+	const u32 *from = tuple->address[0];
+	const u32 *peer = state->head.peer;
+
+	return state->head.measured &&
+	       (tuple->protocol == IPPROTO_ICMP ||
+		tuple->protocol == IPPROTO_ICMPV6) &&
+	       from[0] == peer[0] && from[1] == peer[1] && from[2] == peer[2] &&
+	       from[3] == peer[3];
+}
+
 /* Reads the facts about a packet from its headers. */
 __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 			   struct filter_call *call)
@@ -218,6 +249,8 @@ __noinline u32 filter_look(struct __sk_buff *skb, struct filter_state *state,
 	call->packet.ecn = at.ecn;
 	call->packet.wire =
 		filter_wire(skb, &state->v.q.link, call->tuple.protocol, &at);
+	if (filter_answers(state, &call->tuple))
+		call->is_flow = 0;
 	if (state->head.parts != AQM_CONNECTION)
 		tuple_reduce(&call->tuple, state->head.parts);
 	if (AQM_OF(_NEEDS) &AQM_NEEDS_CODE)

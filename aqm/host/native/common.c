@@ -66,7 +66,7 @@ const u32 aqm_layout[] = {
 	AT(aqm_descriptor, setup),
 	AT(aqm_descriptor, needs),
 	AT(aqm_descriptor, virtual_offset),
-	AT(aqm_descriptor, virtual_count),
+	AT(aqm_descriptor, virtual_measured),
 	sizeof(struct aqm_slot),
 	sizeof(struct aqm_last),
 	sizeof(struct aqm_counts),

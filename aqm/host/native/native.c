@@ -112,6 +112,11 @@ static void native_virtual_count(void *memory, const struct aqm_packet *packet)
 	virtual_count(memory, packet, virtual_now(memory, packet->arrived_ns));
 }
 
+static void native_virtual_measured(void *memory, u64 waits_ns, u64 now_ns)
+{
+	virtual_measured(memory, waits_ns, virtual_now(memory, now_ns));
+}
+
 #define OFFSET(field) __builtin_offsetof(struct AQM_OF(_instance), field)
 
 #ifdef AQM_FENCED
@@ -152,4 +157,5 @@ const struct aqm_descriptor AQM_PASTE(aqm_descriptor_, AQM_NAME) = {
 	.virtual_setup = native_virtual_setup,
 	.virtual_arrive = native_virtual_arrive,
 	.virtual_count = native_virtual_count,
+	.virtual_measured = native_virtual_measured,
 };

@@ -52,6 +52,7 @@ struct aqm_descriptor {
 	void (*virtual_arrive)(void *queue, const struct aqm_packet *packet,
 			       u32 random, struct aqm_verdict *verdict);
 	void (*virtual_count)(void *queue, const struct aqm_packet *packet);
+	void (*virtual_measured)(void *queue, u64 waits_ns, u64 now_ns);
 };
 
 #endif

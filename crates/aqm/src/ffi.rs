@@ -92,6 +92,7 @@ pub(crate) struct RawDescriptor {
     pub(crate) virtual_arrive:
         unsafe extern "C" fn(*mut c_void, *const Packet, u32, *mut RawVerdict),
     pub(crate) virtual_count: unsafe extern "C" fn(*mut c_void, *const Packet),
+    pub(crate) virtual_measured: unsafe extern "C" fn(*mut c_void, u64, u64),
 }
 
 // SAFETY: a descriptor is constant data: strings, numbers and functions.

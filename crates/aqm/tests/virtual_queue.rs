@@ -125,6 +125,52 @@ proptest! {
     }
 }
 
+/// A measured queue takes the place of the modelled one. It stays while as much arrives as the line
+/// carries, and drains otherwise.
+#[test]
+fn a_measured_queue_is_in_force() {
+    const MS: u64 = 1_000_000;
+    let link = adsl(250_000);
+    // 80 ms of the line.
+    let mut queue = VirtualQueue::new(&bucket(20_000), &link, 0);
+    let wire = link.wire_bytes(1_514);
+    let gap = u64::from(wire) * SECOND / 250_000;
+    let mut now = SECOND;
+    let mut arrive = |queue: &mut VirtualQueue, after| {
+        now += after;
+        let packet = Packet {
+            arrived_ns: now,
+            len: 1_514,
+            wire,
+            flow: 7,
+            ecn: 0,
+        };
+        let action = queue.arrive(&packet, 0).action;
+        (
+            action,
+            queue.number("queued_wire_bytes").expect("a counter"),
+        )
+    };
+    assert_eq!(arrive(&mut queue, 0), (Action::Pass, 0));
+    queue.measured(40 * MS, SECOND);
+    for _ in 0..50 {
+        let (action, waits) = arrive(&mut queue, gap);
+        assert_eq!(action, Action::Pass);
+        // What the first of the line's packets has drained is the packet itself.
+        assert!(waits.abs_diff(10_000 - u64::from(wire)) < 200, "{waits}");
+    }
+    queue.measured(79 * MS, SECOND + 50 * gap);
+    assert_eq!(arrive(&mut queue, 0).0, Action::Drop);
+    queue.measured(0, SECOND + 50 * gap);
+    assert_eq!(arrive(&mut queue, 0), (Action::Pass, 0));
+    queue.measured(40 * MS, SECOND + 50 * gap);
+    let (_, waits) = arrive(&mut queue, 30 * MS);
+    assert!(waits.abs_diff(2_500) < 4, "{waits}");
+    // A measurement beyond what the discipline can make of it is its fullest queue.
+    queue.measured(u64::MAX, SECOND + 60 * gap);
+    assert_eq!(arrive(&mut queue, 0).0, Action::Drop);
+}
+
 /// Short flows lose nothing while a permanent flow loses packets. The load that passes falls to the
 /// rate without a growing queue.
 #[test]

@@ -86,6 +86,7 @@ mod together {
             filter_and_native_host_agree: "filter::parity";
             filter_takes_any_packet: "filter::any_packet";
             filter_counts_what_finds_it_locked: "filter::locked";
+            filter_obeys_measurements: "filter::measured";
             odd_packets_are_understood: "odd::padded", "odd::merged_segments_are_received";
             conditioners_choose_and_carry: "condition::choice", "condition::carried";
             conditioners_have_devices_and_least_sizes: "condition::smallest", "condition::devices";

@@ -205,6 +205,10 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 
 	if (!at_ingress)
 		return;
+	/* Now and then, the queue at the far end has been measured. */
+	if (!(random & 63))
+		D->virtual_measured(at_ingress, (u64)random << 4,
+				    packet->arrived_ns);
 	call("arrive");
 	D->virtual_arrive(at_ingress, packet, random, &verdict);
 	if (aqm_written)

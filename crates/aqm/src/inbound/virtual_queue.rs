@@ -90,6 +90,14 @@ impl VirtualQueue {
         unsafe { (self.discipline.raw.virtual_count)(self.memory.as_mut_ptr().cast(), packet) };
     }
 
+    /// Puts a measured queue in place of the modelled one: what a packet waits at the far end of
+    /// the line, in nanoseconds. Arrivals and time change it from there.
+    pub fn measured(&mut self, waits_ns: u64, now_ns: u64) {
+        let memory = self.memory.as_mut_ptr().cast();
+        // SAFETY: the memory holds a virtual queue.
+        unsafe { (self.discipline.raw.virtual_measured)(memory, waits_ns, now_ns) };
+    }
+
     /// Returns the whole instance, to compare it with that of another host.
     pub fn bytes(&self) -> Vec<u8> {
         let words = self.memory.iter().flat_map(|word| word.to_ne_bytes());

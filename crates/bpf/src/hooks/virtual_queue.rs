@@ -4,9 +4,9 @@
 
 use super::attach::{Attach, FoundFilter, Loader};
 use crate::error::BpfError;
-use crate::layout::{filter_flow, filter_settings_head, filter_state_head};
+use crate::layout::{filter_flow, filter_measured, filter_settings_head, filter_state_head};
 use crate::maps::{Find, Map, Named, Tailed, drain};
-use crate::programs::packet::{Given, PacketPrograms, maps_of};
+use crate::programs::packet::{Given, PacketPrograms, maps_of, words};
 use crate::programs::{self, Object};
 use crate::qdisc::attach_point::AttachPoint;
 use crate::qdisc::instance::Instance;
@@ -16,6 +16,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use weirgate_aqm::{Discipline, Link as LinkFacts, Settings, VirtualQueue};
 use weirgate_state::{HookProgram as _, VirtualQueueFilter};
 use weirgate_units::Rate;
@@ -26,6 +27,9 @@ const HOLD: &str = "meredt";
 
 /// The name of the program in each object file.
 const NAME: &str = "inbound";
+
+/// The map of measurements.
+const MEASURED: &str = "measured";
 
 /// The map of flows, if the discipline tracks any, and the ring buffer of decisions.
 const FLOWS: &str = "flows";
@@ -58,6 +62,7 @@ pub struct FilterMaps {
     settings: Map<u32, Tailed<filter_settings_head>>,
     instances: Map<u32, Tailed<filter_state_head>>,
     changes: Map<u32, u32>,
+    measured: Map<u32, filter_measured>,
     flows: Option<Map<u32, filter_flow>>,
 }
 
@@ -199,6 +204,7 @@ impl FilterMaps {
             settings: Map::with_tail(NAME, SETTINGS, params, find(SETTINGS))?,
             instances: Map::with_tail(NAME, INSTANCES, queue, find(INSTANCES))?,
             changes: Map::find(NAME, CHANGES, &mut find)?,
+            measured: Map::find(NAME, MEASURED, &mut find)?,
             flows: find(FLOWS)
                 .map(|flows| Map::of(NAME, FLOWS, Some(flows)))
                 .transpose()?,
@@ -206,7 +212,7 @@ impl FilterMaps {
     }
 
     /// The names of the maps. Not every program has the last one.
-    pub(crate) const NAMES: [&str; 4] = [SETTINGS, INSTANCES, CHANGES, FLOWS];
+    pub(crate) const NAMES: [&str; 5] = [SETTINGS, INSTANCES, CHANGES, MEASURED, FLOWS];
 
     /// Returns the existing maps with their names, to pin them.
     pub(crate) fn named(&mut self) -> impl Iterator<Item = Named<'_>> {
@@ -214,6 +220,7 @@ impl FilterMaps {
             self.settings.handle(),
             self.instances.handle(),
             self.changes.handle(),
+            self.measured.handle(),
         ];
         all.into_iter().chain(self.flows.as_mut().map(Map::handle))
     }
@@ -240,6 +247,26 @@ impl FilterMaps {
             tail: settings.values().to_vec(),
         })?;
         raise(&self.changes, 0)
+    }
+
+    /// Reports how long a packet now waits at the far end of the line. From the next packet on,
+    /// that is the virtual queue, until arrivals and time change it. ICMP packets of `peer`, who
+    /// answers the probes, are never dropped from then on.
+    pub fn measure(&self, waits: Duration, peer: IpAddr) -> Result<(), BpfError> {
+        let last = self.measured.first()?;
+        self.measured.set_first(&filter_measured {
+            number: last.number.wrapping_add(1).max(1),
+            waits_ns: u64::try_from(waits.as_nanos()).unwrap_or(u64::MAX),
+            peer: words(peer),
+        })?;
+        raise(&self.changes, 0)
+    }
+
+    /// Returns the number of measurements, and what the last one was; `None` if there was none.
+    pub fn measured(&self) -> Result<Option<(u64, Duration)>, BpfError> {
+        let last = self.measured.first()?;
+        let measured = (last.number, Duration::from_nanos(last.waits_ns));
+        Ok((last.number != 0).then_some(measured))
     }
 
     /// Returns the settings.

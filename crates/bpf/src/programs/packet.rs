@@ -305,6 +305,17 @@ impl tuple {
     }
 }
 
+/// Returns an address as the tuple has it: in network byte order, IPv4 in the first word.
+pub(crate) fn words(address: IpAddr) -> [u32; 4] {
+    let mut words = [0; 4];
+    let bytes = words.as_mut_bytes();
+    match address {
+        IpAddr::V4(address) => bytes[..4].copy_from_slice(&address.octets()),
+        IpAddr::V6(address) => bytes.copy_from_slice(&address.octets()),
+    }
+    words
+}
+
 /// Converts the leading bytes to an address of this IP version.
 pub(crate) fn address(version: u8, bytes: &[u8]) -> Option<IpAddr> {
     Some(match version {

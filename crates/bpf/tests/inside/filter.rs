@@ -3,6 +3,8 @@
 //! packets of every kind with the kernel's test runs.
 
 use super::loaded;
+use std::net::Ipv4Addr;
+use std::time::Duration;
 use weirgate_aqm::{Action, Discipline, Link, Packet, Record, Settings, VirtualQueue};
 use weirgate_bpf::{Filter, FilterFlow, FilterMaps, FilterSetup};
 
@@ -105,6 +107,32 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
+/// Who answers probes.
+const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
+
+/// An answer to a probe is never dropped, and only it. A measured queue is in force at once.
+#[test]
+#[ignore = "runs in the lab's kernel"]
+fn measured() {
+    // Drops whatever finds more than 30 ms.
+    let params = [("limit_bytes", 300_000)];
+    let bucket = Discipline::named("droptail").expect("one of the kit");
+    let setup = setup_of(bucket, 10_000_000, &params);
+    let filter = Filter::load(&setup, 3).unwrap_or_else(|error| panic!("{error}"));
+    let maps = filter.maps().expect("maps");
+    let passes = |protocol| filter.run(&frame(4, protocol, 0, 7, 100)).expect("a run").0;
+    assert!(passes(17) && passes(1));
+    let measure = |waits, peer: Ipv4Addr| maps.measure(waits, peer.into()).expect("a map");
+    measure(Duration::from_secs(9), PEER);
+    assert!(!passes(17), "the queue is full");
+    assert!(passes(1), "the answer of a probe");
+    measure(Duration::from_secs(9), Ipv4Addr::new(192, 0, 2, 12));
+    assert!(!passes(1), "the answer of another host");
+    measure(Duration::ZERO, PEER);
+    assert!(passes(17) && passes(1), "the queue is empty");
+    assert_eq!(maps.measured().expect("a map"), Some((3, Duration::ZERO)));
+}
+
 /// Replays recorded decisions in the native host with the same random numbers.
 #[test]
 #[ignore = "runs in the lab's kernel"]
@@ -173,7 +201,8 @@ fn parity_of_all() {
     }
 }
 
-/// Checks that the native host decides as the filter did, including a change of settings. Returns
+/// Checks that the native host decides as the filter did, including a change of settings and
+/// measurements of the queue at the far end. Returns
 /// the filter's maps, and how many packets passed, were marked, and were dropped.
 #[expect(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn agreed(
@@ -194,6 +223,7 @@ fn agreed(
     let mut compared = 0;
     let mut now_set = wanted.clone();
     let mut renewed = true;
+    let mut measured = None;
     while compared < packets {
         let mut results = Vec::new();
         for _ in 0..BATCH {
@@ -230,6 +260,9 @@ fn agreed(
                 }
                 renewed = false;
                 let own = native.as_mut().expect("just made");
+                if let Some(waits_ns) = measured.take() {
+                    own.measured(waits_ns, arrived_ns);
+                }
                 let verdict = own.arrive(&packet, record.random);
                 let (passed, made, after) = &results[at];
                 assert_eq!(made.len(), record.len as usize);
@@ -253,6 +286,15 @@ fn agreed(
         let own = native.as_ref().expect("made").bytes();
         // Leave out the end of the instance, which only the kernel's host has.
         assert!(state.bytes == own, "{name}: states differ after {compared}");
+        if compared % (packets / 4) == 0 {
+            let waits_ns = chance.below(20_000_000);
+            let waits = Duration::from_nanos(waits_ns);
+            maps.measure(waits, PEER.into()).expect("a map");
+            let number = (compared / (packets / 4)) as u64;
+            let told = maps.measured().expect("a map");
+            assert_eq!(told, Some((number, waits)));
+            (measured, renewed) = (Some(waits_ns), true);
+        }
         if compared == packets / 2 {
             maps.set(changed).expect("a map");
             now_set = changed.clone();

@@ -176,6 +176,36 @@ commands = ["host1: cat /proc/net/dev", "gateway: cat /proc/net/dev"]
 }
 
 #[test]
+fn a_program_runs_beside_the_traffic_and_not_longer() {
+    let more = r#"
+programs = ["tail", "sleep"]
+background = ["host1: tail -n 2 -f /proc/self/net/dev", "gateway: sleep 1000.25"]
+"#;
+    let recording = run_here(&job("beside", more)).unwrap();
+    let [tail, sleep] = &recording.transcript[..] else {
+        panic!("{:?}", recording.transcript);
+    };
+    assert_eq!(tail.what, "host1: tail -n 2 -f /proc/self/net/dev");
+    assert!(tail.output.contains("eth0:"), "{}", tail.output);
+    assert_eq!((sleep.output.as_str(), sleep.status), ("", 0));
+    let processes = fs::read_dir("/proc").unwrap();
+    let lines = processes.filter_map(|one| fs::read(one.unwrap().path().join("cmdline")).ok());
+    let left = lines.filter(|line| line == b"sleep\01000.25\0").count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_program_that_ends_before_the_traffic_ends_the_run() {
+    let more = "programs = [\"ls\"]\nbackground = [\"gateway: ls /nowhere\"]\n";
+    let failed = failure(&job("short", more));
+    assert!(
+        failed.starts_with("gateway: ls /nowhere: ended before the traffic"),
+        "{failed}"
+    );
+    assert!(failed.contains("No such file or directory"), "{failed}");
+}
+
+#[test]
 fn a_command_that_fails_ends_the_run() {
     let more = r#"
 programs = ["cat"]

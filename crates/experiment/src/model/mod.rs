@@ -131,6 +131,8 @@ pub struct Arm {
     pub autorate: Option<Autorate>,
     /// Commands run before traffic starts, in order.
     pub commands: Vec<Command>,
+    /// Commands that run beside the traffic, until it ends.
+    pub background: Vec<Command>,
     /// Programs that the commands need in the guest.
     pub programs: Vec<String>,
     /// Module parameters to set before use: (`sch_htb.htb_hysteresis`, `1`).

@@ -34,10 +34,16 @@ const COMMANDS: Field<Texts> = Field::new(
     "Commands that run in order, without a shell, before the policy is applied and traffic \
      starts. Quotes keep spaces; names in braces without spaces are replaced (see `sweep`)",
 );
+const BACKGROUND: Field<Texts> = Field::new(
+    "background",
+    Texts("`PLACE: PROGRAM ARGUMENT...`"),
+    "Commands that run beside the traffic. They begin after `commands` and the policy, must still \
+     run when the traffic ends, and are ended then",
+);
 const PROGRAMS: Field<Texts> = Field::new(
     "programs",
     Texts("programs"),
-    "Programs of this machine that `commands` need in the guest",
+    "Programs of this machine that `commands` and `background` need in the guest",
 );
 const MODULE_PARAMETERS: Field<Texts> = Field::new(
     "module-parameters",
@@ -89,6 +95,7 @@ pub(super) const TABLE: Table = Table::new(
         &kit::KIT,
         &autorate::AUTORATE,
         &COMMANDS,
+        &BACKGROUND,
         &PROGRAMS,
         &MODULE_PARAMETERS,
         &KERNEL_OPTIONS,
@@ -144,7 +151,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         let arm = name.as_ref().map(|name| name.value.as_str());
         read_sweep(&mut t, scope, arm)
     });
-    let commands = commands(table, scope, sweep.as_ref());
+    let (commands, background) = commands(table, scope, sweep.as_ref());
     let programs = programs(table);
     let module_parameters = module_parameters(table);
     let kernel_options = kernel_options(table);
@@ -167,7 +174,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
     let name = name?;
     scope.changes.insert(name.value.clone(), changes);
     let later = loops.iter().flat_map(Autorate::commands);
-    for command in commands.iter().chain(later) {
+    for command in commands.iter().chain(&background).chain(later) {
         let program = command.argv.first().map_or("", String::as_str);
         if !programs.iter().any(|known| known == program) && !program.contains('{') {
             let message = format!("`{program}` is not packed for the arm `{}`", name.value);
@@ -184,6 +191,7 @@ fn arm(table: &mut Reader<'_, '_>, scope: &mut Scope) -> Option<Arm> {
         kit,
         autorate: loops,
         commands,
+        background,
         programs,
         module_parameters,
         kernel_options,
@@ -216,16 +224,24 @@ pub(super) fn file(table: &Reader<'_, '_>, path: Value<String>) -> Option<String
     None
 }
 
-fn commands(table: &mut Reader<'_, '_>, scope: &Scope, sweep: Option<&Sweep>) -> Vec<Command> {
-    let lines = COMMANDS.get(table).unwrap_or_default();
-    let mut commands = Vec::new();
+/// Reads the commands that run before the traffic, and those that run beside it.
+fn commands(
+    table: &mut Reader<'_, '_>,
+    scope: &Scope,
+    sweep: Option<&Sweep>,
+) -> (Vec<Command>, Vec<Command>) {
     let mut used = false;
-    for line in &lines {
-        if let Some(command) = command(table, scope, line) {
-            used |= check_parameters(table, line, &command, sweep);
-            commands.push(command);
+    let [before, beside] = [&COMMANDS, &BACKGROUND].map(|field| {
+        let lines = field.get(table).unwrap_or_default();
+        let mut commands = Vec::new();
+        for line in &lines {
+            if let Some(command) = command(table, scope, line) {
+                used |= check_parameters(table, line, &command, sweep);
+                commands.push(command);
+            }
         }
-    }
+        commands
+    });
     if let Some(sweep) = sweep.filter(|_| !used) {
         let message = format!("no command uses the sweep's `{{{}}}`", sweep.parameter);
         let hint = format!("write `{{{}}}` where its values belong", sweep.parameter);
@@ -233,7 +249,7 @@ fn commands(table: &mut Reader<'_, '_>, scope: &Scope, sweep: Option<&Sweep>) ->
             .problems()
             .error(codes::SWEEP, field::head(table), message, hint);
     }
-    commands
+    (before, beside)
 }
 
 fn read_sweep(table: &mut Reader<'_, '_>, scope: &Scope, arm: Option<&str>) -> Option<Sweep> {

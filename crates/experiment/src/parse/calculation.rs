@@ -90,6 +90,7 @@ pub(super) fn arm() -> Arm {
         kit: None,
         autorate: None,
         commands: Vec::new(),
+        background: Vec::new(),
         programs: Vec::new(),
         module_parameters: Vec::new(),
         kernel_options: Vec::new(),

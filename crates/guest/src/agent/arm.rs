@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applies an arm's module parameters and commands to the topology before traffic starts. Module
-//! `shaper` applies policies.
+//! Applies an arm's module parameters and commands to the topology before traffic starts, and runs
+//! others beside it. Module `shaper` applies policies.
 
 use super::Machine;
-use super::command::{output, output_of, succeeded};
+use super::command::{begin, output, output_of, succeeded};
 use super::nodes::{Nodes, name};
 use super::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use weirgate_experiment::{Arm, Command as ArmCommand};
 
 /// Sets the arm's module parameters, which apply to the whole machine. If the machine is not the
@@ -84,4 +85,66 @@ fn run_command(
     let status = output.status.code().unwrap_or(-1);
     recorder.transcript(what.clone(), output_of(&output), status);
     succeeded(&what, &output)
+}
+
+/// A program that runs beside the traffic. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Background {
+    what: String,
+    child: Child,
+    /// What it prints.
+    output: File,
+}
+
+impl Background {
+    /// Starts the arm's commands that run beside the traffic.
+    pub fn start(
+        arm: &Arm,
+        parameters: &BTreeMap<String, String>,
+        nodes: &Nodes,
+    ) -> Result<Vec<Self>> {
+        let commands = arm.background.iter();
+        commands
+            .map(|command| {
+                let argv = command.resolve(parameters);
+                let what = format!("{}: {}", name(command.node), argv.join(" "));
+                let begun = nodes.enter(command.node, || begin(&argv));
+                let (child, output) =
+                    begun.with_context(|| format!("{what}: cannot be started"))?;
+                Ok(Self {
+                    what,
+                    child,
+                    output,
+                })
+            })
+            .collect()
+    }
+
+    /// Ends it, which must not have ended before.
+    pub fn end(mut self, recorder: &Recorder) -> Result<()> {
+        let ended = self.child.try_wait().context("wait for a program")?;
+        let mut text = Vec::new();
+        let mut output = &self.output;
+        output.rewind().context("read a program's output")?;
+        let read = output.read_to_end(&mut text);
+        read.context("read a program's output")?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if let Some(status) = ended {
+            let what = &self.what;
+            bail!(
+                "{what}: ended before the traffic: {status}: {}",
+                text.trim_end()
+            );
+        }
+        recorder.transcript(self.what.clone(), text, 0);
+        Ok(())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of a run: build the topology, set up the arm, run traffic, clean up.
 
+use super::arm::Background;
 use super::clock::Clock;
 use super::limits;
 use super::line::{Emulation, Entry, Log, tap};
@@ -81,6 +82,9 @@ pub fn run_beside(
         progress(at, seconds, "traffic");
     })?;
     progress(seconds, seconds, "taking down");
+    for program in stage.background {
+        program.end(&recorder)?;
+    }
     let shaper = stage.shaper.borrow_mut().take();
     if let Some(shaper) = shaper {
         let tracked = runtime.block_on(shaper.tracked());
@@ -127,6 +131,8 @@ struct Stage {
     failures: UnboundedReceiver<Error>,
     line: Option<Emulation>,
     shaper: change::InForce,
+    /// The arm's programs beside the traffic.
+    background: Vec<Background>,
     /// The record of a policy that follows the line's rate.
     record: Option<track::Written>,
     /// The record of the arm's autorate loop.
@@ -205,6 +211,7 @@ impl Stage {
                 }
                 None => None,
             };
+            let background = Background::start(&arm, &job.parameters, &nodes)?;
             let (mut session, failures) =
                 Session::new(experiment, arm, job.seed, clock, nodes, recorder);
             session.kit = kit;
@@ -214,6 +221,7 @@ impl Stage {
                 failures,
                 line,
                 shaper: Rc::new(RefCell::new(shaper)),
+                background,
                 record: None,
                 loop_record: None,
                 _prague: prague,
@@ -285,7 +293,7 @@ impl Stage {
             track::note(&self.session.recorder, written);
         }
         if let Some(written) = &self.loop_record {
-            autorate::note(&self.session.recorder, written);
+            autorate::note(&self.session.recorder, written)?;
         }
         if let Some(line) = &self.line {
             runtime.block_on(line.finish(duration_ns))?;

@@ -8,7 +8,7 @@ use crate::format::{number, percent, quantity};
 use crate::markup::escaped;
 use crate::{Findings, Run};
 use std::fmt::Write as _;
-use weirgate_experiment::{Arm, Changed, Emulator};
+use weirgate_experiment::{Arm, Changed, Command, Emulator};
 use weirgate_measure::y1541::{self, CLASSES, Minute, Variation};
 
 /// Writes all details.
@@ -182,18 +182,18 @@ fn of_arm(out: &mut String, findings: &Findings, run: &Run, arm: &Arm) {
         let _ = writeln!(content, "<p>{}.</p>", escaped(&facts.join("; ")));
     }
     tried(&mut content, findings, arm);
-    let commands: Vec<String> = arm
-        .commands
-        .iter()
-        .map(|command| {
-            format!(
-                "{}: {}",
-                node(command.node),
-                command.resolve(run.parameters).join(" ")
-            )
-        })
-        .collect();
-    preformatted(&mut content, "Commands", &commands.join("\n"));
+    let lists = [
+        ("Commands", &arm.commands),
+        ("Beside the traffic", &arm.background),
+    ];
+    for (heading, commands) in lists {
+        let text = |command: &Command| {
+            let argv = command.resolve(run.parameters).join(" ");
+            format!("{}: {argv}", node(command.node))
+        };
+        let lines: Vec<String> = commands.iter().map(text).collect();
+        preformatted(&mut content, heading, &lines.join("\n"));
+    }
     if let Some(autorate) = &arm.autorate {
         let commands: Vec<String> = autorate
             .commands()

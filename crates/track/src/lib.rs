@@ -57,5 +57,6 @@ mod votes;
 pub use controller::Controller;
 pub use model::{Decided, Decision, Input, Limits, Reason, Settings, Trouble};
 pub use record::{HEAD, Record, Replayed, Wrong, replay};
+pub use reflector::Baseline;
 pub use setup::{Cost, Setup};
 pub use weirgate_units::Direction;

@@ -14,7 +14,7 @@ const REMEMBERED: u32 = 16;
 /// A minimum that rises slowly: a delay that stays for long is no queue, but another path or
 /// drifting clocks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Baseline {
+pub struct Baseline {
     least: Option<i64>,
     at: u64,
     /// The minimum of the present interval, and when the interval began.
@@ -22,8 +22,10 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// How much longer than the baseline it took, in nanoseconds.
-    pub(crate) fn delta(&mut self, at: u64, value: i64, loaded: bool) -> u64 {
+    /// Takes a delay in nanoseconds, at a time in nanoseconds. Returns how much longer than the
+    /// baseline it is. `loaded` says whether packets may be queued; the baseline rises faster
+    /// while none can be.
+    pub fn delta(&mut self, at: u64, value: i64, loaded: bool) -> u64 {
         let least = self.least.get_or_insert(value);
         if value < *least {
             *least = value;

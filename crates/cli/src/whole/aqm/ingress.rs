@@ -48,7 +48,7 @@ impl AtIngress {
         }))
     }
 
-    fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
+    pub fn required(target: &Target, store: &Store) -> Result<Self, Failure> {
         Self::on(target, store)?.ok_or_else(|| {
             wrong(format!(
                 "{}: no discipline is loaded there with --ingress",

@@ -6,6 +6,7 @@ mod arguments;
 mod ingress;
 mod live;
 mod loaded;
+mod measure;
 pub(crate) mod offloads;
 mod own;
 mod record;
@@ -104,6 +105,12 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tell a discipline at ingress how long packets wait at the far end of the line.
+    ///
+    /// Sends ICMP echo requests to the first host behind the line. What a round trip takes
+    /// longer than on the idle line is the queue there, and the discipline decides on it
+    /// until the next answer. Begin while the line is idle.
+    Measure(measure::Arguments),
     /// Show what a discipline on a device decides, packet by packet, as it happens.
     Trace {
         /// The device.
@@ -191,6 +198,7 @@ pub fn run(command: &Command) -> Outcome {
                 live::change(device, settings, link, class.as_deref(), document)
             }
         }),
+        Command::Measure(arguments) => measure::run(arguments),
         Command::Trace {
             device,
             class,

@@ -8,6 +8,7 @@ use crate::whole::aqm::target::Target;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 use weirgate_aqm::{Link, Row};
 use weirgate_bpf::{AttachPoint, Class, FilterSetup, Instance, MarkCount};
 use weirgate_console::discipline::{failed, known};
@@ -29,6 +30,8 @@ struct Shown {
     instance: Instance,
     /// The settings of an ingress discipline, in force from the next packet.
     setup: Option<FilterSetup>,
+    /// The measurements of the queue at the far end: their number, and the last one.
+    measured: Option<(u64, Duration)>,
     /// The counters of the device's marks, or `None` if it makes none.
     marks: Option<MarkCount>,
 }
@@ -121,6 +124,7 @@ fn collect(
                     marks: marks(instance.point())?,
                     instance,
                     setup: None,
+                    measured: None,
                 });
             }
         }
@@ -146,6 +150,7 @@ fn collect(
                         marks: marks(one.point)?,
                         instance,
                         setup: None,
+                        measured: None,
                     });
                 }
             }
@@ -165,6 +170,7 @@ fn at_ingress(there: &AtIngress, device: &str) -> Result<Shown, Failure> {
         class: None,
         instance: there.maps.state().map_err(failed)?.instance,
         setup,
+        measured: there.maps.measured().map_err(failed)?,
         marks: None,
     })
 }
@@ -229,6 +235,10 @@ impl Shown {
             "statistics": table(self.instance.stats()),
             "drops": plain(self.instance.drops()),
             "marks": plain(self.instance.marks()),
+            "measured": self.measured.map(|(number, waits)| json!({
+                "number": number,
+                "last_ms": waits.as_secs_f64() * 1e3,
+            })),
             "device_marks": self.marks.map(|count| json!({
                 "made": count.made,
                 "pending": count.pending,
@@ -302,6 +312,13 @@ fn text(shown: &[Shown], elsewhere: usize) -> String {
     let mut text = String::new();
     for one in shown {
         let _ = writeln!(text, "{}", one.heading());
+        if let Some((number, waits)) = one.measured {
+            let waits = waits.as_secs_f64() * 1e3;
+            let _ = writeln!(
+                text,
+                "  {number} measurements; the last: {waits:.1} ms of queue"
+            );
+        }
         let parts = [
             ("parameters", one.params()),
             ("state", one.instance.vars()),

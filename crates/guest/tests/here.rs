@@ -190,7 +190,7 @@ background = ["host1: tail -n 2 -f /proc/self/net/dev", "gateway: sleep 1000.25"
     assert_eq!((sleep.output.as_str(), sleep.status), ("", 0));
     let processes = fs::read_dir("/proc").unwrap();
     let lines = processes.filter_map(|one| fs::read(one.unwrap().path().join("cmdline")).ok());
-    let left = lines.filter(|line| line == b"sleep\01000.25\0").count();
+    let left = lines.filter(|line| line == b"sleep\x001000.25\x00").count();
     assert_eq!(left, 0);
 }
 

@@ -2,8 +2,8 @@
 //! Small experiments and records for tests.
 
 use weirgate_experiment::{
-    Arm, Buffer, Direction, DropEnd, Emulator, Experiment, Fate, FlowName, Framing, Impairments,
-    Line, LinePacket, LineSide, Node, Phase, Probe, ProbeKind, Recording, Sampling, TcpSegment,
+    Arm, Buffer, Direction, DropEnd, Experiment, Fate, FlowName, Framing, Impairments, Line,
+    LinePacket, LineSide, Node, Phase, Probe, ProbeKind, Recording, Sampling, TcpSegment,
     TcpSettings, Topology, Traffic, TrafficKind,
 };
 use weirgate_units::{Dscp, Rate, Size, Span};
@@ -64,28 +64,9 @@ pub(crate) fn experiment(phases: &[(&str, u64, u64)]) -> Experiment {
             segments: false,
             capture: false,
         },
-        arms: vec![arm("modem-only")],
+        arms: vec![Arm::named("modem-only")],
         expectations: Vec::new(),
         figures: Vec::new(),
-    }
-}
-
-pub(crate) fn arm(name: &str) -> Arm {
-    Arm {
-        name: name.into(),
-        about: String::new(),
-        policy: None,
-        kit: None,
-        autorate: None,
-        commands: Vec::new(),
-        programs: Vec::new(),
-        module_parameters: Vec::new(),
-        kernel_options: Vec::new(),
-        emulator: Emulator::Own,
-        without: Vec::new(),
-        sweep: None,
-        then: Vec::new(),
-        oracle: None,
     }
 }
 

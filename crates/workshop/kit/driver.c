@@ -187,8 +187,7 @@ static void take(u32 slot, const char *function)
 
 static void check_count(const char *function)
 {
-	/* The index of queued_packets, looked up by name once. */
-	static u32 at = ~0U;
+	static u32 at = ~0U; /* the index of queued_packets, found once */
 	u32 i;
 
 	for (i = 0; at == ~0U && i < aqm_counts_count; i++)
@@ -205,10 +204,8 @@ static void arrive_at_ingress(const struct aqm_packet *packet, u32 random)
 
 	if (!at_ingress)
 		return;
-	/* Now and then, the queue at the far end has been measured. */
-	if (!(random & 63))
-		D->virtual_measured(at_ingress, (u64)random << 4,
-				    packet->arrived_ns);
+	if (!(random & 63)) /* a measurement of the far end's queue */
+		D->virtual_measured(at_ingress, random, packet->arrived_ns);
 	call("arrive");
 	D->virtual_arrive(at_ingress, packet, random, &verdict);
 	if (aqm_written)

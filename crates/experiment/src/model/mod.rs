@@ -153,6 +153,27 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// Returns an arm that sets nothing up.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: String::new(),
+            policy: None,
+            kit: None,
+            autorate: None,
+            commands: Vec::new(),
+            background: Vec::new(),
+            programs: Vec::new(),
+            module_parameters: Vec::new(),
+            kernel_options: Vec::new(),
+            emulator: Emulator::Own,
+            without: Vec::new(),
+            sweep: None,
+            then: Vec::new(),
+            oracle: None,
+        }
+    }
+
     /// Returns every policy that it applies, in order: the first one, and those applied while
     /// traffic runs.
     pub fn policies(&self) -> impl Iterator<Item = &str> {

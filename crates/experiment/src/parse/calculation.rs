@@ -5,7 +5,7 @@
 use super::registry::{Field, Own, Table, Text};
 use super::scope::Scope;
 use super::{codes, expect, field};
-use crate::{Arm, Emulator, Figure};
+use crate::{Arm, Figure};
 use std::collections::BTreeSet;
 use weirgate_document::Reader;
 
@@ -84,20 +84,7 @@ fn figure(
 /// Returns the arm that stands for the calculation.
 pub(super) fn arm() -> Arm {
     Arm {
-        name: ARM.to_owned(),
         about: "calculated, nothing is run".to_owned(),
-        policy: None,
-        kit: None,
-        autorate: None,
-        commands: Vec::new(),
-        background: Vec::new(),
-        programs: Vec::new(),
-        module_parameters: Vec::new(),
-        kernel_options: Vec::new(),
-        emulator: Emulator::Own,
-        without: Vec::new(),
-        sweep: None,
-        then: Vec::new(),
-        oracle: None,
+        ..Arm::named(ARM)
     }
 }

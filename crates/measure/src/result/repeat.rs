@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::judge;
     use crate::sample;
-    use weirgate_experiment::{Expectation, Promise};
+    use weirgate_experiment::{Arm, Expectation, Promise};
 
     fn arms(figures: &[(&str, &str, f64)]) -> Arms {
         let mut arms = Arms::new();
@@ -203,7 +203,7 @@ mod tests {
     /// Returns the judgement of runs whose figures are these.
     fn judgement(name: &str, promise: Promise, runs: &[Option<f64>]) -> Judgement {
         let mut experiment = sample::experiment(&[("p", 0, 10)]);
-        experiment.arms = vec![sample::arm("a")];
+        experiment.arms = vec![Arm::named("a")];
         experiment.expectations = vec![Expectation::new("a", name, promise, "")];
         let one = |value: &Option<f64>| {
             let mut arms = arms(&[("a", "util.up.mean_ratio", 1.0)]);
@@ -250,7 +250,7 @@ mod tests {
     fn a_comparison_of_arms_is_judged_by_differences() {
         let name = "response.mice.mean_s";
         let mut experiment = sample::experiment(&[("p", 0, 10)]);
-        experiment.arms = vec![sample::arm("a"), sample::arm("b")];
+        experiment.arms = vec![Arm::named("a"), Arm::named("b")];
         experiment.expectations = vec![Expectation {
             formula: Some(format!("1.5 * {name}@b").parse().unwrap()),
             ..Expectation::new("a", name, Promise::AtMost(0.0), "")

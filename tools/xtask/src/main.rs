@@ -19,6 +19,7 @@ mod invariants;
 mod kernels;
 mod manifests;
 mod musl;
+mod mutants;
 mod packages;
 mod release;
 mod rfc7928;
@@ -199,6 +200,13 @@ enum Task {
         #[arg(long)]
         only: Vec<String>,
     },
+    /// Change crates of the product a little, again and again; report the changes that no test of
+    /// the crate detects.
+    Mutants {
+        /// Only this crate, such as `units`; may be repeated.
+        #[arg(long = "crate", value_name = "NAME")]
+        only: Vec<String>,
+    },
     /// Check that each fuzz target finds a planted mistake, then run it for the given time.
     Fuzz(fuzz::Arguments),
 }
@@ -256,6 +264,7 @@ fn main() -> ExitCode {
         }
         Task::AqmCycles => aqm::cycles(&root()),
         Task::Faults { only } => faults::run(&root(), &only),
+        Task::Mutants { only } => mutants::run(&root(), &only),
         Task::Fuzz(arguments) => fuzz::all(&root(), &arguments),
     };
     match outcome {

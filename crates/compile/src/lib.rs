@@ -57,6 +57,7 @@ pub use report::{
 pub use scheduler::parts::{CappedHost, OverAll, Parent};
 pub use scheduler::{Member, Scheduler, bounds};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weirgate_document::{Problem, Problems};
 use weirgate_policy::{Direction, Engine, Inbound, Policy};
@@ -85,13 +86,19 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     check::kernel(policy, kernel, &problems);
     check::doubts(policy, kernel, &problems);
     classify::segments::doubts(policy, &problems);
-    let schedulers: Vec<Scheduler> = Direction::BOTH
+    let shaped: Vec<Shaped> = Direction::BOTH
         .into_iter()
-        .filter_map(|direction| scheduler::of(policy, direction, &problems))
+        .filter_map(|direction| {
+            let policy = engine::l4s::in_direction(policy, direction);
+            Some(Shaped {
+                scheduler: scheduler::of(&policy, direction, &problems)?,
+                engine: engine::chosen(&policy, Some(kernel)),
+                policy,
+            })
+        })
         .collect();
-    let engine = engine::chosen(policy, Some(kernel));
     let restored = inbound::restores(policy, kernel);
-    let state = state(policy, &schedulers, engine, restored);
+    let state = state(policy, &shaped, restored);
     let usable = !problems.has_errors();
     (usable.then_some(state), problems.into_sorted())
 }
@@ -103,7 +110,15 @@ pub fn scheduler(policy: &Policy, direction: Direction) -> Option<Scheduler> {
     scheduler::of(policy, direction, &Problems::default())
 }
 
-fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bool) -> State {
+/// A direction that is shaped.
+struct Shaped<'p> {
+    scheduler: Scheduler,
+    engine: Engine,
+    /// The policy as this direction has it.
+    policy: Cow<'p, Policy>,
+}
+
+fn state(policy: &Policy, shaped: &[Shaped<'_>], restored: bool) -> State {
     let link = &policy.link;
     let mut state = State::default();
     let table = |netdev| Table {
@@ -113,7 +128,8 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
     };
     let (mut inet, mut netdev) = (table(false), table(true));
     let mut roots: BTreeMap<DeviceName, Qdisc> = BTreeMap::new();
-    for scheduler in schedulers {
+    for own in shaped {
+        let (scheduler, policy) = (&own.scheduler, own.policy.as_ref());
         let device = match (scheduler.direction, link.inbound.value) {
             (Direction::Up, _) => &link.device.value,
             (Direction::Down, Inbound::Lan) => match link.lan.first() {
@@ -122,7 +138,7 @@ fn state(policy: &Policy, schedulers: &[Scheduler], engine: Engine, restored: bo
             },
             (Direction::Down, _) => &link.ifb.value,
         };
-        let root = match engine {
+        let root = match own.engine {
             Engine::Cake => engine::cake(policy, scheduler),
             Engine::Kit => engine::kit::root(policy, scheduler),
             Engine::Rows => engine::rows::root(policy, scheduler),

@@ -141,38 +141,11 @@ fn a_step_is_a_millisecond_at_least() {
 #[test]
 fn the_tree_marks_early() {
     let both = policy("down = \"100mbit\"", "");
-    let inside = policy(
-        "down = \"100mbit\"",
-        "[[rule]]\nclass = \"calls\"\nservice = \"voice\"",
-    );
-    for (policy, kernel, why, device) in [
-        (
-            &both,
-            &without_kit(),
-            "no qdiscs made of BPF programs",
-            "ifb-wan",
-        ),
-        (
-            &inside,
-            &Capabilities::all(),
-            "shapes on the LAN device",
-            "lan",
-        ),
-    ] {
-        let (state, problems) = made(policy, kernel);
-        let note = problems.iter().find(|one| one.code == "C228");
-        let note = note.expect("a note");
-        assert_eq!(note.severity, Severity::Note);
-        assert!(note.message.contains(why), "{note:?}");
-        for device in ["wan", device] {
-            let found = queues(root(&state, device));
-            assert!(!found.is_empty(), "{device}");
-            for queue in found {
-                let threshold = queue.ce_threshold.expect("a threshold");
-                assert!(threshold >= Span::from_millis(1), "{threshold}");
-                assert!(threshold <= Span::from_millis(6), "{threshold}");
-            }
-        }
+    let (state, problems) = made(&both, &without_kit());
+    let note = note(&problems);
+    assert!(note.contains("no qdiscs made of BPF programs"), "{note}");
+    for device in ["wan", "ifb-wan"] {
+        marks_early(root(&state, device));
     }
     let stated = policy(
         "engine = \"htb\"",
@@ -200,6 +173,81 @@ fn the_tree_marks_early() {
             .count(),
         1
     );
+}
+
+/// Returns the message of the note on engines.
+fn note(problems: &[Problem]) -> &str {
+    let note = problems.iter().find(|one| one.code == "C228");
+    let note = note.expect("a note");
+    assert_eq!(note.severity, Severity::Note);
+    &note.message
+}
+
+/// Checks that every queue of a tree marks ECT(1) early.
+fn marks_early(tree: &Qdisc) {
+    let found = queues(tree);
+    assert!(!found.is_empty());
+    for queue in found {
+        let threshold = queue.ce_threshold.expect("a threshold");
+        assert!(threshold >= Span::from_millis(1), "{threshold}");
+        assert!(threshold <= Span::from_millis(6), "{threshold}");
+    }
+}
+
+/// On the LAN device only the tree can shape. The kit's shaper shapes upstream all the same.
+#[test]
+fn directions_may_have_different_engines() {
+    let rule = "[[rule]]\nclass = \"calls\"\nservice = \"voice\"";
+    let cap = "[[cap]]\ngroup = \"guests\"\nclass = \"normal\"\ndown = \"5mbit\"\n\
+               [group.guests]\naddresses = [\"192.168.7.10\"]\n";
+    for default in [rule, cap] {
+        let inside = policy("down = \"100mbit\"", default);
+        let (state, problems) = made(&inside, &Capabilities::all());
+        let note = note(&problems);
+        assert!(note.contains("upstream only"), "{note}");
+        assert!(note.contains("shapes on the LAN device"), "{note}");
+        let dual = |class: &&KitClass| class.discipline == "dualpi2";
+        assert_eq!(classes(&state).iter().filter(dual).count(), 1);
+        let lan = root(&state, "lan");
+        assert!(matches!(lan.kind, QdiscKind::Htb(_)), "{lan:?}");
+        assert!(!queues(lan).is_empty());
+
+        let report = check_report(&inside);
+        assert!(report.engine.contains("`engine = \"kit\"`), upstream"));
+        assert!(report.engine.contains("Downstream, shaped by a tree"));
+        let queue = |at: usize| {
+            let classes = &report.directions[at].classes;
+            let default = classes.iter().find(|class| class.default);
+            default.expect("one").queue.clone()
+        };
+        assert!(queue(0).contains("dualpi2"), "{}", queue(0));
+        assert!(!queue(1).contains("dualpi2"), "{}", queue(1));
+        for direction in &report.directions {
+            assert!(direction.classes.iter().all(|one| one.within.is_some()));
+        }
+
+        // What the kernel lacks for the downstream prevents it.
+        let mut kernel = Capabilities::all();
+        kernel.kit = false;
+        let (state, _) = made(&inside, &kernel);
+        assert!(matches!(root(&state, "wan").kind, QdiscKind::Htb(_)));
+    }
+    // A limit upstream needs the tree there.
+    let limited = cap.replace("down =", "up = \"2mbit\"\ndown =");
+    let (state, problems) = made(
+        &policy("down = \"100mbit\"", &limited),
+        &Capabilities::all(),
+    );
+    assert!(note(&problems).contains("tree of HTB classes with fq_codel"));
+    assert!(matches!(root(&state, "wan").kind, QdiscKind::Htb(_)));
+    // Acknowledgements are held back by the tree alone.
+    let held = policy(
+        "down = \"100mbit\"",
+        "[ack]\n[receive]\nrate = \"95%\"\nmax-ack-delay = \"20ms\"",
+    );
+    let (state, problems) = made(&held, &Capabilities::all());
+    assert!(note(&problems).contains("max-ack-delay"), "{problems:?}");
+    assert!(matches!(root(&state, "wan").kind, QdiscKind::Htb(_)));
 }
 
 /// A queue that does not support L4S is refused, with a remedy.

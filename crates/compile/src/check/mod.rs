@@ -23,11 +23,13 @@ use weirgate_units::{Inserted as _, Rate, Span};
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
     let release = release(kernel);
-    engine::check(policy, kernel, &release, problems);
-    engine::filter(policy, kernel, problems);
-    if engine::chosen(policy, Some(kernel)) == Engine::Htb {
-        queues(policy, kernel, &release, problems);
+    for own in engine::policies(policy) {
+        engine::check(&own, kernel, &release, problems);
+        if engine::chosen(&own, Some(kernel)) == Engine::Htb {
+            queues(&own, kernel, &release, problems);
+        }
     }
+    engine::filter(policy, kernel, problems);
     let down = policy.line_rate(Direction::Down).is_some();
     let by_ifb = down && link.inbound.value == Inbound::Ifb;
     let inbound = &link.inbound.span;

@@ -47,10 +47,11 @@ const DUAL_HOLDS: Span = Span::from_millis(250);
 const DUAL_LEAST: u64 = 100;
 const DUAL_MOST: u64 = 10_000;
 
-/// Returns what the kit's shaper lacks for a policy, and how to change the policy.
+/// Returns what the kit's shaper lacks for a policy, and how to change the policy. A downstream
+/// with an engine of its own does not matter.
 #[must_use]
 pub fn misfit(policy: &Policy) -> Option<(String, &'static str)> {
-    let shaped = |direction: &Direction| policy.line_rate(*direction).is_some();
+    let shaped = |direction: &Direction| engine::is_of_link(policy, *direction);
     for direction in Direction::BOTH.into_iter().filter(shaped) {
         let classes: Vec<&Class> = policy.classes_of(direction).collect();
         let ack = policy.ack.as_ref();

@@ -5,12 +5,19 @@
 //! can: a BPF qdisc must be a root, and Debian's kernels have no dualpi2. In the tree of HTB
 //! classes, `fq_codel` separates flows and marks those of L4S, identified by ECT(1), at a
 //! shallow threshold. cake has no such threshold.
+//!
+//! On a LAN device, only the tree can shape: the kit's shaper would also slow what does not come
+//! from the link. Then the directions have different engines, and [`in_direction`] returns the
+//! policy of each.
 
 use crate::codes;
 use crate::engine::kit;
+use crate::scheduler;
 use std::borrow::Cow;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{Class, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue};
+use weirgate_policy::{
+    Class, Direction, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue,
+};
 use weirgate_state::Capabilities;
 
 /// The reason why the kit cannot be used on a kernel.
@@ -48,8 +55,9 @@ pub(crate) fn settled<'p>(
         }
         Some(stated @ (Engine::Kit | Engine::Htb)) => stated,
         Some(Engine::Auto) | None => {
-            let engine = chosen(&settled, kernel, &l4s, problems);
+            let (engine, down) = chosen(&settled, kernel, &l4s, problems);
             settled.link.engine = Some(l4s.clone().map(|_| engine));
+            settled.link.engine_down = down;
             engine
         }
     };
@@ -65,17 +73,48 @@ pub(crate) fn settled<'p>(
     Cow::Owned(settled)
 }
 
-/// Returns the engine if the policy leaves it open: the kit's, unless something prevents it,
-/// which is reported as a note.
+/// Returns the policy as a direction has it, if its engine is not that of the link: with that
+/// engine, and with the queue that `l4s` chooses there.
+pub(crate) fn in_direction(policy: &Policy, direction: Direction) -> Cow<'_, Policy> {
+    let (Some(engine), Direction::Down) = (policy.link.engine_down, direction) else {
+        return Cow::Borrowed(policy);
+    };
+    let mut own = policy.clone();
+    own.link.engine_down = None;
+    if let Some(stated) = &mut own.link.engine {
+        stated.value = engine;
+    }
+    let chosen = policy.link.low_latency().map(|l4s| &l4s.span);
+    let queues = own.classes.iter_mut().filter_map(|one| one.queue.as_mut());
+    for queue in queues.filter(|queue| Some(&queue.span) == chosen) {
+        queue.value = own_queue(engine);
+    }
+    Cow::Owned(own)
+}
+
+/// Returns the engines if the policy leaves them open: the kit's, unless something prevents it,
+/// which is reported as a note. The second one is the downstream's if that is another.
 fn chosen(
     policy: &Policy,
     kernel: &Capabilities,
     l4s: &Value<bool>,
     problems: &Problems,
-) -> Engine {
+) -> (Engine, Option<Engine>) {
     let why = if kernel.kit {
         match misfit(policy) {
-            None => return Engine::Kit,
+            None => return (Engine::Kit, None),
+            Some(why) if upstream_only(policy, kernel) => {
+                problems.note(
+                    codes::L4S,
+                    l4s.span.clone(),
+                    format!(
+                        "`l4s` uses the kit's shaper upstream only. Downstream, it uses a tree of \
+                         HTB classes with fq_codel, which marks ECT(1) early, because {why}"
+                    ),
+                    "write `inbound = \"ifb\"` for the kit's shaper in both directions",
+                );
+                return (Engine::Kit, Some(Engine::Htb));
+            }
             Some(why) => why,
         }
     } else {
@@ -91,12 +130,27 @@ fn chosen(
         ),
         "write `engine = \"htb\"` to keep this, or `engine = \"kit\"` to see what to change",
     );
-    Engine::Htb
+    (Engine::Htb, None)
 }
 
-/// Returns what prevents the kit's shaper for a policy.
+/// Returns whether the kit's shaper fits upstream, and the tree can shape downstream.
+fn upstream_only(policy: &Policy, kernel: &Capabilities) -> bool {
+    let mut upstream = policy.clone();
+    upstream.link.engine_down = Some(Engine::Htb);
+    let has_tree = kernel.has_qdisc("htb") && kernel.has_qdisc("fq_codel");
+    has_tree && misfit(&upstream).is_none()
+}
+
+/// Returns what prevents the kit's shaper for a policy, downstream only if it shapes there.
 fn misfit(policy: &Policy) -> Option<String> {
-    if let Some(Placement::Inside(why)) = policy.link.automatic.map(|chosen| chosen.placement) {
+    if scheduler::holds(policy) {
+        return Some(
+            "`max-ack-delay` holds acknowledgements back in a queue that only the tree has"
+                .to_owned(),
+        );
+    }
+    let placement = policy.link.automatic.map(|chosen| chosen.placement);
+    if let (Some(Placement::Inside(why)), None) = (placement, policy.link.engine_down) {
         return Some(format!(
             "`inbound = \"auto\"` shapes on the LAN device, where {why}, and there it would slow \
              what does not come from the link as well"

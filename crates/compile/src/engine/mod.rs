@@ -16,10 +16,11 @@ use crate::codes;
 use crate::scheduler::number::OUTER;
 use crate::scheduler::{Scheduler, acks};
 use crate::tree::{hosts, leaf};
+use std::borrow::Cow;
 use weirgate_document::Problems;
 use weirgate_linklayer::Framing;
 use weirgate_policy::{
-    AckFilter, CakeQueue, Class, Direction, Engine, Inbound, Policy, Queue, in_kbit,
+    AckFilter, CakeQueue, Class, Direction, Engine, HostCap, Inbound, Policy, Queue, in_kbit,
 };
 use weirgate_state::{
     Cake, CakeAckFilter, CakeFraming, CakeWire, Capabilities, Origin, Qdisc, QdiscKind,
@@ -43,6 +44,22 @@ pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
             }
         }
     }
+}
+
+/// Returns whether a direction is shaped by the link's engine, and not by another one or not at
+/// all.
+pub(crate) fn is_of_link(policy: &Policy, direction: Direction) -> bool {
+    let apart = direction == Direction::Down && policy.link.engine_down.is_some();
+    policy.line_rate(direction).is_some() && !apart
+}
+
+/// Returns the policy of each engine: one for all directions, or one for each.
+pub(crate) fn policies(policy: &Policy) -> Vec<Cow<'_, Policy>> {
+    let mut policies = vec![Cow::Borrowed(policy)];
+    if policy.link.engine_down.is_some() {
+        policies.push(l4s::in_direction(policy, Direction::Down));
+    }
+    policies
 }
 
 /// Returns what cake lacks for a policy, and how to change the policy.
@@ -111,14 +128,19 @@ pub(crate) fn only_a_tree_has(
             "leave `[[share]]` out, or write `engine = \"htb\"`",
         ));
     }
-    if let Some(cap) = policy.caps.first() {
+    let limits = |cap: &&HostCap| {
+        let mut directions = Direction::BOTH.into_iter();
+        directions.any(|one| cap.rate(one).is_some() && is_of_link(policy, one))
+    };
+    let both = policy.link.engine_down.is_none();
+    if let Some(cap) = policy.caps.iter().find(|cap| both || limits(cap)) {
         let group = &cap.group.value;
         return Some((
             format!("it has no limit for each host of `{group}`"),
             "leave `[[cap]]` out, or write `engine = \"htb\"`",
         ));
     }
-    let down = policy.line_rate(Direction::Down).is_some();
+    let down = is_of_link(policy, Direction::Down);
     (down && policy.link.inbound.value == Inbound::Lan).then(|| {
         (
             "on the LAN device it would also slow packets that do not come from the link"

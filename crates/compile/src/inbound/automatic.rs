@@ -87,11 +87,12 @@ pub(crate) fn settled<'p>(
     Cow::Owned(settled)
 }
 
-/// Returns whether a BPF program shapes, which has no cake on any kernel.
+/// Returns whether a BPF program shapes downstream, which has no cake on any kernel.
 fn is_program(policy: &Policy, kernel: &Capabilities) -> bool {
     let settled = rows::settled(Cow::Borrowed(policy), kernel);
     let settled = l4s::settled(settled, kernel, &Problems::default());
-    let engine = settled.link.engine.as_ref();
+    let own = l4s::in_direction(&settled, Direction::Down);
+    let engine = own.link.engine.as_ref();
     engine.is_some_and(|engine| engine.value.is_program())
 }
 

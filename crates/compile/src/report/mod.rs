@@ -194,15 +194,16 @@ fn report(policy: &Policy, kernel: &Capabilities, derived: bool) -> CheckReport 
     let directions = Direction::BOTH
         .into_iter()
         .filter_map(|direction| {
+            let policy = engine::l4s::in_direction(policy, direction);
             // `compile` reports its problems.
-            let scheduler = scheduler::of(policy, direction, &Problems::default())?;
-            Some(direction_report(policy, &scheduler, derived, &problems))
+            let scheduler = scheduler::of(&policy, direction, &Problems::default())?;
+            Some(direction_report(&policy, &scheduler, derived, &problems))
         })
         .collect();
     CheckReport {
         engine: engine::reason(policy, l4s::engine(policy)),
         directions,
-        policed: policed(policy),
+        policed: policed(&engine::l4s::in_direction(policy, Direction::Down)),
         problems: problems.into_sorted(),
     }
 }

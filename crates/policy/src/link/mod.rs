@@ -74,6 +74,9 @@ pub struct Link {
     pub fair: Option<Value<Fair>>,
     /// What shapes it; `None` lets crate `compile` choose.
     pub engine: Option<Value<Engine>>,
+    /// The downstream's engine, if it is not [`engine`](Self::engine). No policy states it; crate
+    /// `compile` chooses it for `l4s`.
+    pub engine_down: Option<Engine>,
     /// How late the gate's timer may fire without loss of rate, which determines what it may
     /// send at once. If absent, it is chosen by the link's rate.
     pub timer_slack: Option<Value<weirgate_units::Span>>,
@@ -249,6 +252,7 @@ impl Link {
             margin_down: at(Amount::Share(MARGIN_DOWN), &span, line),
             inbound: at(Inbound::None, &span, line),
             automatic: None,
+            engine_down: None,
             ifb: at(unread(), &span, line),
             device_kind: at(DeviceKind::Ethernet, &span, line),
             lan_kind: at(DeviceKind::Ethernet, &span, line),

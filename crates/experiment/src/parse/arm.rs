@@ -38,7 +38,7 @@ const BACKGROUND: Field<Texts> = Field::new(
     "background",
     Texts("`PLACE: PROGRAM ARGUMENT...`"),
     "Commands that run beside the traffic. They begin after `commands` and the policy, must still \
-     run when the traffic ends, and are ended then",
+     run when the traffic ends, and are then ended by SIGTERM. The recording has their output",
 );
 const PROGRAMS: Field<Texts> = Field::new(
     "programs",

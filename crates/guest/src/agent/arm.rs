@@ -7,9 +7,11 @@ use super::command::{begin, output, output_of, succeeded};
 use super::nodes::{Nodes, name};
 use super::recorder::Recorder;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 use std::process::{Child, Command};
 use weirgate_experiment::{Arm, Command as ArmCommand};
@@ -87,6 +89,12 @@ fn run_command(
     succeeded(&what, &output)
 }
 
+/// How long a program may take to end.
+const TO_END: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
+
 /// A program that runs beside the traffic. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Background {
@@ -120,9 +128,13 @@ impl Background {
             .collect()
     }
 
-    /// Ends it, which must not have ended before.
+    /// Ends it, which must not have ended before. It is asked to end first, so that it can print
+    /// what it has found.
     pub fn end(mut self, recorder: &Recorder) -> Result<()> {
         let ended = self.child.try_wait().context("wait for a program")?;
+        if ended.is_none() {
+            self.ask_to_end().context("end a program")?;
+        }
         let mut text = Vec::new();
         let mut output = &self.output;
         output.rewind().context("read a program's output")?;
@@ -137,6 +149,18 @@ impl Background {
             );
         }
         recorder.transcript(self.what.clone(), text, 0);
+        Ok(())
+    }
+}
+
+impl Background {
+    /// Sends SIGTERM, and waits until the program has ended or the time is over.
+    fn ask_to_end(&self) -> io::Result<()> {
+        let id = Pid::from_child(&self.child);
+        let handle = pidfd_open(id, PidfdFlags::empty())?;
+        pidfd_send_signal(&handle, Signal::TERM)?;
+        let mut ended = [PollFd::new(&handle, PollFlags::IN)];
+        poll(&mut ended, Some(&TO_END))?;
         Ok(())
     }
 }

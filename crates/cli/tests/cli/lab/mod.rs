@@ -5,6 +5,7 @@
 pub(crate) mod advise;
 pub(crate) mod capture;
 pub(crate) mod here;
+pub(crate) mod mirror;
 
 use crate::program::{Ended, root, weirgate};
 use std::fs;

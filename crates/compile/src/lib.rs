@@ -89,7 +89,7 @@ pub fn compile(policy: &Policy, kernel: &Capabilities) -> (Option<State>, Vec<Pr
     let shaped: Vec<Shaped> = Direction::BOTH
         .into_iter()
         .filter_map(|direction| {
-            let policy = engine::l4s::in_direction(policy, direction);
+            let policy = engine::direction::policy_in(policy, direction);
             Some(Shaped {
                 scheduler: scheduler::of(&policy, direction, &problems)?,
                 engine: engine::chosen(&policy, Some(kernel)),

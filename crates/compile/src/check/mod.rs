@@ -23,7 +23,7 @@ use weirgate_units::{Inserted as _, Rate, Span};
 pub(crate) fn kernel(policy: &Policy, kernel: &Capabilities, problems: &Problems) {
     let link = &policy.link;
     let release = release(kernel);
-    for own in engine::policies(policy) {
+    for own in engine::direction::policies(policy) {
         engine::check(&own, kernel, &release, problems);
         if engine::chosen(&own, Some(kernel)) == Engine::Htb {
             queues(&own, kernel, &release, problems);

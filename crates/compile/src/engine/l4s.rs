@@ -7,17 +7,14 @@
 //! shallow threshold. cake has no such threshold.
 //!
 //! On a LAN device, only the tree can shape: the kit's shaper would also slow what does not come
-//! from the link. Then the directions have different engines, and [`in_direction`] returns the
-//! policy of each.
+//! from the link. Then the directions have different engines (module `direction`).
 
 use crate::codes;
 use crate::engine::kit;
 use crate::scheduler;
 use std::borrow::Cow;
 use weirgate_document::{Problems, Value};
-use weirgate_policy::{
-    Class, Direction, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue,
-};
+use weirgate_policy::{Class, Engine, Fair, FqCodelQueue, KitQueue, Placement, Policy, Queue};
 use weirgate_state::Capabilities;
 
 /// The reason why the kit cannot be used on a kernel.
@@ -71,25 +68,6 @@ pub(crate) fn settled<'p>(
         check(class, link, problems);
     }
     Cow::Owned(settled)
-}
-
-/// Returns the policy as a direction has it, if its engine is not that of the link: with that
-/// engine, and with the queue that `l4s` chooses there.
-pub(crate) fn in_direction(policy: &Policy, direction: Direction) -> Cow<'_, Policy> {
-    let (Some(engine), Direction::Down) = (policy.link.engine_down, direction) else {
-        return Cow::Borrowed(policy);
-    };
-    let mut own = policy.clone();
-    own.link.engine_down = None;
-    if let Some(stated) = &mut own.link.engine {
-        stated.value = engine;
-    }
-    let chosen = policy.link.low_latency().map(|l4s| &l4s.span);
-    let queues = own.classes.iter_mut().filter_map(|one| one.queue.as_mut());
-    for queue in queues.filter(|queue| Some(&queue.span) == chosen) {
-        queue.value = own_queue(engine);
-    }
-    Cow::Owned(own)
 }
 
 /// Returns the engines if the policy leaves them open: the kit's, unless something prevents it,
@@ -166,7 +144,7 @@ fn by_hosts(class: &Class, link: Option<Fair>) -> bool {
 }
 
 /// Returns the queue of a default class that states none.
-fn own_queue(engine: Engine) -> Queue {
+pub(crate) fn own_queue(engine: Engine) -> Queue {
     if engine == Engine::Kit {
         Queue::Kit(KitQueue {
             discipline: kit::DUAL,

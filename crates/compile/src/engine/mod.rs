@@ -8,6 +8,7 @@
 //! (overhead, minimum, ATM, PTM). It is used if the policy asks for it, or if the kernel lacks
 //! HTB.
 
+pub(crate) mod direction;
 pub(crate) mod kit;
 pub(crate) mod l4s;
 pub(crate) mod rows;
@@ -16,7 +17,6 @@ use crate::codes;
 use crate::scheduler::number::OUTER;
 use crate::scheduler::{Scheduler, acks};
 use crate::tree::{hosts, leaf};
-use std::borrow::Cow;
 use weirgate_document::Problems;
 use weirgate_linklayer::Framing;
 use weirgate_policy::{
@@ -51,15 +51,6 @@ pub(crate) fn chosen(policy: &Policy, kernel: Option<&Capabilities>) -> Engine {
 pub(crate) fn is_of_link(policy: &Policy, direction: Direction) -> bool {
     let apart = direction == Direction::Down && policy.link.engine_down.is_some();
     policy.line_rate(direction).is_some() && !apart
-}
-
-/// Returns the policy of each engine: one for all directions, or one for each.
-pub(crate) fn policies(policy: &Policy) -> Vec<Cow<'_, Policy>> {
-    let mut policies = vec![Cow::Borrowed(policy)];
-    if policy.link.engine_down.is_some() {
-        policies.push(l4s::in_direction(policy, Direction::Down));
-    }
-    policies
 }
 
 /// Returns what cake lacks for a policy, and how to change the policy.

@@ -2,7 +2,7 @@
 //! Adapts `inbound = "auto"` to a kernel that lacks parts of it, and describes the result.
 
 use crate::codes;
-use crate::engine::{l4s, rows};
+use crate::engine::{direction, l4s, rows};
 use crate::inbound::receive;
 use std::borrow::Cow;
 use weirgate_document::Problems;
@@ -91,7 +91,7 @@ pub(crate) fn settled<'p>(
 fn is_program(policy: &Policy, kernel: &Capabilities) -> bool {
     let settled = rows::settled(Cow::Borrowed(policy), kernel);
     let settled = l4s::settled(settled, kernel, &Problems::default());
-    let own = l4s::in_direction(&settled, Direction::Down);
+    let own = direction::policy_in(&settled, Direction::Down);
     let engine = own.link.engine.as_ref();
     engine.is_some_and(|engine| engine.value.is_program())
 }

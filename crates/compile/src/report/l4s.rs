@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The effect of `l4s` of the link on a direction.
 
-use crate::engine::{kit, l4s};
+use crate::engine::{direction, kit, l4s};
 use crate::report::bound::ms;
 use crate::scheduler::Scheduler;
 use crate::tree::{hosts, leaf};
@@ -23,7 +23,7 @@ pub(super) fn engine(policy: &Policy) -> Option<String> {
              of a connection. Downstream, shaped by a tree of HTB classes (`engine = \"htb\"`), with \
              fq_codel that marks ECT(1) early, because {}. Both keep guarantees, ceilings and \
              priorities. A kernel without BPF qdiscs has the tree in both directions.",
-                l4s::why_the_tree(&l4s::in_direction(policy, Direction::Down))
+                l4s::why_the_tree(&direction::policy_in(policy, Direction::Down))
             )
         } else if chosen.value == Engine::Kit {
             "Shaped by the kit's shaper, a BPF qdisc (`engine = \"kit\"`), because `l4s` gives a class \

@@ -194,7 +194,7 @@ fn report(policy: &Policy, kernel: &Capabilities, derived: bool) -> CheckReport 
     let directions = Direction::BOTH
         .into_iter()
         .filter_map(|direction| {
-            let policy = engine::l4s::in_direction(policy, direction);
+            let policy = engine::direction::policy_in(policy, direction);
             // `compile` reports its problems.
             let scheduler = scheduler::of(&policy, direction, &Problems::default())?;
             Some(direction_report(&policy, &scheduler, derived, &problems))
@@ -203,7 +203,7 @@ fn report(policy: &Policy, kernel: &Capabilities, derived: bool) -> CheckReport 
     CheckReport {
         engine: engine::reason(policy, l4s::engine(policy)),
         directions,
-        policed: policed(&engine::l4s::in_direction(policy, Direction::Down)),
+        policed: policed(&engine::direction::policy_in(policy, Direction::Down)),
         problems: problems.into_sorted(),
     }
 }

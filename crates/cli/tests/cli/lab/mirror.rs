@@ -4,6 +4,7 @@
 
 use crate::program::{Ended, Traces, root};
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -79,7 +80,7 @@ fn a_mirror_port_shows_what_the_line_carries() {
     let mut text = String::new();
     for (table, name, thesis) in THESIS {
         let part = packets(&found, table, name) as f64 / all as f64 * IP;
-        text += &format!("{name}: {part:.2} %, thesis {thesis}\n");
+        let _ = writeln!(text, "{name}: {part:.2} %, thesis {thesis}");
         let near = (part / thesis - 1.0).abs();
         assert!(near < 0.15, "{text}{}", found["ports"]);
     }

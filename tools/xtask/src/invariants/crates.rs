@@ -18,6 +18,7 @@ pub(super) const LEVELS: [&[&str]; 7] = [
         "history",
         "track",
         "schedule",
+        "behaviour",
     ],
     &[
         "policy",
@@ -43,8 +44,9 @@ pub(super) const LEVELS: [&[&str]; 7] = [
 ];
 
 /// Crates without access to clock, sockets, files, environment and threads.
-pub const PURE: [&str; 25] = [
+pub const PURE: [&str; 26] = [
     "advise",
+    "behaviour",
     "domain",
     "links",
     "signatures",

@@ -81,9 +81,16 @@ export function showFlows(flows, hostName) {
   byId("flows").hidden = !flows.length;
   rows("flows", flows.slice(0, 10).map((flow) => [
     end(hostName(flow.host), flow.host_port), end(flow.remote, flow.remote_port), flow.protocol,
+    flow.kind || "–",
     (flow.up_class || "–") + ", " + (flow.down_class || "–"),
     human(flow.down, "bit/s"), human(flow.up, "bit/s"),
   ]));
+}
+
+// Shows what inside hosts do that they should not.
+export function showAlerts(alerts) {
+  byId("alerts").hidden = !alerts.length;
+  rows("alerts", alerts.map((one) => [one.host, one.text, human(one.seconds, "s")]));
 }
 
 export function showQueues(queues, tins, services) {

@@ -6,7 +6,7 @@
 import { drawn, element, figure, histogram, human, strip } from "./figures.js";
 import { chooseCircuit, followCircuits, startCircuits } from "./circuits.js";
 import { CIRCUIT_GRAPHS, GRAPHS, HOST_GRAPHS, LINK_GRAPHS, NOW_GRAPHS, RULE_GRAPHS, SPREADS, className, inOrder, labelsOf, policy, shown, title, wanted } from "./series.js";
-import { byId, overhead, part, promise, rows, sentBits, showConditioners, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
+import { byId, overhead, part, promise, rows, sentBits, showConditioners, showAlerts, showFlows, showQueues, showRates, showSiteLinks, showWindows, waited, waiting } from "./tables.js";
 
 const HOUR = 3600e3;
 let about = { legend: policy.legend, span_ms: null, host_names: {} };
@@ -47,6 +47,7 @@ function showNow() {
   showRates(links, classes);
   showSiteLinks(now.links || [], of("device"), classes, about.legend.links);
   showFlows(now.flows || [], hostName);
+  showAlerts(now.alerts || []);
   showQueues(of("qdisc").filter((one) => one.labels.kind !== "noqueue"), of("tin"), of("service"));
   showConditioners(of("conditioner"));
   showWindows(of("receive"));

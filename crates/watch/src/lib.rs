@@ -60,6 +60,7 @@ pub use export::receiver::{Kind, Receiver};
 pub use file::read_text;
 pub use legend::{ClassLegend, Legend, RuleLegend};
 pub use look::Looker;
+pub use look::behaviour::HostAlert;
 pub use look::connections::{ByPolicy, Flow, Sorted, Sorter};
 pub use look::link::LineNow;
 pub use look::probe::{Target, target};

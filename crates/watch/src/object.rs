@@ -35,6 +35,10 @@ pub enum Sort {
     Circuits,
     /// One of several links of a site, as `weirgate links run` uses it.
     SiteLink,
+    /// The flows of one kind, by their behaviour.
+    FlowKind,
+    /// One kind of alert for hosts on the inside.
+    Alert,
 }
 
 impl Sort {
@@ -55,6 +59,8 @@ impl Sort {
             Self::Receive => "receive",
             Self::Circuits => "circuits",
             Self::SiteLink => "site_link",
+            Self::FlowKind => "flow_kind",
+            Self::Alert => "alert",
         }
     }
 }
@@ -195,6 +201,8 @@ metrics! {
     SiteLinkSuspected: SiteLink "suspected" Gauge / 1 "1 while the link is up but suspected to be down.";
     SiteLinkSince: SiteLink "since_timestamp_seconds" Gauge / 1 "Time of the last change between up and down, in Unix time.";
     SiteLinkWeight: SiteLink "weight" Gauge / 1 "Weight of the link in the balancing of new connections.";
+    FlowKindConnections: FlowKind "connections" Gauge / 1 "Connections that were recognised as this kind by the sizes and rates of their packets.";
+    AlertHosts: Alert "hosts" Gauge / 1 "Inside hosts with this alert in force.";
     HostSentBytes: Host "sent_bytes" Counter / 1 "IP bytes that the host sent.";
     HostSentPackets: Host "sent_packets" Counter / 1 "Packets that the host sent.";
     HostReceivedBytes: Host "received_bytes" Counter / 1 "IP bytes that the host received.";

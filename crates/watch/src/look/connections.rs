@@ -2,6 +2,7 @@
 //! The contents of the connection table: the number of connections by service and class, and the
 //! flows with the most traffic.
 
+use crate::look::behaviour::Behaviour;
 use crate::object::{Number, Object, Sort};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,6 +81,9 @@ pub struct Flow {
     pub up: u64,
     /// The rate to the host in bits per second of IP packets.
     pub down: u64,
+    /// What it is by the sizes and rates of its packets: `call`, `real-time`, `terminal` or `bulk`;
+    /// `None` while that is undecided.
+    pub kind: Option<&'static str>,
 }
 
 struct Known {
@@ -106,6 +110,8 @@ pub(crate) struct Connections {
     /// The number of connections of each direction and class.
     pub(crate) classes: BTreeMap<(&'static str, String), u64>,
     pub(crate) flows: Arc<Vec<Flow>>,
+    /// What flows are, and what hosts do.
+    pub(crate) behaviour: Behaviour,
 }
 
 impl Connections {
@@ -318,12 +324,27 @@ impl Connections {
             down_class: sorted.down,
             up,
             down,
+            kind: self.behaviour.kind(&one.original),
         }
+    }
+
+    /// Returns the ends and classes of a connection, if they are known.
+    pub(crate) fn sorted(&self, original: &Tuple) -> Option<&Sorted> {
+        self.known.get(original)?.sorted.as_ref()
+    }
+
+    /// Forgets the classes of connections, and everything else of them but their behaviour.
+    pub(crate) fn without_classes(&mut self) {
+        let behaviour = std::mem::take(&mut self.behaviour);
+        *self = Self {
+            behaviour,
+            ..Self::default()
+        };
     }
 }
 
 /// Returns the name of a protocol.
-fn protocol(number: u8) -> String {
+pub(super) fn protocol(number: u8) -> String {
     match number {
         1 => String::from("icmp"),
         6 => String::from("tcp"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Queries the kernel, and converts its answers to objects.
 
+mod advice;
+pub(crate) mod behaviour;
 pub(crate) mod circuits;
 pub(crate) mod connections;
 mod device;
@@ -13,6 +15,7 @@ pub(crate) mod site_links;
 mod unqueued;
 
 use crate::legend::Legend;
+use crate::look::behaviour::HostAlert;
 use crate::look::circuits::Circuits;
 use crate::look::connections::{Connections, Flow, SORTED};
 use crate::look::device::of_device;
@@ -98,7 +101,7 @@ impl Looker {
     pub fn set_legend(&mut self, legend: Legend) {
         self.legend = legend;
         // Connections may belong to other classes now.
-        self.connections = Connections::default();
+        self.connections.without_classes();
         self.rest = 0;
         self.between = CONNECTIONS_EVERY;
     }
@@ -116,6 +119,16 @@ impl Looker {
     /// Returns the flows with the most traffic at the last reading of the connection table.
     pub fn flows(&self) -> Arc<Vec<Flow>> {
         Arc::clone(&self.connections.flows)
+    }
+
+    /// Returns the alerts for inside hosts that are in force.
+    pub fn alerts(&self) -> Arc<Vec<HostAlert>> {
+        Arc::clone(&self.connections.behaviour.alerts)
+    }
+
+    /// Returns the events of flows and hosts since the last call: kind and text.
+    pub(crate) fn behaviour_events(&mut self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut self.connections.behaviour.events)
     }
 
     /// Returns the circuits, to answer queries.
@@ -190,8 +203,12 @@ impl Looker {
             let sorter = &self.legend.sorter;
             let limit = self.kernel.connection_limit();
             let room = SORTED.saturating_mul(self.between as usize);
+            let now = Instant::now();
+            let behaviour = &mut self.connections.behaviour;
+            behaviour.take(&table, &subnets, &self.legend, now);
             self.connections
-                .take(&table, &subnets, (sorter, room), limit, Instant::now());
+                .take(&table, &subnets, (sorter, room), limit, now);
+            advice::advise(&mut self.connections, &self.legend);
             let count = usize::try_from(table.count.all).unwrap_or(usize::MAX);
             let more = u32::try_from(count / CONNECTIONS_EACH).unwrap_or(u32::MAX);
             self.between = CONNECTIONS_EVERY.saturating_add(more);
@@ -199,6 +216,7 @@ impl Looker {
         }
         self.rest -= 1;
         objects.extend(self.connections.objects.iter().cloned());
+        objects.extend(self.connections.behaviour.objects());
         let classes = &self.connections.classes;
         let named = objects.iter_mut().filter(|one| one.sort == Sort::Class);
         for class in named.filter(|_| self.legend.sorter.0.is_some()) {

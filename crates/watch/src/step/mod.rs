@@ -10,6 +10,7 @@ mod tree_events;
 use crate::WatchError;
 use crate::legend::Legend;
 use crate::look::Looker;
+use crate::look::behaviour::HostAlert;
 use crate::look::connections::Flow;
 use crate::look::link::LineNow;
 use crate::look::probe::{Prober, Target};
@@ -51,16 +52,19 @@ pub struct Step {
     pub changes: Vec<Change>,
     /// The flows with the most traffic, if the connection table is readable and has counters.
     pub flows: Arc<Vec<Flow>>,
+    /// The alerts for inside hosts that are in force.
+    pub alerts: Arc<Vec<HostAlert>>,
     /// The links of the site, if there are several.
     pub links: Vec<SiteLink>,
 }
 
 impl Step {
-    /// Returns the result as JSON, see [`now`](crate::now()), with the flows and the links of
-    /// the site.
+    /// Returns the result as JSON, see [`now`](crate::now()), with the flows, the alerts
+    /// and the links of the site.
     pub fn json(&self, legend: &Legend) -> serde_json::Value {
         let mut value = now(self.time, self.interval, &self.changes, legend);
         value["flows"] = serde_json::json!(*self.flows);
+        value["alerts"] = serde_json::json!(*self.alerts);
         value["links"] = serde_json::json!(self.links);
         value
     }
@@ -158,11 +162,13 @@ impl Steps {
         objects.extend(self.links.iter().map(SiteLink::object));
         let interval = self.interval(time, passed);
         let longest = self.longest;
+        let of_behaviour = self.looker.behaviour_events();
         let legend = self.looker.legend();
         let mut happened = self.trees.step(&devices, legend, self.looker.lines());
         let links = site_links::events(&self.told, &self.links);
         self.told.clone_from(&self.links);
         happened.extend(links.into_iter().map(|text| ("link", text)));
+        happened.extend(of_behaviour);
         self.events
             .extend(happened.into_iter().map(|(kind, text)| Event {
                 time,
@@ -190,6 +196,7 @@ impl Steps {
             interval,
             changes,
             flows: self.looker.flows(),
+            alerts: self.looker.alerts(),
             links: self.links.clone(),
         }))
     }

@@ -5,6 +5,9 @@
 //! through the applied tables in the simulator (crate `explain`). It has the mean length of the
 //! direction's packets, and the connection's mark, bytes and state. The result of a rate limit at
 //! that moment is unknown; the packet counts as within it.
+//!
+//! The kind is that of what passed between two readings of the table, so it is not known whether
+//! the flow is steady.
 
 mod conditioners;
 mod receive;
@@ -20,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use summary::Summary;
+use weirgate_behaviour::{Counted, Kind};
 use weirgate_console::exit::{Failure, Outcome, Status};
 use weirgate_console::output;
 use weirgate_console::policy;
@@ -111,6 +115,8 @@ pub struct Flow {
     remote_port: u16,
     pub up: Half,
     pub down: Half,
+    /// What passed in the interval looks like: `call`, `real-time` or `bulk`.
+    kind: Option<&'static str>,
     /// The connection's mark.
     mark: u32,
 }
@@ -204,8 +210,9 @@ impl Arguments {
 
 fn print(flows: &[Flow], most: usize, uncounted: bool) -> Result<(), Failure> {
     output::data(&format!(
-        "{:<5} {:<28} {:<28} {:>9} {:>9} {:>10} {:>10}  {:<14} {:<14} rule",
+        "{:<5} {:<9} {:<28} {:<28} {:>9} {:>9} {:>10} {:>10}  {:<14} {:<14} rule",
         "proto",
+        "kind",
         "host",
         "remote",
         "up kbit/s",
@@ -218,8 +225,9 @@ fn print(flows: &[Flow], most: usize, uncounted: bool) -> Result<(), Failure> {
     let class = |half: &Half| half.class.clone().unwrap_or_else(|| String::from("-"));
     for flow in flows.iter().take(most) {
         output::data(&format!(
-            "{:<5} {:<28} {:<28} {:>9} {:>9} {:>10} {:>10}  {:<14} {:<14} {}",
+            "{:<5} {:<9} {:<28} {:<28} {:>9} {:>9} {:>10} {:>10}  {:<14} {:<14} {}",
             flow.protocol,
+            flow.kind.unwrap_or("-"),
             end(flow.host, flow.host_port),
             end(flow.remote, flow.remote_port),
             flow.up.bits_per_second / 1000,
@@ -331,8 +339,18 @@ impl View<'_> {
                 own,
                 (down, down_before),
             ),
+            kind: self.kind([(up, up_before), (down, down_before)]),
             mark: connection.mark,
         })
+    }
+
+    /// Returns what the flow looks like by what passed, now and before, in both directions.
+    fn kind(&self, ways: [(Carried, Carried); 2]) -> Option<&'static str> {
+        let passed = ways.map(|(now, before)| Counted {
+            packets: now.packets.saturating_sub(before.packets),
+            bytes: now.bytes.saturating_sub(before.bytes),
+        });
+        Kind::of_interval((self.seconds * 1000.0) as u64, passed).map(Kind::word)
     }
 
     /// Returns whether the inside end opened the connection, or `None` if both ends are inside.

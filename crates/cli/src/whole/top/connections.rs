@@ -8,12 +8,15 @@ use crate::whole::top::format::{bits, cut, ms, of, second};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weirgate_units::Arrange as _;
-use weirgate_watch::{Change, Flow, Legend, Number, Sort, Step};
+use weirgate_watch::{Change, Flow, HostAlert, Legend, Number, Sort, Step};
 
-/// The columns of a flow besides its ends: the protocol and two rates.
-const BESIDE: usize = 6 + 12 + 12;
-/// The columns of an IPv4 end with its port.
-const END: usize = 24;
+/// The columns of a flow besides its ends: the protocol, the kind and two rates.
+const BESIDE: usize = 6 + 10 + 12 + 12;
+/// The fewest columns of an end. With twenty for each, all fit 80.
+const END: usize = 19;
+
+/// The largest number of alerts that are shown.
+const MOST_ALERTS: usize = 4;
 
 /// Returns the lines for the flows with most traffic, or none if the connection table is not known.
 ///
@@ -36,27 +39,40 @@ pub fn flows(step: &Step, most: usize, width: usize) -> Vec<String> {
     let needed = shown().map(|flow| longest(&ends(flow)) + 1).max();
     let needed = needed.unwrap_or(0).max(END);
     let together = 2 * needed + BESIDE <= width;
-    let line = |words: [&str; 5]| {
-        let [protocol, host, remote, down, up] = words;
+    let line = |words: [&str; 6]| {
+        let [protocol, kind, host, remote, down, up] = words;
         if together {
             vec![format!(
-                "{protocol:<6}{host:<needed$}{remote:<needed$}{down:>12}{up:>12}"
+                "{protocol:<6}{kind:<10}{host:<needed$}{remote:<needed$}{down:>12}{up:>12}"
             )]
         } else {
             let room = needed.max(50);
+            let second = needed.max(END);
             vec![
                 format!("{protocol:<6}{host:<room$}{down:>12}{up:>12}"),
-                format!("{:6}{remote}", ""),
+                format!("{:6}{remote:<second$}{kind}", "")
+                    .trim_end()
+                    .to_owned(),
             ]
         }
     };
-    let mut lines = line(["flow", "host", "remote", "down", "up"]);
+    let mut lines = line(["flow", "kind", "host", "remote", "down", "up"]);
     lines.extend(shown().flat_map(|flow| {
         let (host, remote) = ends(flow);
         let (down, up) = (human(flow.down as f64), human(flow.up as f64));
-        line([&flow.protocol, &host, &remote, &down, &up])
+        let kind = flow.kind.unwrap_or("-");
+        line([&flow.protocol, kind, &host, &remote, &down, &up])
     }));
     lines
+}
+
+/// Returns the lines for the alerts in force: what inside hosts do.
+pub fn alerts(step: &Step) -> Vec<String> {
+    let line = |one: &HostAlert| {
+        let text = format!("alert: {} {}, for {} s", one.host, one.text, one.seconds);
+        cut(&text, 80).to_owned()
+    };
+    step.alerts.iter().take(MOST_ALERTS).map(line).collect()
 }
 
 /// Returns the lines for connections: how many there are, and to which services.
@@ -216,6 +232,7 @@ mod tests {
             interval: 1000,
             changes,
             flows: Arc::new(flows),
+            alerts: Arc::default(),
             links: Vec::new(),
         }
     }
@@ -231,6 +248,7 @@ mod tests {
             down_class: None,
             up: 1_000,
             down: 12_345_678,
+            kind: Some("real-time"),
         }
     }
 
@@ -247,6 +265,7 @@ mod tests {
             assert!(text.contains(&format!("[{long}]:40000 ")), "{text}");
             assert!(text.contains(&format!("[{other}]:443")), "{text}");
             assert!(text.contains("12.35 Mbit"), "{text}");
+            assert!(text.contains("real-time"), "{text}");
         }
         let found = step(Vec::new(), vec![flow("192.0.2.7", "198.51.100.200")]);
         let lines = flows(&found, 9, 80);

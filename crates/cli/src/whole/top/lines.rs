@@ -150,6 +150,7 @@ pub fn lines(look: &Look, legend: &Legend, view: View, width: usize) -> Vec<Stri
         } else {
             most
         };
+        add(passed::alerts(step));
         add(passed::flows(step, few, width));
     }
     if shown(Part::Devices) {
@@ -449,7 +450,9 @@ mod tests {
                 down_class: None,
                 up: 1_000,
                 down: 12_345_678,
+                kind: None,
             }]),
+            alerts: std::sync::Arc::default(),
         };
         let view = View {
             part: Part::Flows,

@@ -5,6 +5,7 @@
 //! Over 500 lines, because one run with traffic serves all checks.
 
 pub(crate) mod arriving;
+pub(crate) mod behaviour;
 pub(crate) mod browser;
 pub(crate) mod circuits;
 pub(crate) mod dashboard;

@@ -2,7 +2,7 @@
 //! The meaning of the kernel's numbers: the classes and rules of a policy, and the promises to
 //! classes.
 
-use crate::look::connections::Sorter;
+use crate::sorter::Sorter;
 use serde::Serialize;
 use weirgate_kernel::DeviceName;
 use weirgate_units::Handle;

@@ -3,7 +3,8 @@
 //! class promises less.
 
 use crate::legend::{ClassLegend, Legend};
-use crate::look::connections::{Connections, Sorted};
+use crate::look::connections::Connections;
+use crate::sorter::Sorted;
 use weirgate_behaviour::Kind;
 
 /// The longest wait, in microseconds, in a class that is good for a call or a game: ITU-T G.114

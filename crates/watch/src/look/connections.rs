@@ -4,9 +4,9 @@
 
 use crate::look::behaviour::Behaviour;
 use crate::object::{Number, Object, Sort};
+use crate::sorter::{Sorted, Sorter};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,42 +23,6 @@ const MOST_FLOWS: usize = 20;
 /// classified again after OLD readings, because its class may depend on bytes or time.
 pub(crate) const SORTED: usize = 40;
 const OLD: u32 = 30;
-
-/// The ends of a connection as the router sees them, and its classes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sorted {
-    /// The address and port of the inside end.
-    pub host: (IpAddr, u16),
-    /// The address and port of the outside end.
-    pub remote: (IpAddr, u16),
-    /// Whether the inside end opened it.
-    pub opened_inside: bool,
-    /// The class of its upstream packets; `None` if the upstream is not shaped.
-    pub up: Option<String>,
-    /// The class of its downstream packets; `None` if the downstream is not shaped.
-    pub down: Option<String>,
-}
-
-/// Determines the classes of a connection by a policy; returns `None` if it does not cross the
-/// link.
-pub type ByPolicy = dyn Fn(&Connection, &[Subnet]) -> Option<Sorted> + Send + Sync;
-
-/// An optional [`ByPolicy`].
-#[derive(Clone, Default)]
-pub struct Sorter(pub Option<Arc<ByPolicy>>);
-
-impl fmt::Debug for Sorter {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Sorter({})", self.0.is_some())
-    }
-}
-
-/// Two sorters are equal if both or neither exist; the legend identifies the policy.
-impl PartialEq for Sorter {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.is_some() == other.0.is_some()
-    }
-}
 
 /// A flow with much traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

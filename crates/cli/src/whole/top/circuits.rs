@@ -98,6 +98,7 @@ mod tests {
                 change("AP_2", &"\u{1b}[2J1042".repeat(9), 250, 8_000),
             ],
             flows: Arc::default(),
+            alerts: Arc::default(),
             links: Vec::new(),
         };
         let lines = circuits(&step, 2);

@@ -70,7 +70,7 @@ pub fn flows(step: &Step, most: usize, width: usize) -> Vec<String> {
 pub fn alerts(step: &Step) -> Vec<String> {
     let line = |one: &HostAlert| {
         let text = format!("alert: {} {}, for {} s", one.host, one.text, one.seconds);
-        cut(&text, 80).to_owned()
+        cut(&text, 80)
     };
     step.alerts.iter().take(MOST_ALERTS).map(line).collect()
 }

@@ -382,10 +382,8 @@ mod tests {
     }
 
     fn host(address: &str, down: i64, up: i64, trip: Option<i64>) -> Change {
-        let mut values = vec![
-            (Number::HostReceivedBytes, down),
-            (Number::HostSentBytes, up),
-        ];
+        let mut values = vec![(Number::HostReceivedBytes, down)];
+        values.push((Number::HostSentBytes, up));
         values.extend(trip.map(|trip| (Number::HostBeyond, trip)));
         change(Sort::Host, &[("device", "lan"), ("host", address)], values)
     }
@@ -405,6 +403,7 @@ mod tests {
                 interval: 1000,
                 changes: vec![class("wan", Some(125_000)), class("wan", Some(0))],
                 flows: std::sync::Arc::default(),
+                alerts: std::sync::Arc::default(),
                 links: Vec::new(),
             },
             blind: None,

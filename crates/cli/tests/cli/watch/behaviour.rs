@@ -18,6 +18,8 @@ def end(me, other):
 a, b = ('10.8.0.1', 40000), ('10.9.0.1', 5004)
 for me, other in ((a, b), (b, a)):
     threading.Thread(target=end, args=(me, other), daemon=True).start()
+    # The inside host opens it.
+    time.sleep(0.5)
 time.sleep(5)
 s = U('10.8.0.1', 40001)
 for i in range(40):

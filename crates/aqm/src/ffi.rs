@@ -184,7 +184,7 @@ mod tests {
             offset_of!(RawDescriptor, setup),
             offset_of!(RawDescriptor, needs),
             offset_of!(RawDescriptor, virtual_offset),
-            offset_of!(RawDescriptor, virtual_count),
+            offset_of!(RawDescriptor, virtual_measured),
             SLOT_BYTES,
             LAST_BYTES,
             // Counters: one for each row, followed by drops and marks by reason.
